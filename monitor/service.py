@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from monitor.brokers.connections import KafkaConnections
@@ -38,7 +38,7 @@ from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace, OwnerFactory
 from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.store_clock import StoreClock
-from monitor.release.version import compute_version
+from monitor.release.version import Identity, compute_version
 from monitor.signals import Signal
 from monitor.spans import NO_SPANS, Spans
 from monitor.stop_times import FINISH_SECONDS
@@ -68,6 +68,12 @@ class Settings:
         """Return the fingerprint of this configuration's facts for the present input topic."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
         return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
+
+    def identity(self, found: Preflight) -> Identity:
+        """Return what this instance announces to the other instances of the service."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        version = compute_version(self.parameters, published_fingerprint(self.parameters, topic_id))
+        return Identity(version, self.hasher.key_tag)
 
 
 def settings_of(valid: ValidConfig, key: bytes) -> Settings:
@@ -146,6 +152,21 @@ def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWi
     return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), now)
 
 
+def ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
+    """Return the ledger and the input topic. `seen_at`: an instant at which the input topic existed."""
+    topics = settings.config.kafka.topics
+    visits, alerts = found.topics[topics.visits], found.topics[topics.alerts]
+    return LedgerPlace(
+        topics.alerts,
+        alerts.topic_id,
+        visits.topic_id,
+        published_fingerprint(settings.parameters, visits.topic_id),
+        seen_at,
+        visits.partitions,
+        settings.defer_commits,
+    )
+
+
 def _require_secure(noise: Noise) -> None:
     if not noise.secure:
         raise InsecureNoiseError(
@@ -216,7 +237,9 @@ class Service:
         group = input_group(name, settings.fingerprint(self._found))
         by_brokers = not self._clock.simulated
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
-        return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
+        client_id = settings.identity(self._found).client_id(settings.kafka.client_id)
+        kafka = replace(settings.kafka, client_id=client_id)
+        return InputLog(kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
     def _create_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
@@ -225,7 +248,7 @@ class Service:
 
     def _create_loop(self, progressed: Signal) -> ReleaseLoop:
         settings, topics = self._settings, self._settings.config.kafka.topics
-        place = self._ledger_place()
+        place = ledger_place(settings, self._found, self._input_seen_at)
         check = self._create_period_check(place)
         owners = OwnerFactory(settings.kafka, place, settings.parameters, self._noise, self._clock, check)
         context = ReleaseContext(
@@ -240,20 +263,6 @@ class Service:
             spans=settings.spans,
         )
         return ReleaseLoop(context, self._membership, self.ledger_partitions)
-
-    def _ledger_place(self) -> LedgerPlace:
-        topics = self._settings.config.kafka.topics
-        visits, alerts = self._found.topics[topics.visits], self._found.topics[topics.alerts]
-        fingerprint = published_fingerprint(self._settings.parameters, visits.topic_id)
-        return LedgerPlace(
-            topics.alerts,
-            alerts.topic_id,
-            visits.topic_id,
-            fingerprint,
-            self._input_seen_at,
-            visits.partitions,
-            self._settings.defer_commits,
-        )
 
     def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
         settings, reader = self._settings, self._found.ledger_reader

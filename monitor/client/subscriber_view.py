@@ -1,40 +1,62 @@
-"""Folds the records of the output topic into the current state of each location, without Kafka or a screen.
+"""Folds the records of the output topic into the current state of each location, without Kafka, a clock or a screen.
 
-A subscriber needs only the records and its copy of the public registry. Records may arrive twice or late, so only the
-latest tick of each key counts. Records of unknown types are skipped.
+A subscriber needs only the records and its copy of the public registry. `known_places.py` reads this state as what is
+known about each place at a moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
+from monitor.client.designated_time import AtTime, Snapshots, Unreadable
 from monitor.contracts.alerts import (
     AT_TIMES,
     DWELL,
     HOT_SPOTS,
     OVER_TIME,
     AtTimesSnapshot,
+    Contract,
     HotSpotsSnapshot,
+    Location,
+    Name,
     NoisyCountAlert,
     OverTimeAlert,
     PausedAlert,
     SafeAlert,
+    Time,
     UnknownAlert,
 )
 from monitor.contracts.dwell import DwellSnapshot
-from monitor.public.instants import parse_instant
+from monitor.errors import TimeError
+from monitor.public.instants import DAY, parse_instant
 from monitor.public.parameters import Registry
 
 Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]
-AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
 _KEPT_TICKS: Final = 1  # the last tick may still be incomplete, so the state at the tick before it is still shown
+
+
+class NewerAlert(Contract):
+    """An `over_time` record that is not understood, but names its location and its tick's as_of."""
+
+    monitor: Name
+    location_id: Location
+    as_of: Time
+
+
+class NewerSnapshot(Contract):
+    """An `at_times` record that is not understood, but names its time, its shard and its tick's as_of."""
+
+    monitor: Name
+    time: Time
+    shard: int = Field(ge=0)
+    shards: int = Field(ge=1)
+    as_of: Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,168 +103,129 @@ class DwellChange:
 Change = AlertChange | SnapshotChange | HotSpotsChange | DwellChange
 
 
-@dataclass(frozen=True)
-class AtTime:
-    """The state of one designated time: the latest snapshot per shard, and the subscriber's registry."""
-
-    monitor: str
-    time: str
-    snapshots: Mapping[int, AtTimesSnapshot]
-    registry: Registry
-
-    @property
-    def sample(self) -> AtTimesSnapshot:
-        """One of the snapshots, for the fields that are equal in all of them."""
-        return next(iter(self.snapshots.values()))
-
-    @property
-    def tick(self) -> int:
-        """The latest tick of any shard."""
-        return max(snapshot.tick for snapshot in self.snapshots.values())
-
-    @property
-    def final(self) -> bool:
-        """Whether no further snapshots of this time will follow."""
-        return len(self.snapshots) == self.sample.shards and all(snapshot.final for snapshot in self.snapshots.values())
-
-    @cached_property
-    def noisy_counts(self) -> dict[str, int]:
-        """The noisy count of each location that has one, sorted by id. It is a certain upper bound."""
-        noisy_counts = {
-            place: noisy.noisy_count
-            for snapshot in self.snapshots.values()
-            for place, noisy in snapshot.noisy_counts.items()
-        }
-        return dict(sorted(noisy_counts.items()))
-
-    @cached_property
-    def counts_at_least(self) -> dict[str, int]:
-        """The lower bound of each location that has one, sorted by id. It is certain, and at most the noisy count."""
-        bounds = {
-            place: bound for snapshot in self.snapshots.values() for place, bound in snapshot.counts_at_least.items()
-        }
-        return dict(sorted(bounds.items()))
-
-    @cached_property
-    def intervals(self) -> dict[str, tuple[int, int]]:
-        """The certain lower and upper bound of each location with a lower bound or a noisy count, sorted by id.
-
-        A missing lower bound is 0. If a safe location has no noisy count, its upper bound is T - 1. A location with
-        neither a noisy count nor the status "safe" has no upper bound, and is left out.
-        """
-        most = {place: self.sample.threshold - 1 for place, status in self.statuses.items() if status == "safe"}
-        most |= self.noisy_counts
-        places = sorted(self.noisy_counts.keys() | (self.counts_at_least.keys() & most.keys()))
-        return {place: (self.counts_at_least.get(place, 0), most[place]) for place in places}
-
-    @cached_property
-    def statuses(self) -> dict[str, AtTimeStatus]:
-        """The status of each location of the subscriber's registry, in its order.
-
-        A location that is not listed in the complete snapshot of its shard is safe, but only if the service uses the
-        same registry. Otherwise it may be a location that the service does not know, which is not listed either.
-        """
-        by_shard = Registry(self.registry.ids, self.sample.shards)
-        usable = {
-            shard: snapshot.status == "complete" and snapshot.registry == self.registry.digest
-            for shard, snapshot in self.snapshots.items()
-        }
-        statuses: dict[str, AtTimeStatus] = {}
-        for place, shard in zip(by_shard.ids, by_shard.shard.tolist(), strict=True):
-            safe: AtTimeStatus = "safe" if usable.get(shard, False) else "unknown"
-            statuses[place] = "noisy_count" if place in self.noisy_counts else safe
-        return statuses
-
-    @property
-    def safe(self) -> int:
-        """The number of safe locations of the subscriber's registry."""
-        return sum(status == "safe" for status in self.statuses.values())
-
-    @property
-    def is_known(self) -> bool:
-        """Whether no location of the subscriber's registry has the status "unknown"."""
-        return "unknown" not in self.statuses.values()
-
-
 @dataclass
 class SubscriberView:
-    """The current state of all locations. `unreadable` counts invalid records of a known type, which are skipped."""
+    """The current state of all locations. `unreadable` counts invalid records of a known type.
+
+    Records may come twice, late and in any order. The order of their as_of decides, not that of their ticks, which a
+    change of the slot grid numbers differently. If a record is not understood, because it has a newer form, the earlier
+    answer about its subject no longer counts.
+
+    `keep`: for how long (in microseconds) places and times without new records are kept. They have ended, or were
+    removed from the configuration.
+    """
 
     registry: Registry
+    keep: int = DAY
     unreadable: int = 0
     tick: int | None = None
     as_of: str | None = None
-    _alerts: dict[tuple[str, str], Alert] = field(default_factory=dict)
-    _snapshots: dict[tuple[str, str], dict[int, AtTimesSnapshot]] = field(default_factory=dict)
+    _latest: int | None = None
+    _alerts: dict[tuple[str, str], Alert | NewerAlert] = field(default_factory=dict)
+    _alert_monitors: set[str] = field(default_factory=set)
+    _times: dict[tuple[str, str], Snapshots] = field(default_factory=dict)
     _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
     _dwell: dict[str, DwellSnapshot] = field(default_factory=dict)
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
-        """Add a record, and return the change; None if nothing changes."""
-        kind = dict(headers).get("ce_type")
-        try:
-            if kind == OVER_TIME.encode():
-                return self._add_alert(OverTimeAlert.model_validate_json(value or b"").root)
-            if kind == AT_TIMES.encode():
-                return self._add_snapshot(AtTimesSnapshot.model_validate_json(value or b""))
-            if kind == HOT_SPOTS.encode():
-                return self._add_hot_spots(HotSpotsSnapshot.model_validate_json(value or b""))
-            if kind == DWELL.encode():
-                return self._add_dwell(DwellSnapshot.model_validate_json(value or b""))
-        except ValidationError:
-            self.unreadable += 1
+        """Add a record, and return the change; None if nothing changes. Records of unknown types are skipped."""
+        kind = _KINDS.get(dict(headers).get("ce_type") or b"")
+        if kind is None:
+            return None
+        for read in kind:
+            try:
+                return read(self, value or b"")
+            except (ValidationError, TimeError):
+                self.unreadable += read is kind[0]
         return None
 
-    def _add_alert(self, alert: Alert) -> Change | None:
-        key = alert.monitor, alert.location_id
-        before = self._alerts.get(key)
-        if before is not None and before.tick >= alert.tick:
+    def _add_alert(self, value: bytes) -> Change | None:
+        alert = OverTimeAlert.model_validate_json(value).root
+        for time in (alert.window_start, alert.resumes_at if isinstance(alert, PausedAlert) else alert.as_of):
+            parse_instant(time)
+        before = self._alerts.get((alert.monitor, alert.location_id))
+        if not self._put_alert(alert):
             return None
-        self._alerts[key] = alert
-        self._advance(alert.tick, alert.as_of)
+        self._advance(alert.as_of, alert.tick)
+        before = None if isinstance(before, NewerAlert) else before
         same = before is not None and before.status == alert.status and alert.status != "noisy_count"
         return None if same else AlertChange(before, alert)
 
-    def _add_snapshot(self, snapshot: AtTimesSnapshot) -> Change | None:
-        shards = self._snapshots.setdefault((snapshot.monitor, snapshot.time), {})
-        before = shards.get(snapshot.shard)
-        if before is not None and before.tick >= snapshot.tick:
+    def _add_newer_alert(self, value: bytes) -> None:
+        alert = NewerAlert.model_validate_json(value)
+        if self._put_alert(alert):
+            self._advance(alert.as_of)
+
+    def _put_alert(self, alert: Alert | NewerAlert) -> bool:
+        """Store an alert if it is later than that of its location. Return whether it is."""
+        key = alert.monitor, alert.location_id
+        before, as_of = self._alerts.get(key), parse_instant(alert.as_of)
+        if before is not None and parse_instant(before.as_of) >= as_of:
+            return False
+        self._alerts[key] = alert
+        self._alert_monitors.add(alert.monitor)
+        return True
+
+    def _add_snapshot(self, value: bytes) -> Change | None:
+        snapshot = AtTimesSnapshot.model_validate_json(value)
+        known = self._times.get((snapshot.monitor, snapshot.time))
+        before = known.understood.get(snapshot.shard) if known and known.shards == snapshot.shards else None
+        if not self._put_snapshot(snapshot, snapshot):
             return None
-        if before is not None and before.counts_at_least and not snapshot.counts_at_least:
-            # Bounds are published once. If the horizon is lengthened, later snapshots follow without them.
-            snapshot = snapshot.model_copy(update={"counts_at_least": before.counts_at_least})
-        shards[snapshot.shard] = snapshot
-        self._advance(snapshot.tick, snapshot.as_of)
+        self._advance(snapshot.as_of, snapshot.tick)
         change = SnapshotChange(before, snapshot)
         changed = change.fresh or change.bounded or before is None or before.status != snapshot.status
         return change if changed else None
 
-    def _add_hot_spots(self, snapshot: HotSpotsSnapshot) -> Change | None:
-        before = self._hot_spots.get(snapshot.monitor)
-        if before is not None and parse_instant(before.time) >= parse_instant(snapshot.time):
+    def _add_newer_snapshot(self, value: bytes) -> None:
+        newer = NewerSnapshot.model_validate_json(value)
+        if self._put_snapshot(newer, Unreadable(parse_instant(newer.as_of))):
+            self._advance(newer.as_of)
+
+    def _put_snapshot(self, about: AtTimesSnapshot | NewerSnapshot, stored: AtTimesSnapshot | Unreadable) -> bool:
+        """Store a snapshot if it is later than that of its shard. Return whether it is."""
+        parse_instant(about.time)
+        as_of = parse_instant(about.as_of)
+        known = self._times.setdefault((about.monitor, about.time), Snapshots(about.shards, as_of))
+        if not known.accepts(about.shard, about.shards, as_of):
+            return False
+        known.put(about.shard, about.shards, as_of, stored)
+        return True
+
+    def _add_hot_spots(self, value: bytes) -> Change | None:
+        snapshot = HotSpotsSnapshot.model_validate_json(value)
+        as_of, before = parse_instant(snapshot.time), self._hot_spots.get(snapshot.monitor)
+        if before is not None and parse_instant(before.time) >= as_of:
             return None
+        self._advance(snapshot.as_of, snapshot.tick)
         self._hot_spots[snapshot.monitor] = snapshot
-        self._advance(snapshot.tick, snapshot.as_of)
         return HotSpotsChange(snapshot)
 
-    def _add_dwell(self, snapshot: DwellSnapshot) -> Change | None:
-        before = self._dwell.get(snapshot.monitor)
-        if before is not None and parse_instant(before.time) >= parse_instant(snapshot.time):
+    def _add_dwell(self, value: bytes) -> Change | None:
+        snapshot = DwellSnapshot.model_validate_json(value)
+        as_of, before = parse_instant(snapshot.time), self._dwell.get(snapshot.monitor)
+        if before is not None and parse_instant(before.time) >= as_of:
             return None
+        self._advance(snapshot.as_of, snapshot.tick)
         self._dwell[snapshot.monitor] = snapshot
-        self._advance(snapshot.tick, snapshot.as_of)
         return DwellChange(snapshot)
 
-    def _advance(self, tick: int, as_of: str) -> None:
-        if self.tick is None or tick > self.tick:
+    def _advance(self, as_of: str, tick: int | None = None) -> None:
+        """Note the as_of of a record, and its tick if the record was understood."""
+        instant = parse_instant(as_of)
+        if self._latest is None or instant > self._latest:
+            self._latest = instant
+            self._forget(instant - self.keep)
+        if tick is not None and (self.as_of is None or instant > parse_instant(self.as_of)):
             self.tick, self.as_of = tick, as_of
-            self._forget(tick - _KEPT_TICKS)
 
     def _forget(self, oldest: int) -> None:
-        """Remove designated times without recent snapshots: their reporting horizon has ended."""
-        for key, shards in list(self._snapshots.items()):
-            if max(snapshot.tick for snapshot in shards.values()) < oldest:
-                del self._snapshots[key]
+        for place, alert in list(self._alerts.items()):
+            if parse_instant(alert.as_of) < oldest:
+                del self._alerts[place]
+        for key, snapshots in list(self._times.items()):
+            if snapshots.as_of < oldest:
+                del self._times[key]
 
     @property
     def empty(self) -> bool:
@@ -254,7 +237,7 @@ class SubscriberView:
         """The latest `over_time` alert of each location, sorted by monitor, then in registry order."""
         rows, last = self.registry.rows, len(self.registry.ids)
         return sorted(
-            self._alerts.values(),
+            (alert for alert in self._alerts.values() if not isinstance(alert, NewerAlert)),
             key=lambda alert: (alert.monitor, rows.get(alert.location_id, last), alert.location_id),
         )
 
@@ -271,6 +254,37 @@ class SubscriberView:
     @property
     def times(self) -> list[AtTime]:
         """The designated times with recent snapshots, sorted by monitor, then from the latest to the earliest."""
-        times = [AtTime(monitor, time, shards, self.registry) for (monitor, time), shards in self._snapshots.items()]
+        times = [at for at in self._all_times() if self.tick is None or abs(at.tick - self.tick) <= _KEPT_TICKS]
         times.sort(key=lambda at: at.time, reverse=True)
         return sorted(times, key=lambda at: at.monitor)
+
+    def _all_times(self) -> Iterator[AtTime]:
+        for (monitor, time), snapshots in self._times.items():
+            if snapshots.understood:
+                bounds = dict(sorted(snapshots.bounds.items()))
+                yield AtTime(monitor, time, snapshots.understood, bounds, self.registry)
+
+    @property
+    def alert_index(self) -> dict[tuple[str, str], Alert | NewerAlert]:
+        """The latest `over_time` record by monitor and location, also if it was not understood. Read only."""
+        return self._alerts
+
+    @property
+    def alert_monitors(self) -> set[str]:
+        """The monitors of all `over_time` records."""
+        return self._alert_monitors
+
+    @property
+    def snapshot_index(self) -> dict[tuple[str, str], Snapshots]:
+        """The latest snapshots by monitor and designated time. Read only."""
+        return self._times
+
+
+_Read = Callable[[SubscriberView, bytes], Change | None]
+_KINDS: Final[dict[bytes, tuple[_Read, ...]]] = {
+    OVER_TIME.encode(): (SubscriberView._add_alert, SubscriberView._add_newer_alert),  # noqa: SLF001  # its own methods
+    AT_TIMES.encode(): (SubscriberView._add_snapshot, SubscriberView._add_newer_snapshot),  # noqa: SLF001  # likewise
+    HOT_SPOTS.encode(): (SubscriberView._add_hot_spots,),  # noqa: SLF001  # likewise
+    DWELL.encode(): (SubscriberView._add_dwell,),  # noqa: SLF001  # likewise
+}
+"""How to read each type of record, and how to read the subject of one that is not understood."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from monitor.client.designated_time import AtTime
 from monitor.client.subscriber_view import (
     Alert,
     AlertChange,
-    AtTime,
     Change,
     DwellChange,
     HotSpotsChange,
@@ -65,6 +65,10 @@ class Words:
         if alert.status == "safe":
             return f"safe: fewer than {alert.threshold} {self.people} since {since}"
         return _UNKNOWN
+
+    def too_old(self, as_of: str) -> str:
+        """Describe an item whose answer is no longer valid."""
+        return f"unknown: nothing newer since {moment(as_of)}"
 
     def _spent(self, alert: PausedAlert) -> str:
         if not alert.answers:
@@ -124,8 +128,10 @@ class Words:
         return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
 
 
-def _between(least: int, most: int) -> str:
+def _between(least: int, most: int | None) -> str:
     """Return certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
+    if most is None:
+        return f"at least {least}"
     return f"{least} to {most}" if least else f"at most {most}"
 
 

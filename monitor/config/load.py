@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from monitor.config.environment import SECRETS, Overrides, override
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS, AnyMonitor
+from monitor.config.page import PageSettings
 from monitor.config.problems import format_value, misplaced_secret, problems_of, unknown_key
 from monitor.config.rules import Sections, broken_rules
 from monitor.config.sections import (
@@ -21,7 +22,14 @@ from monitor.config.sections import (
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.servers import KafkaSettings, MetricsSettings, OtelSettings, RedisSettings, url_password
+from monitor.config.servers import (
+    AuditorSettings,
+    KafkaSettings,
+    MetricsSettings,
+    OtelSettings,
+    RedisSettings,
+    url_password,
+)
 from monitor.config.source import read_yaml
 from monitor.errors import ConfigError, Problem
 
@@ -36,7 +44,9 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "kafka": KafkaSettings,
     "redis": RedisSettings,
     "metrics": MetricsSettings,
+    "page": PageSettings,
     "otel": OtelSettings,
+    "auditor": AuditorSettings,
 }
 
 

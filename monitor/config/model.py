@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from monitor.config.monitors import Monitor
+from monitor.config.page import PageSettings
 from monitor.config.rules import Sections, broken_rules
 from monitor.config.scalars import Section
 from monitor.config.sections import (
@@ -16,7 +17,7 @@ from monitor.config.sections import (
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.servers import KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
+from monitor.config.servers import AuditorSettings, KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
 
 
 class Config(Section):
@@ -31,7 +32,11 @@ class Config(Section):
     kafka: KafkaSettings = Field(description="a mapping with bootstrap_servers and topics")
     redis: RedisSettings = Field(description="a mapping with the url")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")
+    page: PageSettings = Field(default_factory=PageSettings, description="a mapping with the port of the public page")
     otel: OtelSettings = Field(default_factory=OtelSettings, description="a mapping with enabled and endpoint")
+    auditor: AuditorSettings = Field(
+        default_factory=AuditorSettings, description="a mapping with the port and the user of audit --follow"
+    )
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:

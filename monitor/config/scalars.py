@@ -37,7 +37,9 @@ MAX_SHARDS: Final = 4_096
 PROBLEM: Final = "location_monitor"
 
 _NAME: Final = r"[A-Za-z0-9_-]{1,100}"
-_TOPIC: Final = r"(?!\.{1,2}$|__)[A-Za-z0-9._-]{1,249}"
+_TOPIC_CHARACTERS: Final = "[A-Za-z0-9._-]{1,249}"
+_NO_TOPIC: Final = r"\.{1,2}$|__"
+_TOPIC: Final = rf"(?!{_NO_TOPIC}){_TOPIC_CHARACTERS}"
 _PORT: Final = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ADDRESS: Final = rf"([A-Za-z0-9._-]{{1,255}}|\[[0-9A-Fa-f:.]{{2,45}}\]):{_PORT}"
 _WEB: Final = r"https?://[^\s/?#@]{1,255}(/[^\s?#@]*)?"
@@ -244,7 +246,8 @@ TopicName = Annotated[
             "the name of a Kafka topic: at most 249 letters, digits, ., - and _, not starting with __",
         )
     ),
-    WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC}$"}),
+    # Without look-ahead, which validators such as Helm's do not know.
+    WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC_CHARACTERS}$", "not": {"pattern": f"^({_NO_TOPIC})"}}),
 ]
 BrokerAddress = Annotated[
     str,

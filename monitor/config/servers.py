@@ -149,6 +149,24 @@ class RedisSettings(Section):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
+class AuditorSettings(Section):
+    """`audit --follow`: the port of its metrics, and its own identity at Kafka. Absent keys are those of `kafka`."""
+
+    port: Port = Field(default=9109, description="the port of the auditor's metrics and health; 0: any free port")
+    username: Line | None = Field(default=None, description="the auditor's SASL user")
+    password_file: FilePath | None = Field(default=None, description="the file with the auditor's password")
+    password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
+    certificate_file: FilePath | None = Field(default=None, description="the auditor's client certificate")
+    key_file: FilePath | None = Field(default=None, description="the private key of the auditor's certificate")
+
+    def identify(self, kafka: KafkaSettings) -> KafkaSettings:
+        """Return the settings of Kafka with the auditor's identity."""
+        user = {"username": self.username, "password_file": self.password_file, "password": self.password}
+        certificate = {"certificate_file": self.certificate_file, "key_file": self.key_file}
+        update = (user if self.username is not None else {}) | (certificate if self.certificate_file else {})
+        return kafka.model_copy(update=update)
+
+
 class MetricsSettings(Section):
     """The port of metrics and health."""
 

@@ -226,6 +226,11 @@ class Reader:
         self._measured_at = time.monotonic()
 
     @property
+    def assigned(self) -> frozenset[int]:
+        """The input partitions that are assigned to this instance. Any thread may read it."""
+        return frozenset(dict(self._source.reading)) | frozenset(set(self._source.waiting))
+
+    @property
     def waiting_for(self) -> str:
         """What the reader waits for; empty if all is well."""
         return "" if self._source.is_answering else "reading: Kafka does not return the ends of the input partitions"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor.errors import FencedError, UnreachableError
@@ -61,6 +61,7 @@ class PartitionRelease:
         self._reason = _NO_OWNER
         self._waited = 0.0
         self._unknown: frozenset[str] = frozenset()
+        self._reached: Mapping[int, Mapping[int, int]] = {}
         self._unknown_logged_at = 0.0
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
@@ -232,7 +233,9 @@ class PartitionRelease:
         due, spans = self.release_time(tick), self._context.spans
         try:
             with spans.span("tick.read"):
-                evidence = EvidenceReader(self._context, tick, owner.questions(tick), due, stop, self._heartbeat).read()
+                questions = owner.questions(tick)
+                reader = EvidenceReader(self._context, tick, questions, due, stop, self._heartbeat, self._reached)
+                evidence = reader.read()
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
@@ -241,6 +244,7 @@ class PartitionRelease:
             self._store_answered = bool(evidence.readings) or set(evidence.causes.values()) != {STORE_UNREACHABLE}
             if self._store_answered:
                 self._upkeep.check_eviction_policy()
+            self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
             failpoint("tick.read")
             waits = time.perf_counter()
             with spans.span("tick.wait"):

@@ -41,7 +41,9 @@ LAYERS: Final = (
     "processes",
     "onesided",
     "client",
+    "page",
     "tools",
+    "commands",
     "cli",
 )
 """The folders and modules of `monitor`, lowest first."""
@@ -49,8 +51,8 @@ LAYERS: Final = (
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {}
 """Imports that go up, as (importing module, imported layer), each with its reason. There are none today."""
 
-SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command")
-NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client")
+SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command", "monitor.commands.run")
+NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client", "page")
 
 
 def layer(module: str) -> str:

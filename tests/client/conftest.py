@@ -1,86 +1,27 @@
-"""Output records as the service writes them: hourly ticks, four locations in two shards."""
+"""Fixtures of output records as the service writes them: hourly ticks, four locations in two shards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from kafka.admin import NewTopic
 
-from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
-from monitor.privacy.over_time import Mark, OverTimeRule, step
-from monitor.public.instants import HOUR, parse_instant
+from monitor.config import load_valid_config
+from monitor.config.servers import KafkaSettings
+from monitor.contracts.alerts import OutputRecord
 from monitor.public.parameters import Registry
 from monitor.public.slot_grid import SlotGrid
+from monitor.service import Settings, settings_of
+from monitor.tools.embedded import EmbeddedKafka
+from tests.client.records import REGISTRY, SLOTS, hot_spots, over_time, snapshot
 
-SLOTS = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
-REGISTRY = Registry(("market", "park", "school", "clinic"), 2)
-RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
+CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
 
-
-def over_time(location: str, tick: int, count: int | None, *answers: tuple[int, int]) -> OutputRecord:
-    """The answer of Algorithm 3 at a tick for a count without noise, after earlier (tick, noisy count) answers."""
-    marks = tuple(
-        Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
-    )
-    answer = step(RULE, marks, tick, count, 0)
-    return over_time_record(
-        source="town",
-        monitor="places",
-        location_id=location,
-        rule=RULE,
-        tick=tick,
-        as_of=SLOTS.as_of(tick),
-        window_start=SLOTS.start(tick - RULE.window + 1),
-        answer=answer,
-        resumes_at=None if answer.resumes_at is None else SLOTS.as_of(answer.resumes_at),
-    )
-
-
-def snapshot(
-    shard: int,
-    tick: int,
-    noisy: dict[str, tuple[int, int]] | None = None,
-    *,
-    complete: bool = True,
-    registry: Registry = REGISTRY,
-    time: int = 2,
-    bounds: dict[str, int] | None = None,
-) -> OutputRecord:
-    """The answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
-    return at_times_record(
-        source="town",
-        monitor="midday",
-        time=SLOTS.start(time) + HOUR // 2,
-        shard=shard,
-        shards=2,
-        tick=tick,
-        as_of=SLOTS.as_of(tick),
-        complete=complete,
-        final=tick == time + 4,
-        registry=registry.digest,
-        locations=len(registry.by_shard[shard]),
-        threshold=8,
-        epsilon=Fraction(1),
-        noisy_counts=noisy or {},
-        counts_at_least=None if bounds is None else (Fraction(1), bounds),
-    )
-
-
-def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busiest", after: int = 2) -> OutputRecord:
-    """The busiest locations half an hour into slot `time`, drawn `after` ticks later; None: incomplete input."""
-    return hot_spots_record(
-        source="town",
-        monitor=monitor,
-        time=SLOTS.start(time) + HOUR // 2,
-        tick=time + after,
-        as_of=SLOTS.as_of(time + after),
-        registry=REGISTRY.digest,
-        locations=len(REGISTRY.ids),
-        top=8,
-        epsilon=Fraction(1),
-        hot_spots=None if named is None else list(named.items()),
-    )
+Published = Iterable[tuple[OutputRecord, int]]
 
 
 @pytest.fixture
@@ -109,3 +50,34 @@ def snapshot_record() -> Callable[..., OutputRecord]:
 def hot_spots_of() -> Callable[..., OutputRecord]:
     """`hot_spots_of(time, {location: noisy count})`: hot spots, two ticks after the slot of their time."""
     return hot_spots
+
+
+@pytest.fixture
+def settings(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Settings:
+    """The demo's settings with a separate output topic that does not exist yet."""
+    valid = load_valid_config(CONFIG, {})
+    config = valid.config
+    topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
+    servers = KafkaSettings(
+        bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
+    )
+    changed = config.model_copy(update={"kafka": servers})
+    return settings_of(replace(valid, config=changed), bytes(16))
+
+
+@pytest.fixture
+def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
+    """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
+    name = settings.config.kafka.topics.alerts
+    with closing(settings.kafka.admin()) as admin:
+        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+        admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
+    producer = settings.kafka.producer()
+
+    def append(records: Published) -> None:
+        for record, at in records:
+            producer.send(name, key=record.key, value=record.value, headers=record.headers, timestamp_ms=at // 1_000)
+        producer.flush(timeout=10)
+
+    yield append
+    producer.close(timeout=5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from fractions import Fraction
 
 import pytest
 from rich.console import Console
@@ -12,11 +11,11 @@ from monitor.client.screen import Screen, lines
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.words import News, Words, chance, moment, span
 from monitor.contracts.alerts import OutputRecord
-from monitor.contracts.dwell import dwell_record
 from monitor.privacy.paired import PairedTotals
 from monitor.public.instants import DAY, HOUR, MINUTE
 from monitor.public.parameters import Registry
 from monitor.public.slot_grid import SlotGrid
+from tests.client.records import dwell
 
 Record = Callable[..., OutputRecord]
 NewsOf = Callable[[Iterable[OutputRecord]], list[str]]
@@ -221,22 +220,6 @@ def test_intervals_are_described(
 
 def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
     """Dwell times are described as estimates. Negative totals are shown as no visits, and unknown times as unknown."""
-
-    def dwell(time: int, totals: PairedTotals | None) -> OutputRecord:
-        return dwell_record(
-            source="town",
-            monitor="lengths",
-            time=words.grid.start(time),
-            tick=time + 2,
-            as_of=words.grid.as_of(time + 2),
-            registry="0f" * 32,
-            locations=4,
-            epsilon=Fraction(1),
-            longest=3_600,
-            per_person=1,
-            totals=totals,
-        )
-
     noisy = "(noise in both directions, drawn once)"
     assert news([dwell(2, PairedTotals(60_000, 12_000, 0, 3_600))]) == [
         f"Mon 5 Jan 02:00 lengths: about 20 visits in all places, of about 50m on average {noisy}"

@@ -18,11 +18,12 @@ from rich.live import Live
 from monitor.client.words import moment
 from monitor.config import load_valid_config
 from monitor.errors import FailedError
-from monitor.public.clock import SteppedClock
+from monitor.public.clock import Clock, SteppedClock
 from monitor.public.instants import DAY
 from monitor.service import Settings
 from monitor.tools.audit import audit
 from monitor.tools.demo.examples import copy_examples
+from monitor.tools.demo.page import DemoPage, write_recount
 from monitor.tools.demo.screen import Screen
 from monitor.tools.demo.story import Item, Story
 from monitor.tools.demo.summary import DemoOutcome, show
@@ -51,15 +52,19 @@ class Length:
     seconds: float = SECONDS
 
 
-def demo_command(seed: int, console: Console) -> None:
+def demo_command(seed: int, console: Console, page_port: int | None = None) -> None:
     """Run the demo. `seed` determines the town and its epidemic; the noise differs in each run.
+
+    With `page_port` the public page is served on this port, also after the demo, until SIGINT or SIGTERM.
 
     Raises:
         FailedError: the recount found a broken promise.
         EmbeddedError: the servers could not be fetched or started.
+        FailedError: the port or the packages of the page cannot be used.
     """
+    page = DemoPage(page_port)
     with _treat_sigterm_as_interrupt():
-        run_demo(seed, console, Length())
+        run_demo(seed, console, Length(), page)
 
 
 @contextmanager
@@ -72,25 +77,32 @@ def _treat_sigterm_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def run_demo(seed: int, console: Console, length: Length) -> DemoOutcome:
+def run_demo(seed: int, console: Console, length: Length, page: DemoPage | None = None) -> DemoOutcome:
     """Run a demo of any length and return its outcome. Raise the same errors as `demo_command`."""
     _print(console, _INTRO.format(people=POPULATION, days=length.days))
     with TemporaryDirectory(prefix="location-monitor-demo-") as name:
-        folder = Path(name)
-        files = _Files(copy_examples(folder), folder / "visits.csv", folder / "alerts.jsonl")
+        files = _Files.prepare(Path(name))
         # The audit reads only the file, so environment variables must not override the configuration.
         valid = load_valid_config(files.config, {})
         config, places = valid.config, [location.id for location in valid.locations]
         write_visits(files.visits, seed, places, config.clock.origin, length.days)
-        with embedded_settings(valid, lambda text: _print(console, text)) as settings:
+        with embedded_settings(valid, lambda text: _print(console, text)) as settings, page or DemoPage() as served:
             started = time.monotonic()
-            summary = _play(settings, files.visits, console, length)
+
+            def open_page(clock: Clock) -> str:
+                served.open(settings, valid.locations, clock, files.recount)
+                return served.url
+
+            story, summary = _play(settings, files.visits, console, length, open_page)
             topic = config.kafka.topics.alerts
             write_output(settings.kafka, topic, config.kafka.partitions.alerts, files.alerts)
             report = audit(files.visits, files.config, files.alerts)
-            seconds = time.monotonic() - started
-    outcome = DemoOutcome(summary, report, config.privacy.period, seconds)
-    show(outcome, console)
+            outcome = DemoOutcome(summary, report, config.privacy.period, time.monotonic() - started)
+            write_recount(files.recount, report, moment(story.now))
+            show(outcome, console)
+            if served.url:
+                _print(console, f"\nThe page stays at {served.url} until Ctrl-C.")
+                served.linger()
     if not report.ok:
         raise FailedError("the recount found a broken promise; see the findings above")
     return outcome
@@ -101,24 +113,37 @@ class _Files:
     config: Path
     visits: Path
     alerts: Path
+    recount: Path
+
+    @classmethod
+    def prepare(cls, folder: Path) -> _Files:
+        """Copy the configuration into a folder, and name the other files."""
+        return cls(copy_examples(folder), *(folder / name for name in ("visits.csv", "alerts.jsonl", "recount.json")))
 
 
-def _play(settings: Settings, visits: Path, console: Console, length: Length) -> Summary:
-    """Run the whole service on a stepped clock, as `replay` does, at a pace that people can follow."""
+def _play(
+    settings: Settings, visits: Path, console: Console, length: Length, open_page: Callable[[Clock], str]
+) -> tuple[Story, Summary]:
+    """Run the whole service on a stepped clock, as `replay` does, at a pace that people can follow.
+
+    `open_page` opens the page once the topics exist, and returns its address, if there is one.
+    """
     grid = settings.parameters.grid
     planned = plan_replay(visits, settings.parameters, grid.origin + length.days * DAY, lambda: None)
     try:
         clock = SteppedClock(grid.start(planned.first_tick))
         preflight = prepare_empty(settings, clock)
         with Replay(settings, preflight, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
-            story = Story(settings.parameters, planned.first_tick, planned.last_tick)
+            story = Story(settings.parameters, planned.first_tick, planned.last_tick, page_url=open_page(clock))
+            if story.page_url:
+                _print(console, f"The page is at {story.page_url}")
             pace = Pace(length.seconds / story.ticks)
             with _open_display(story, console) as display:
                 for tick in range(planned.first_tick, planned.last_tick + 1):
                     pace.wait()
                     feed.until(grid.as_of(tick))
                     display(story.add_tick(tick, run.tick(tick), run.metrics.registry))
-            return run.summary(story.ticks, pace.seconds)
+            return story, run.summary(story.ticks, pace.seconds)
     finally:
         planned.lines.close()
 

@@ -11,18 +11,19 @@ from monitor.errors import FailedError
 
 CONFIG: Final = "demo.yaml"
 REGISTRY: Final = "demo-locations.csv"
+MAP: Final = "demo-map.geojson"
 
 _PACKAGED: Final = "examples"
 _CHECKOUT: Final = Path(__file__).parents[3] / "config"
 
 
 def copy_examples(folder: Path) -> Path:
-    """Copy the configuration and its registry into a folder and return the path of the configuration's copy.
+    """Copy the configuration, its registry and its map into a folder and return the path of the configuration's copy.
 
     Raises:
-        FailedError: one of the two files is missing from this installation.
+        FailedError: one of these files is missing from this installation.
     """
-    for name in (CONFIG, REGISTRY):
+    for name in (CONFIG, REGISTRY, MAP):
         (folder / name).write_bytes(_find(name).read_bytes())
     return folder / CONFIG
 

@@ -12,8 +12,9 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from monitor.client.designated_time import AtTime, AtTimeStatus
 from monitor.client.screen import STYLES, SYMBOLS
-from monitor.client.subscriber_view import Alert, AtTime, AtTimeStatus
+from monitor.client.subscriber_view import Alert
 from monitor.client.words import moment, span
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.public.instants import parse_instant, to_datetime
@@ -66,7 +67,8 @@ class Screen:
             Text(f"{SYMBOLS[status]} {name}", style=STYLES[status])
             for status, name in (("safe", "safe"), ("noisy_count", "noisy count"), ("paused", "paused"))
         )
-        read = Text(f"{intake.visits:,} visits read; dead letters: {intake.dead_letters}")
+        page = f"  {self._story.page_url}" if self._story.page_url else ""
+        read = Text(f"{intake.visits:,} visits read; dead letters: {intake.dead_letters}{page}")
         foot = Table.grid(expand=True, padding=(0, 1))
         foot.add_column(no_wrap=True)
         foot.add_column(no_wrap=True, justify="right")

@@ -39,12 +39,13 @@ class Intake:
 
 @dataclass
 class Story:
-    """The demo's state, updated tick by tick from the first to the last."""
+    """The demo's state, updated tick by tick from the first to the last. `page_url`: where the page is, if anywhere."""
 
     parameters: Parameters
     first_tick: int
     last_tick: int
     intake: Intake = Intake(0, 0)
+    page_url: str = ""
     tick: int | None = None
     news: deque[Item] = field(default_factory=lambda: deque(maxlen=_NEWS_KEPT))
     started: float = field(default_factory=time.monotonic)

@@ -1,0 +1,134 @@
+"""Reads the state of a view as what is known about each place at a moment. Pure: the clock is injected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from monitor.client.designated_time import Shards, Snapshots, Unreadable, as_of_snapshot, calls_others_safe, interval
+from monitor.client.known import About, Answer, Kind, Known, Reason, State
+from monitor.client.subscriber_view import Alert, NewerAlert, SubscriberView
+from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
+from monitor.public.instants import DAY, parse_instant, to_datetime, to_instant
+
+VALID_SLOTS: Final = 2
+"""For how many slots after its as_of an answer is valid. A newer answer comes within this time, unless it is late."""
+
+_LAST: Final = to_instant(datetime.fromisoformat("9999-12-31T00:00:00+00:00"))
+_REASONS: Final[dict[State, Reason]] = {
+    "safe": "below_threshold",
+    "noisy_count": "noisy",
+    "paused": "budget_spent",
+    "unknown": "input_incomplete",
+}
+
+
+@dataclass(frozen=True)
+class KnownPlaces:
+    """What a view knows about each place.
+
+    `slot` is the length of a slot. `final_for` is how long the last answer about a designated time stays valid, if that
+    is longer than two slots: no newer one will come. Both are in microseconds. `now` returns the present as an instant.
+    """
+
+    view: SubscriberView
+    slot: int
+    now: Callable[[], int]
+    final_for: int = DAY
+    _shards: Shards = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the division of the view's registry into shards, which is computed when it is needed."""
+        object.__setattr__(self, "_shards", Shards(self.view.registry))
+
+    def get(self, location_id: str) -> Known:
+        """Return what is known about a place. Hot spots compare with no threshold, so they count only without others.
+
+        It never raises. About a place that nobody has heard of nothing is published, so it is unknown.
+        """
+        answers = tuple(self._compared(location_id))
+        return Known(answers or tuple(self._named(location_id)), self.now, self.slot)
+
+    def answers(self, location_id: str) -> list[Known]:
+        """Return what each monitor says about a place, sorted by monitor, with hot spots."""
+        answers = [*self._compared(location_id), *self._named(location_id)]
+        answers.sort(key=lambda answer: answer.caution[-1])
+        return [Known((answer,), self.now, self.slot) for answer in answers]
+
+    def places(self) -> list[str]:
+        """Return the ids of all places: those of the registry in its order, then others that records name, sorted."""
+        rows = self.view.registry.rows
+        others = {location for _, location in self.view.alert_index if location not in rows}
+        others |= {spot.location_id for spots in self.view.hot_spots for spot in spots.hot_spots} - rows.keys()
+        return [*self.view.registry.ids, *sorted(others)]
+
+    def is_old(self, as_of: str, *, final: bool = False) -> bool:
+        """Return whether an answer with this as_of is no longer valid. `final`: the last one about its time."""
+        return self.now() > self._valid_until(parse_instant(as_of), final=final)
+
+    def _compared(self, location_id: str) -> Iterator[Answer]:
+        """Yield the answers of the monitors that compare counts with a threshold."""
+        for monitor in self.view.alert_monitors:
+            alert = self.view.alert_index.get((monitor, location_id))
+            if alert is not None:
+                yield self._over_time(alert)
+        latest: dict[str, tuple[int, Snapshots]] = {}
+        for (monitor, time), snapshots in self.view.snapshot_index.items():
+            instant = parse_instant(time)
+            known = snapshots.by_shard.get(self._shards.of(location_id, snapshots.shards))
+            if known is not None and (monitor not in latest or latest[monitor][0] < instant):
+                latest[monitor] = instant, snapshots
+        for monitor, (instant, snapshots) in latest.items():
+            yield self._at_time(monitor, instant, snapshots, location_id)
+
+    def _named(self, location_id: str) -> Iterator[Answer]:
+        for snapshot in self.view.hot_spots:
+            about = _designated(snapshot.monitor, "hot_spots", parse_instant(snapshot.time))
+            as_of = parse_instant(snapshot.as_of)
+            for spot in snapshot.hot_spots:
+                if spot.location_id == location_id:
+                    until = self._valid_until(as_of, final=True)
+                    yield Answer("noisy_count", "noisy", as_of, until, spot.noisy_count, about=about)
+
+    def _valid_until(self, as_of: int, *, final: bool = False) -> int:
+        return min(as_of + max(VALID_SLOTS * self.slot, self.final_for if final else 0), _LAST)
+
+    def _over_time(self, alert: Alert | NewerAlert) -> Answer:
+        as_of = parse_instant(alert.as_of)
+        until, end = self._valid_until(as_of), to_datetime(as_of)
+        if isinstance(alert, NewerAlert):
+            about = About(alert.monitor, "over_time", None, end)
+            return Answer("unknown", "not_understood", as_of, until, about=about)
+        resumes_at = _datetime(alert.resumes_at) if isinstance(alert, PausedAlert) else None
+        about = About(alert.monitor, "over_time", _datetime(alert.window_start), end, alert.threshold, resumes_at)
+        most = alert.count_at_most if isinstance(alert, NoisyCountAlert) else None
+        most = alert.threshold - 1 if alert.status == "safe" else most
+        return Answer(alert.status, _REASONS[alert.status], as_of, until, most, about=about)
+
+    def _at_time(self, monitor: str, time: int, snapshots: Snapshots, location_id: str) -> Answer:
+        snapshot = snapshots.by_shard[self._shards.of(location_id, snapshots.shards)]
+        as_of = as_of_snapshot(snapshot)
+        if isinstance(snapshot, Unreadable):
+            about = _designated(monitor, "at_times", time)
+            return Answer("unknown", "not_understood", as_of, self._valid_until(as_of), about=about)
+        least, noisy = snapshots.bounds.get(location_id, 0), snapshot.noisy_counts.get(location_id)
+        until = self._valid_until(as_of, final=snapshot.final)
+        about = _designated(monitor, "at_times", time, snapshot.threshold)
+        if noisy is not None:
+            counted = max(0, as_of - max(0, snapshot.tick - noisy.tick) * self.slot)
+            most = interval(least, noisy.noisy_count)[1]
+            return Answer("noisy_count", "noisy", counted, until, most, least, about)
+        if calls_others_safe(snapshot, self.view.registry) and location_id in self.view.registry.rows:
+            return Answer("safe", "below_threshold", as_of, until, snapshot.threshold - 1, least, about)
+        reason: Reason = "input_incomplete" if snapshot.status == "unknown" else "other_registry"
+        return Answer("unknown", reason, as_of, until, about=about)
+
+
+def _designated(monitor: str, kind: Kind, time: int, threshold: int | None = None) -> About:
+    return About(monitor, kind, to_datetime(time), to_datetime(time), threshold)
+
+
+def _datetime(text: str) -> datetime:
+    return to_datetime(parse_instant(text))

@@ -1,0 +1,246 @@
+"""The routes of the page. Every answer is public, equal for everybody, and can be kept by a CDN."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from monitor.errors import TimeError
+from monitor.page import answers
+from monitor.page.bodies import Bodies, Body, make_body
+from monitor.page.headers import Headers
+from monitor.page.history import history_json
+from monitor.page.html import Html, View, count_pages
+from monitor.page.openapi import openapi
+from monitor.page.present import Present, Recount
+from monitor.page.static import Static
+from monitor.page.texts import choose_language
+from monitor.public.instants import format_instant, parse_instant
+
+_BRIEF: Final = "public, max-age=5, stale-while-revalidate=5"
+_FIXED: Final = "public, max-age=86400"
+_FOREVER: Final = "public, max-age=31536000, immutable"
+_NEVER: Final = "no-store"
+_RETRY: Final = {"Retry-After": "10", "Cache-Control": _NEVER}
+_LONGEST_ID: Final = 256
+
+
+@dataclass
+class Site:
+    """The public site: what is known now, and how it is shown. Use it in one event loop only."""
+
+    present: Present
+    html: Html
+    static: Static
+    background: Body | None
+    read_recount: Callable[[], Recount | None]
+    _bodies: Bodies = field(default_factory=Bodies)
+
+    def app(self, embed_from: tuple[str, ...]) -> Starlette:
+        """Return the application."""
+        routes = [
+            Route("/", self.page),
+            Route("/v1/locations", self.locations_json),
+            Route("/v1/locations.csv", self.locations_csv),
+            Route("/v1/locations.geojson", self.locations_geojson),
+            Route("/v1/locations/{id:path}/history", self.history),
+            Route("/v1/registry", self.registry),
+            Route("/v1/records", self.records),
+            Route("/v1/ticks", self.ticks),
+            Route("/v1/stream", self.stream),
+            Route("/v1/background.geojson", self.background_geojson),
+            Route("/v1/openapi.json", self.openapi),
+            Route("/static/{build}/{name}", self.static_file),
+            Route("/healthz", self.health),
+        ]
+        return Starlette(
+            routes=routes,
+            middleware=[Middleware(Headers, embed_from=embed_from)],
+            exception_handlers={HTTPException: _problem},
+        )
+
+    async def page(self, request: Request) -> Response:
+        """Return the page as HTML."""
+        query = _query(request, "lang", "page", "embed")
+        language = choose_language(query.get("lang"), request.headers.get("accept-language", ""))
+        present, recount, as_of = await self.present.read(), self.read_recount(), self.present.feed.board.as_of
+        pages = count_pages(len(present.places))
+        view = View(language, _number(query.get("page", "1"), pages), query.get("embed") == "1")
+        body = await self._bodies.get_large(
+            ("page", view), (present.number, recount), lambda: self.html.write(view, present.places, as_of, recount)
+        )
+        return _respond(request, body, "text/html; charset=utf-8", _BRIEF, Vary="Accept-Encoding, Accept-Language")
+
+    async def locations_json(self, request: Request) -> Response:
+        """Return all places as JSON."""
+        _query(request)
+        present, as_of = await self.present.read(), self.present.feed.board.as_of
+        body = await self._bodies.get_large(
+            "json", present.number, lambda: answers.locations_json(present.places, as_of, self.present.parameters)
+        )
+        return _respond(request, body, "application/json", _BRIEF)
+
+    async def locations_csv(self, request: Request) -> Response:
+        """Return all places as CSV."""
+        _query(request)
+        present = await self.present.read()
+        body = await self._bodies.get_large("csv", present.number, lambda: answers.locations_csv(present.places))
+        return _respond(request, body, "text/csv; charset=utf-8; header=present", _BRIEF)
+
+    async def locations_geojson(self, request: Request) -> Response:
+        """Return all places as GeoJSON."""
+        _query(request)
+        present = await self.present.read()
+        body = await self._bodies.get_large(
+            "geojson", present.number, lambda: answers.locations_geojson(present.places)
+        )
+        return _respond(request, body, "application/geo+json", _BRIEF)
+
+    async def history(self, request: Request) -> Response:
+        """Return what was published about one place."""
+        _query(request)
+        location_id: str = request.path_params["id"]
+        parameters, board = self.present.parameters, self.present.feed.board
+        row = parameters.registry.rows.get(location_id) if len(location_id) <= _LONGEST_ID else None
+        if row is None:
+            raise HTTPException(404, "there is no location with this id in /v1/registry")
+        body = self._bodies.get(
+            ("history", row), board.version, lambda: history_json(location_id, row, board, parameters)
+        )
+        return _respond(request, body, "application/json", _BRIEF)
+
+    async def registry(self, request: Request) -> Response:
+        """Return the registry in columns."""
+        _query(request)
+        body = await self._bodies.get_large(
+            "registry", None, lambda: answers.registry_json(self.present.locations, self.present.parameters)
+        )
+        return _respond(request, body, "application/json", _FIXED)
+
+    async def records(self, request: Request) -> Response:
+        """Return the records from which the state at a time follows; without `at`, the present state."""
+        query = _query(request, "at")
+        feed, grid = self.present.feed, self.present.parameters.grid
+        at = _instant(query["at"]) if "at" in query else None
+        if at is None or feed.board.as_of is None or at >= feed.board.as_of:
+            body = make_body(answers.records_json(feed.board.state(), feed.status()))
+            return _respond(request, body, "application/json", _NEVER if at is None else _BRIEF)
+        tick = grid.as_of(grid.last_tick_until(at))
+        body = self._bodies.get(
+            ("records", tick), feed.board.version, lambda: answers.records_json(feed.board.state(tick), {})
+        )
+        return _respond(request, body, "application/json", _BRIEF)
+
+    async def ticks(self, request: Request) -> Response:
+        """Return the kept ticks, each with the number of noisy counts that it drew."""
+        _query(request)
+        board = self.present.feed.board
+
+        def build() -> bytes:
+            ticks = [{"as_of": format_instant(as_of), "alarms": drawn} for as_of, drawn in board.alarms.items()]
+            return msgspec.json.encode({"ticks": ticks})
+
+        return _respond(request, self._bodies.get("ticks", board.version, build), "application/json", _BRIEF)
+
+    async def stream(self, request: Request) -> Response:
+        """Return the stream of server-sent events. It continues after `Last-Event-ID`, or else after `after`."""
+        after = request.headers.get("last-event-id") or _query(request, "after").get("after")
+        hub = self.present.feed.hub
+        if hub.is_full:
+            raise HTTPException(503, "too many subscribers: try again later", _RETRY)
+        subscription = hub.subscribe(self.present.feed.resume(after))
+
+        async def events() -> AsyncGenerator[bytes]:
+            try:
+                async with aclosing(subscription.events()) as following:
+                    async for event in following:
+                        yield event
+            finally:
+                hub.leave(subscription)
+
+        headers = {"Cache-Control": _NEVER, "X-Accel-Buffering": "no"}
+        return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+
+    async def background_geojson(self, request: Request) -> Response:
+        """Return the agency's own map."""
+        _query(request)
+        if self.background is None:
+            raise HTTPException(404, "page.background is not set")
+        return _respond(request, self.background, "application/geo+json", _FIXED)
+
+    async def openapi(self, request: Request) -> Response:
+        """Return the OpenAPI document."""
+        _query(request)
+        body = self._bodies.get("openapi", None, lambda: msgspec.json.encode(openapi()))
+        return _respond(request, body, "application/json", _FIXED)
+
+    async def static_file(self, request: Request) -> Response:
+        """Return a file of the package. Only the files that were read at the start exist."""
+        found = self.static.find(request.path_params["build"], request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, "there is no such file")
+        return _respond(request, found.body, found.media_type, _FOREVER)
+
+    async def health(self, _request: Request) -> Response:
+        """Return 200 if Kafka has answered recently."""
+        reachable = self.present.is_reachable
+        status = {**self.present.feed.status(), "subscribers": len(self.present.feed.hub)}
+        return JSONResponse(status, 200 if reachable else 503, headers={"Cache-Control": _NEVER})
+
+
+def _respond(request: Request, body: Body, media_type: str, caching: str, **further: str) -> Response:
+    """Return a body, compressed if the client accepts that; 304 if the client has it already."""
+    zipped = body.compressed is not None and "gzip" in request.headers.get("accept-encoding", "")
+    tag = f'"{body.tag}-gzip"' if zipped else f'"{body.tag}"'
+    headers = {"Cache-Control": caching, "ETag": tag, "Vary": "Accept-Encoding", **further}
+    wanted = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+    if tag in wanted:
+        return Response(status_code=304, headers=headers)
+    if zipped:
+        headers["Content-Encoding"] = "gzip"
+    return Response((body.compressed if zipped else None) or body.content, media_type=media_type, headers=headers)
+
+
+def _query(request: Request, *known: str) -> Mapping[str, str]:
+    """Return the parameters of a request.
+
+    Raises:
+        HTTPException: 400, because a parameter is unknown or given twice. Unknown ones would defeat a CDN's cache.
+    """
+    pairs = request.query_params.multi_items()
+    names = [name for name, _value in pairs]
+    if len(set(names)) < len(names) or not set(names) <= set(known):
+        wanted = ", ".join(known) if known else "no parameters"
+        raise HTTPException(400, f"expected {wanted}, each at most once")
+    return dict(pairs)
+
+
+def _number(text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= most):  # noqa: PLR2004  # digits
+        raise HTTPException(400, f"page: expected a number from 1 to {most}")
+    return int(text)
+
+
+def _instant(text: str) -> int:
+    try:
+        return parse_instant(text)
+    except TimeError as error:
+        raise HTTPException(400, f"at: {error}") from None
+
+
+async def _problem(_request: Request, error: Exception) -> Response:
+    """Return an error as problem details (RFC 9457)."""
+    assert isinstance(error, HTTPException)  # noqa: S101  # the type that it is registered for
+    headers = {"Cache-Control": _NEVER, **(error.headers or {})}
+    content = {"status": error.status_code, "title": error.detail}
+    return JSONResponse(content, error.status_code, headers, "application/problem+json")

@@ -1,0 +1,63 @@
+"""Bodies of responses, built at most once for each state, with their ETag and compressed form."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakValueDictionary
+
+_KEPT: Final = 64
+_LEAST_GZIP: Final = 1_024
+_LEVEL: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body, its compressed form if it is worth it, and its strong ETag without quotes."""
+
+    content: bytes
+    compressed: bytes | None
+    tag: str
+
+
+def make_body(content: bytes) -> Body:
+    """Return a body with its ETag and its compressed form, which are the same for the same content."""
+    compressed = gzip.compress(content, _LEVEL, mtime=0) if len(content) >= _LEAST_GZIP else None
+    return Body(content, compressed, hashlib.sha256(content).hexdigest()[:32])
+
+
+class Bodies:
+    """The bodies of the latest states, by key. Use it in one event loop only."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[Hashable, Body]] = OrderedDict()
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+
+    def get(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
+        """Return the body of a key. It is built again only if `state`, which decides its content, has changed."""
+        return self._find(key, state) or self._keep(key, state, make_body(build()))
+
+    async def get_large(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
+        """Return a body as `get` does, but build it in a thread. `build` uses only what does not change."""
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            found = self._find(key, state)
+            if found is None:
+                found = self._keep(key, state, await asyncio.to_thread(lambda: make_body(build())))
+            return found
+
+    def _find(self, key: Hashable, state: Hashable) -> Body | None:
+        kept = self._kept.get(key)
+        return kept[1] if kept is not None and kept[0] == state else None
+
+    def _keep(self, key: Hashable, state: Hashable, body: Body) -> Body:
+        self._kept[key] = state, body
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return body

@@ -1,0 +1,104 @@
+"""Connects the records with the subscribers: keeps them, turns them into events, and says how current they are."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from monitor.client.subscriber_view import SubscriberView
+from monitor.page.board import Batch, Board, Position
+from monitor.page.entries import Entry
+from monitor.page.hub import Hub
+from monitor.public.clock import Clock
+from monitor.public.instants import MILLISECOND, format_instant
+
+BEAT_SECONDS: Final = 10.0
+"""How often subscribers receive the present time, which also shows that the connection works."""
+
+_POSITION: Final = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*", re.ASCII)
+_LONGEST: Final = 4_096
+_MOST_RESUMED: Final = 20_000  # a subscriber further behind reads the present state instead
+_RESET: Final = b"event: reset\ndata: {}\n\n"
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def format_position(position: Position) -> str:
+    """Write a position as in the id of an event: `0:17,1:4`, the next offset of each partition."""
+    return ",".join(f"{partition}:{offset}" for partition, offset in sorted(position.items()))
+
+
+def parse_position(text: str) -> dict[int, int] | None:
+    """Read a position; None if it is not one."""
+    if len(text) > _LONGEST or _POSITION.fullmatch(text) is None:
+        return None
+    pairs = (pair.split(":") for pair in text.split(","))
+    return {int(partition): int(offset) for partition, offset in pairs}
+
+
+def records_event(batch: Batch) -> bytes:
+    """Return the event with the records of a batch. Its id is the position after them."""
+    lines = b",".join(entry.line for entry in batch.entries)
+    return b"id: %s\nevent: records\ndata: [%s]\n\n" % (format_position(batch.after).encode(), lines)
+
+
+@dataclass
+class Feed:
+    """The board, the view of a subscriber, the hub, and when Kafka answered last. Use it in one event loop only."""
+
+    board: Board
+    view: SubscriberView
+    hub: Hub
+    clock: Clock
+    monotonic: Callable[[], float] = time.monotonic
+    _reached: float | None = field(default=None)
+
+    def deliver(self, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
+        """Add the records of a poll, and send what is new to all subscribers."""
+        self._reached = self.monotonic()
+        batches = self.board.add(entries, position)
+        for batch in batches:
+            for entry in batch.entries:
+                self.view.add([("ce_type", entry.type.encode())], entry.raw)
+            self.hub.publish(records_event(batch))
+        if batches:
+            self.beat()
+
+    def beat(self) -> None:
+        """Send the present time to all subscribers."""
+        self.hub.publish(self.beat_event())
+
+    @property
+    def silent_seconds(self) -> float:
+        """Seconds since Kafka answered last; infinite if it never did."""
+        return float("inf") if self._reached is None else self.monotonic() - self._reached
+
+    def beat_event(self) -> bytes:
+        """Return the event with the present time, the latest as_of and the seconds since Kafka answered."""
+        return b"event: beat\ndata: %s\n\n" % _encode(self.status())
+
+    def status(self) -> dict[str, object]:
+        """Return the present time, the latest as_of, the seconds since Kafka answered, and the position."""
+        as_of = self.board.as_of
+        now = self.clock.now()
+        return {
+            "now": format_instant(now - now % MILLISECOND),
+            "as_of": None if as_of is None else format_instant(as_of),
+            "silent_seconds": None if self._reached is None else round(self.silent_seconds),
+            "position": format_position(self.board.position),
+        }
+
+    def resume(self, position: str | None) -> Iterator[bytes]:
+        """Return the first events of a stream: those after a position, or `reset` if they are too many or dropped."""
+        parsed = None if position is None else parse_position(position)
+        batches = [] if position is None else None if parsed is None else self.board.since(parsed)
+        reset = batches is None or sum(len(batch.entries) for batch in batches) > _MOST_RESUMED
+        return chain(
+            [b"retry: 3000\n\n"], [_RESET] if reset else map(records_event, batches or ()), [self.beat_event()]
+        )

@@ -1,0 +1,106 @@
+"""Writes the page as HTML that works without JavaScript: every place, its state, and what that means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+
+from monitor.client.known import Answer
+from monitor.config.page import LANGUAGES, Language
+from monitor.page.answers import count_states
+from monitor.page.places import STATES, Place
+from monitor.page.present import Recount
+from monitor.page.static import Static
+from monitor.page.texts import Texts
+from monitor.page.words import Words, format_time, machine_time
+
+PAGE_SIZE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a request asks for: the language, the page of the list from 1, and whether another page embeds this one."""
+
+    language: Language
+    page: int = 1
+    embed: bool = False
+
+
+def count_pages(places: int) -> int:
+    """Return the number of pages of the list."""
+    return max(1, -(-places // PAGE_SIZE))
+
+
+class Html:
+    """The template of the page. `setup` is what the script needs to know."""
+
+    def __init__(self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static) -> None:
+        environment = Environment(
+            loader=PackageLoader("monitor.page"),
+            autoescape=select_autoescape(default=True),
+            trim_blocks=False,
+            lstrip_blocks=True,
+        )
+        self._template = environment.get_template("page.html")
+        self._texts, self._setup, self._static = texts, setup, static
+
+    def write(self, view: View, places: Sequence[Place], as_of: int | None, recount: Recount | None) -> bytes:
+        """Return the page of the list that the view names."""
+        texts = self._texts[view.language]
+        words = Words(texts)
+        ordered = sorted(places, key=lambda place: (STATES.index(place.leading.state), place.name.casefold()))
+        start = (view.page - 1) * PAGE_SIZE
+        return self._template.render(
+            t=texts,
+            language=view.language,
+            languages=[{"code": code, "name": self._texts[code]["language"]} for code in LANGUAGES],
+            embed=view.embed,
+            build=self._static.build,
+            modules=self._static.modules,
+            as_of=format_time(as_of) if as_of else None,
+            as_of_machine=machine_time(as_of),
+            states=STATES,
+            counts=count_states(places),
+            places=[_describe(place, words) for place in ordered[start : start + PAGE_SIZE]],
+            page=view.page,
+            pages=count_pages(len(places)),
+            audit=_audit_line(texts, recount),
+            setup=self._write_setup(view, texts),
+        ).encode()
+
+    def _write_setup(self, view: View, texts: Texts) -> Markup:
+        setup = {**self._setup, "language": view.language, "embed": view.embed, "texts": texts}
+        # "<" could end the element; in a JSON string it may be written as an escape.
+        return Markup(json.dumps(setup, ensure_ascii=False).replace("<", "\\u003c"))  # noqa: S704  # escaped above
+
+
+def _describe(place: Place, words: Words) -> dict[str, Any]:
+    return {
+        "name": place.name,
+        "state": place.leading.state,
+        "short": words.short(place.leading, place.reason(place.leading)),
+        "answers": [_describe_answer(answer, place.reason(answer), words) for answer in place.answers],
+        "sections": words.sections(place.leading, place.reason(place.leading)),
+    }
+
+
+def _describe_answer(answer: Answer, reason: str, words: Words) -> dict[str, Any]:
+    return {
+        "question": words.question(answer.about) if answer.about else "",
+        "sections": words.sections(answer, reason),
+        "as_of": format_time(answer.as_of),
+        "as_of_machine": machine_time(answer.as_of),
+        "valid_until": format_time(answer.valid_until),
+        "valid_until_machine": machine_time(answer.valid_until),
+    }
+
+
+def _audit_line(texts: Texts, recount: Recount | None) -> str:
+    if recount is None:
+        return ""
+    return texts["audit"].format(up_to=recount.up_to, false=recount.false, epsilon=recount.epsilon_at_most)

@@ -1,0 +1,78 @@
+"""Sends events to all subscribers of the stream. Each event exists once; every subscriber has a bounded queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from typing import Final
+
+QUEUED_EVENTS: Final = 64
+"""The most events that wait for one subscriber. One that is further behind is disconnected, and may resume."""
+
+
+class Subscription:
+    """The queue of one subscriber. `None` in the queue ends its stream."""
+
+    def __init__(self, first: Iterable[bytes]) -> None:
+        self._first = first
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED_EVENTS)
+
+    async def events(self) -> AsyncGenerator[bytes]:
+        """Yield the events until the end of the stream."""
+        first, self._first = self._first, ()
+        for each in first:
+            yield each
+        while (event := await self.queue.get()) is not None:
+            yield event
+
+    def end(self) -> None:
+        """Drop the events that wait, and end the stream."""
+        while not self.queue.empty():
+            self.queue.get_nowait()
+        self.queue.put_nowait(None)
+
+
+class Hub:
+    """The open subscriptions, `most` of them at a time. Use it in one event loop only."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: set[Subscription] = set()
+        self._closed = False
+        self.cut = 0
+
+    def __len__(self) -> int:
+        """Return the number of open subscriptions."""
+        return len(self._open)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further subscription is accepted."""
+        return self._closed or len(self._open) >= self._most
+
+    def subscribe(self, first: Iterable[bytes]) -> Subscription:
+        """Open a subscription that begins with these events."""
+        subscription = Subscription(first)
+        self._open.add(subscription)
+        return subscription
+
+    def leave(self, subscription: Subscription) -> None:
+        """Forget a subscription."""
+        self._open.discard(subscription)
+
+    def publish(self, event: bytes) -> None:
+        """Send an event to all. A subscriber whose queue is full is cut off; nobody waits for it."""
+        for subscription in list(self._open):
+            try:
+                subscription.queue.put_nowait(event)
+            except asyncio.QueueFull:
+                self.cut += 1
+                self._open.discard(subscription)
+                subscription.end()
+
+    def close(self) -> None:
+        """End all streams, and accept no more."""
+        self._closed = True
+        for subscription in list(self._open):
+            subscription.end()
+        self._open.clear()

@@ -1,0 +1,100 @@
+"""The present state of all places, computed again only if a record came or an answer expired."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from monitor.client.known import Answer
+from monitor.client.known_places import KnownPlaces
+from monitor.config import Location
+from monitor.page.feed import Feed
+from monitor.page.places import Place, read_place
+from monitor.public.instants import SECOND
+from monitor.public.parameters import Parameters
+
+_AT_A_TIME: Final = 500  # places, between other requests
+
+
+class Recount(BaseModel):
+    """The result of an independent recount: all answers up to a time, how many were false, and the largest ε paid."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    up_to: str
+    false: int = Field(ge=0)
+    epsilon_at_most: str
+
+
+def read_recount(path: Path | None) -> Recount | None:
+    """Return the recount in a file; None if there is no such file, or if it has another form."""
+    try:
+        return None if path is None else Recount.model_validate(json.loads(path.read_bytes()))
+    except (OSError, ValueError, ValidationError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The places at one moment. `number` differs if the places may differ."""
+
+    number: int
+    places: list[Place]
+
+
+@dataclass
+class Present:
+    """The places as they have to be read now. Use it in one event loop only.
+
+    If Kafka has not answered for `unreachable_after` (microseconds), every place is unknown.
+    """
+
+    parameters: Parameters
+    locations: Sequence[Location]
+    feed: Feed
+    unreachable_after: int
+    _version: tuple[int, bool] | None = None
+    _expires: int = 0
+    _snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, []))
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether Kafka has answered recently."""
+        return self.feed.silent_seconds * SECOND <= self.unreachable_after
+
+    async def read(self) -> Snapshot:
+        """Return all places in the order of the registry.
+
+        Other requests are served while many places are read. If a record comes meanwhile, some places are read with it
+        and others without it. Each answer is true, and the next request reads all again.
+        """
+        async with self._lock:
+            now, version = self.feed.clock.now(), (self.feed.board.version, self.is_reachable)
+            if version != self._version or now > self._expires:
+                places = await self._read_all(now)
+                expiring = (answer.valid_until for place in places for answer in place.answers if _may_expire(answer))
+                self._expires = min(filter(None, expiring), default=now + self.parameters.grid.length)
+                self._snapshot = Snapshot(self._snapshot.number + 1, places)
+                self._version = version
+            return self._snapshot
+
+    async def _read_all(self, now: int) -> list[Place]:
+        known = KnownPlaces(self.feed.view, self.parameters.grid.length, self.feed.clock.now)
+        reachable = self.is_reachable
+        places: list[Place] = []
+        for location in self.locations:
+            places.append(read_place(location, known, now, reachable=reachable))
+            if len(places) % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        return places
+
+
+def _may_expire(answer: Answer) -> bool:
+    return answer.state != "unknown"

@@ -1,0 +1,153 @@
+"""Reads the output topic in a thread, without a consumer group and without commits, and reconnects when it fails."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka import OffsetSpec, TopicPartition
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.errors import TopicError, UnreachableError
+from monitor.page.entries import Entry, read_entry
+from monitor.public.instants import MILLISECOND
+
+log = logging.getLogger(__name__)
+
+POLL_MS: Final = 250
+RETRY_SECONDS: Final = 2.0
+ASK_SECONDS: Final = 5.0
+_MAX_RECORDS: Final = 2_000
+
+Deliver = Callable[[Sequence[Entry], Mapping[int, int]], None]
+"""Takes the records of a poll and the next offset of each partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The output topic, and how far back to read it: `history` in microseconds before its latest record."""
+
+    connections: KafkaConnections
+    topic: str
+    history: int
+
+
+class Reader:
+    """The connection to the output topic. It reads whole transactions only (`read_committed`). Not thread-safe.
+
+    Raises:
+        TopicError: the topic does not exist.
+        UnreachableError: Kafka does not answer.
+    """
+
+    def __init__(self, source: Source, position: Mapping[int, int]) -> None:
+        self._connections = source.connections
+        self._consumer: Any = source.connections.consumer(isolation_level="read_committed")
+        try:
+            with self._connections.translate_errors():
+                self._partitions = self._find_partitions(source.topic)
+                self._consumer.assign(self._partitions)
+                self._seek(source, position)
+        except BaseException:
+            self.close()
+            raise
+
+    def _find_partitions(self, topic: str) -> list[TopicPartition]:
+        partitions = self._consumer.partitions_for_topic(topic)
+        if not partitions:
+            raise TopicError(
+                f"kafka.topics.alerts is {topic!r}, but there is no such topic: run `location-monitor topics "
+                "--create`, or correct kafka.topics.alerts or kafka.bootstrap_servers"
+            )
+        return [TopicPartition(topic, partition) for partition in sorted(partitions)]
+
+    def _seek(self, source: Source, position: Mapping[int, int]) -> None:
+        """Continue at a position. Partitions without one start `history` before the topic's latest record."""
+        first = self._consumer.beginning_offsets(self._partitions)
+        ends = self._consumer.end_offsets(self._partitions)
+        unread = [partition for partition in self._partitions if partition.partition not in position]
+        starts = self._find_starts(source, unread, ends) if unread else {}
+        for partition in self._partitions:
+            wanted = position.get(partition.partition, starts.get(partition, first[partition]))
+            # Records may have been deleted meanwhile, by retention or by a new topic.
+            self._consumer.seek(
+                partition, wanted if first[partition] <= wanted <= ends[partition] else first[partition]
+            )
+
+    def _find_starts(
+        self, source: Source, partitions: Sequence[TopicPartition], ends: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        latest = self._find_latest(partitions)
+        wanted = {partition: max(0, latest - source.history // MILLISECOND) for partition in partitions}
+        found = self._consumer.offsets_for_times(wanted)
+        return {
+            partition: ends[partition] if found.get(partition) is None else found[partition].offset
+            for partition in partitions
+        }
+
+    def _find_latest(self, partitions: Sequence[TopicPartition]) -> int:
+        """Return the latest timestamp of these partitions in milliseconds; 0 if they are empty."""
+        admin = self._connections.admin()
+        try:
+            offsets = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
+        finally:
+            admin.close()
+        return max(0, *(int(offsets[partition].timestamp) for partition in partitions))
+
+    def poll(self) -> tuple[list[Entry], dict[int, int]]:
+        """Return the next records for subscribers, and the position after them. Wait for at most 250 ms."""
+        with self._connections.translate_errors():
+            polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
+            position = {partition.partition: int(self._consumer.position(partition)) for partition in self._partitions}
+        entries = [entry for records in polled.values() for entry in map(read_entry, records) if entry is not None]
+        return entries, position
+
+    def ask(self) -> None:
+        """Ask Kafka for the end of the topic. A poll does not fail when Kafka does not answer, but this does."""
+        self.is_at_end()
+
+    def is_at_end(self) -> bool:
+        """Return whether everything committed so far has been read."""
+        with self._connections.translate_errors():
+            ends = self._consumer.end_offsets(self._partitions)
+            return all(int(self._consumer.position(partition)) >= end for partition, end in ends.items())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._consumer.close(autocommit=False)
+
+
+def follow(
+    source: Source, deliver: Deliver, reader: Reader, position: Mapping[int, int], stop: threading.Event
+) -> None:
+    """Deliver records until `stop` is set. If Kafka fails, connect again and continue after the last delivery.
+
+    While nothing is published, an empty delivery follows every few seconds: it shows that Kafka answers.
+    """
+    current: Reader | None = reader
+    at, asked = dict(position), time.monotonic()
+    while not stop.is_set():
+        try:
+            current = current or Reader(source, at)
+            entries, after = current.poll()
+            if after == at and time.monotonic() - asked < ASK_SECONDS:
+                continue
+            if after == at:
+                current.ask()
+            asked, at = time.monotonic(), after
+            deliver(entries, at)
+        except (UnreachableError, TopicError) as error:
+            log.warning("%s", error)
+            _close(current)
+            current = None
+            stop.wait(RETRY_SECONDS)
+    _close(current)
+
+
+def _close(reader: Reader | None) -> None:
+    if reader is not None:
+        reader.close()

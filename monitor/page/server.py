@@ -1,0 +1,221 @@
+"""The running page: a thread that reads the output topic, and a thread with the HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import resource
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self
+
+import uvicorn
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.client.subscriber_view import SubscriberView
+from monitor.config import Config, Location
+from monitor.errors import ConfigError, FailedError, Problem
+from monitor.page.app import Site
+from monitor.page.board import Board
+from monitor.page.bodies import Body, make_body
+from monitor.page.entries import Entry
+from monitor.page.feed import BEAT_SECONDS, Feed
+from monitor.page.html import Html
+from monitor.page.hub import Hub
+from monitor.page.present import Present, read_recount
+from monitor.page.protocol import MOST_HEAD_BYTES, LimitedProtocol
+from monitor.page.reader import Reader, Source, follow
+from monitor.page.static import read_static
+from monitor.page.texts import texts_of
+from monitor.public.clock import Clock
+from monitor.public.instants import MILLISECOND
+from monitor.public.parameters import Parameters
+
+log = logging.getLogger(__name__)
+
+_OTHER_CONNECTIONS: Final = 500  # besides the subscribers
+_SPARE_FILES: Final = 200
+_DRAIN_SECONDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PageParts:
+    """What the page needs: a valid configuration, and how to reach Kafka. It needs no secret of the service."""
+
+    config: Config
+    parameters: Parameters
+    locations: Sequence[Location]
+    kafka: KafkaConnections
+
+
+class Page:
+    """A page that is served from `__enter__` to `__exit__`. `url` is its address.
+
+    Subscribers receive the time every `beat_seconds`.
+
+    Raises:
+        ConfigError: page.texts or page.background is wrong (constructor).
+        TopicError, UnreachableError: the output topic cannot be read (`__enter__`).
+        FailedError: the address cannot be used (`__enter__`).
+    """
+
+    def __init__(self, parts: PageParts, clock: Clock, beat_seconds: float = BEAT_SECONDS) -> None:
+        settings, config = parts.config.page, parts.config
+        self._settings = settings
+        self._source = Source(parts.kafka, config.kafka.topics.alerts, settings.history)
+        board = Board(settings.history, settings.history_megabytes * 1_000_000)
+        view = SubscriberView(parts.parameters.registry)
+        self._feed = Feed(board, view, Hub(settings.subscribers), clock)
+        present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
+        static, background = read_static(), _read_background(settings.background)
+        setup: dict[str, Any] = {
+            "slotMs": parts.parameters.grid.length // MILLISECOND,
+            "unreachableMs": settings.unreachable_after // MILLISECOND,
+            "background": background is not None,
+        }
+        html = Html(texts_of(settings), setup, static)
+        self._site = Site(present, html, static, background, partial(read_recount, settings.audit_file))
+        self._beat_seconds = beat_seconds
+        self._stop = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        """Read the topic to its end, then accept connections."""
+        reader = Reader(self._source, {})
+        try:
+            position = self._catch_up(reader)
+            listening = _listen(self._settings.host, self._settings.port)
+        except BaseException:
+            reader.close()
+            raise
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        self.url = f"http://{host}:{listening.getsockname()[1]}/"
+        _allow_files(self._settings.subscribers + _OTHER_CONNECTIONS + _SPARE_FILES)
+        ready = threading.Event()
+        self._server = threading.Thread(target=lambda: asyncio.run(self._serve(listening, ready)), name="page")
+        self._server.start()
+        ready.wait()
+        self._reader = threading.Thread(
+            target=follow, args=(self._source, self._deliver, reader, position, self._stop), name="page-reader"
+        )
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close the page."""
+        self.close()
+
+    def close(self) -> None:
+        """End all streams, finish the responses in progress, and close the connections. Further calls do nothing."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self._reader.join()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
+        self._server.join()
+
+    def _catch_up(self, reader: Reader) -> dict[int, int]:
+        while True:
+            entries, position = reader.poll()
+            self._feed.deliver(entries, position)
+            if reader.is_at_end():
+                return position
+
+    def _deliver(self, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
+        """Deliver records in the event loop, and wait for that. The reader so never runs ahead of the server."""
+        if self._loop is None:
+            return
+        done = threading.Event()
+
+        def deliver() -> None:
+            try:
+                self._feed.deliver(entries, position)
+            finally:
+                done.set()
+
+        self._loop.call_soon_threadsafe(deliver)
+        done.wait()
+
+    async def _serve(self, listening: socket.socket, ready: threading.Event) -> None:
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        server = uvicorn.Server(_uvicorn_config(self._site, self._settings.embed_from, self._settings.subscribers))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        beating = asyncio.create_task(self._beat())
+        ready.set()
+        await asyncio.wait([serving, asyncio.create_task(self._ending.wait())], return_when=asyncio.FIRST_COMPLETED)
+        beating.cancel()
+        self._feed.hub.close()
+        server.should_exit = True
+        await serving
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._beat_seconds)
+            self._feed.beat()
+
+
+def _uvicorn_config(site: Site, embed_from: tuple[str, ...], subscribers: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        site.app(embed_from),
+        http=LimitedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.ERROR,
+        access_log=False,  # nobody's searches and addresses are kept
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        limit_concurrency=subscribers + _OTHER_CONNECTIONS,
+        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=1_024)
+    except OSError as error:
+        raise FailedError(
+            f"page.host is {host!r} and page.port is {port}, but this address cannot be used ({error.strerror}): set a "
+            "free port, 0 for any"
+        ) from error
+
+
+def _allow_files(wanted: int) -> None:
+    """Raise the limit of open files, as far as the system allows: each connection is a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _read_background(path: Path | None) -> Body | None:
+    """Return the agency's map.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not GeoJSON.
+    """
+    if path is None:
+        return None
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise _background_error(path, f"({error})") from None
+    if not isinstance(content, dict) or content.get("type") != "FeatureCollection":
+        raise _background_error(path, "without a FeatureCollection")
+    return make_body(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def _background_error(path: Path, found: str) -> ConfigError:
+    remedy = "Correct the path, which is relative to the configuration file, or the file."
+    problem = Problem("page.background", f"{path} {found}", "a readable GeoJSON file (FeatureCollection)", remedy)
+    return ConfigError("page", (problem,))

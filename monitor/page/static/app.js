@@ -1,0 +1,207 @@
+/* The page: it replaces the list that the server wrote by one that updates itself, and adds the map and the tools. */
+
+import { LastVisit, MyPlaces, distance, locate } from "./device.js";
+import { element, icon } from "./dom.js";
+import { List } from "./list.js";
+import { PlaceMap } from "./map.js";
+import { STATES, Store } from "./store.js";
+import { Timeline } from "./timeline.js";
+import { Words } from "./words.js";
+
+const byId = (id) => document.getElementById(id);
+const setup = JSON.parse(byId("setup").textContent);
+const words = new Words(setup.texts, setup.language);
+const { texts } = words;
+const store = new Store(setup);
+const mine = new MyPlaces();
+const visit = new LastVisit();
+const MOST_NAMED = 3;
+
+/** What the visitor has chosen to see. `state`, `only` ("mine" or "changed") and `search` combine. */
+const choice = { state: null, only: null, search: "", near: null };
+const buttons = {};
+let said = { asOf: undefined, rows: new Set() }; // the changes of the latest tick
+let order = []; // all rows, sorted by name
+let folded = []; // by row: the name and id, prepared for searching
+let list;
+let map;
+let timeline;
+
+const fold = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+const nearby = (row) => {
+  const [latitude, longitude] = [store.latitudes[row], store.longitudes[row]];
+  return choice.near && latitude !== null && longitude !== null ? distance(choice.near, { latitude, longitude }) : null;
+};
+
+/** Returns the rows to show, in the order of the list: by distance if that is known, else the most important first. */
+function select() {
+  const wanted = fold(choice.search).split(/\s+/).filter(Boolean);
+  const shows = (row) =>
+    (!choice.state || store.known[row].state === choice.state)
+    && (choice.only !== "mine" || mine.has(store.ids[row]))
+    && (choice.only !== "changed" || visit.was(store.ids[row], store.known[row].state))
+    && wanted.every((word) => folded[row].includes(word));
+  const rows = order.filter(shows);
+  if (choice.near) {
+    const far = new Map(rows.map((row) => [row, nearby(row) ?? Infinity]));
+    return rows.sort((a, b) => far.get(a) - far.get(b));
+  }
+  const buckets = Object.fromEntries(STATES.map((state) => [state, []]));
+  for (const row of rows) buckets[store.known[row].state].push(row);
+  return STATES.flatMap((state) => buckets[state]);
+}
+
+function refresh() {
+  const rows = select();
+  list.show(rows);
+  map?.show(rows);
+  byId("shown").textContent = words.fill("shown", {
+    count: words.number.format(rows.length), total: words.number.format(store.ids.length),
+  });
+  for (const [name, button] of Object.entries(buttons)) {
+    const pressed = { near: choice.near !== null, mine: choice.only === "mine", changed: choice.only === "changed" }[name]
+      ?? choice.state === name;
+    button.setAttribute("aria-pressed", String(pressed));
+  }
+  const changed = order.filter((row) => visit.was(store.ids[row], store.known[row].state)).length;
+  buttons.changed.querySelector("b").textContent = changed ? words.number.format(changed) : "";
+}
+
+function showCounts() {
+  const counts = store.counts();
+  for (const state of STATES) buttons[state].querySelector("b").textContent = words.number.format(counts[state]);
+  const latest = store.at ?? store.asOf;
+  const asOf = latest ? words.time(new Date(latest)) : null;
+  byId("as-of").textContent = asOf ? words.fill("as_of_line", { as_of: asOf }) : texts.nothing_yet;
+  return { ...counts, as_of: asOf ?? "–" };
+}
+
+/** Says what has changed in this tick to those who do not see it. Nothing is said again while nothing changes. */
+function announce(counts, fresh) {
+  if (said.asOf !== store.asOf) said = { asOf: store.asOf, rows: new Set() };
+  else if (!fresh.length) return;
+  for (const row of fresh) said.rows.add(row);
+  const changed = [...said.rows];
+  const named = changed.slice(0, MOST_NAMED).map((row) =>
+    words.fill("summary_changed", { name: store.names[row], state: texts[store.known[row].state] }));
+  if (changed.length > MOST_NAMED) named.push(words.fill("summary_more", { count: changed.length - MOST_NAMED }));
+  const text = [words.fill("summary", counts), ...named].join(" ");
+  if (byId("live").textContent !== text) byId("live").textContent = text;
+}
+
+function showBanner() {
+  const banner = byId("banner");
+  const age = store.asOf ? store.clock.now() - Date.parse(store.asOf) : 0;
+  let [text, kind] = ["", ""];
+  if (store.at !== null) [text, kind] = [words.fill("past", { as_of: words.time(new Date(store.at)) }), "past"];
+  else if (!store.reachable) [text, kind] = [words.fill("unreachable_banner", { since: words.time(store.lostAt) }), "lost"];
+  else if (age > 2 * setup.slotMs) [text, kind] = [texts.stale, "stale"];
+  banner.hidden = !text;
+  banner.className = `banner ${kind}`;
+  if (banner.textContent !== text) banner.textContent = text;
+  document.documentElement.classList.toggle("is-past", store.at !== null);
+}
+
+function onChange({ detail }) {
+  showBanner();
+  const counts = showCounts();
+  refresh();
+  announce(counts, detail.changed);
+}
+
+function toggleButton(name, parts, act) {
+  const button = element("button", { type: "button", class: `chip ${name}`, "aria-pressed": "false" }, ...parts);
+  button.addEventListener("click", () => {
+    act();
+    refresh();
+  });
+  buttons[name] = button;
+  return button;
+}
+
+function buildCounts() {
+  const items = STATES.map((state) => element("li", {}, toggleButton(state,
+    [icon(state), element("b", {}), element("span", {}, texts[state])],
+    () => { choice.state = choice.state === state ? null : state; })));
+  byId("counts").replaceChildren(...items);
+}
+
+async function findNear() {
+  if (choice.near) {
+    choice.near = null;
+    return;
+  }
+  try {
+    choice.near = await locate();
+  } catch {
+    byId("banner").textContent = texts.near_failed;
+    byId("banner").hidden = false;
+    return;
+  }
+  refresh();
+}
+
+function buildTools() {
+  const search = element("input", {
+    type: "search", placeholder: texts.search, "aria-label": texts.search, autocomplete: "off", spellcheck: "false",
+  });
+  search.addEventListener("input", () => {
+    choice.search = search.value;
+    refresh();
+  });
+  const toggle = (only) => () => { choice.only = choice.only === only ? null : only; };
+  byId("tools").append(
+    search,
+    toggleButton("near", [texts.near], findNear),
+    toggleButton("mine", [icon("star"), texts.mine], toggle("mine")),
+    toggleButton("changed", [`${texts.changed} `, element("b", {})], toggle("changed")),
+  );
+  byId("tools").hidden = false;
+}
+
+function buildViews() {
+  const context = { store, words, mine, visit, nearby, refresh };
+  list = new List(context);
+  byId("pages")?.remove();
+  map = new PlaceMap({ store, words, open: (row) => list.open(row) });
+  if (setup.background) map.loadBackground();
+  byId("list").addEventListener("toggle", (event) => {
+    const row = event.target.open ? list.rowOf(event.target) : null;
+    if (row !== null && !Number.isNaN(map.x[row])) map.select(row);
+  }, true);
+  timeline = new Timeline({ store, words });
+  byId("tools").after(timeline.root);
+}
+
+function prepare() {
+  const compare = new Intl.Collator(setup.language, { numeric: true }).compare;
+  order = store.ids.map((_id, row) => row).sort((a, b) => compare(store.names[a], store.names[b]));
+  folded = store.names.map((name, row) => fold(`${name} ${store.ids[row]}`));
+}
+
+async function start() {
+  let ticked = null;
+  store.addEventListener("change", (event) => {
+    if (event.detail.first) {
+      prepare();
+      buildCounts();
+      buildTools();
+      buildViews();
+    }
+    onChange(event);
+    if (store.asOf !== ticked) {
+      ticked = store.asOf;
+      timeline.update().catch(() => {});
+    }
+    document.documentElement.dataset.ready = "true";
+  });
+  await store.start();
+  addEventListener("pagehide", () => visit.keep(store.ids, store.at === null ? store.known : []));
+}
+
+start().catch(() => {
+  byId("banner").textContent = texts.script_failed;
+  byId("banner").hidden = false;
+});
+
+export { map, store };

@@ -1,0 +1,87 @@
+/* What opens below a place: its answers in words, the certain interval, and what was published. */
+
+import { element, time } from "./dom.js";
+import { read } from "./store.js";
+
+/** Returns the elements that describe the place of a row. */
+export function describe(row, { store, words }) {
+  const answers = store.answers(row);
+  const shown = answers.length ? answers : [store.known[row]];
+  const parts = shown.map((known) => statement(known, words));
+  const seen = store.seen[row];
+  if (store.known[row].state === "unknown" && seen) {
+    const before = { state: words.texts[seen.state], as_of: words.time(seen.asOf) };
+    parts.unshift(element("p", { class: "before" }, words.fill("before", before)));
+  }
+  return parts;
+}
+
+function statement(known, words) {
+  const { texts } = words;
+  const list = element("dl", {}, ...words.sections(known).flatMap(([title, text]) => pair(title, text)));
+  if (known.asOf) list.append(...pair(texts.as_of, time(known.asOf, words.time(known.asOf))));
+  if (known.validUntil) list.append(...pair(texts.valid_until, time(known.validUntil, words.time(known.validUntil))));
+  const question = known.about && element("p", { class: "question" }, words.question(known.about));
+  return element("section", { class: `statement ${known.state}` }, question, interval(known, words), list);
+}
+
+const pair = (title, text) => [element("dt", {}, title), element("dd", {}, text)];
+
+/** The certain interval of the number of people, with a mark at the threshold. */
+function interval({ countAtLeast: least, countAtMost: most, about }, words) {
+  if (most === null || !about?.threshold) return null;
+  const { threshold } = about;
+  const scale = Math.max(most, threshold) * 1.15;
+  const percent = (count) => `${((100 * count) / scale).toFixed(2)}%`;
+  const bar = element("span", { class: "bar" });
+  bar.style.left = percent(least);
+  bar.style.width = percent(Math.max(most - least, scale / 200));
+  const mark = element("span", { class: "threshold" });
+  mark.style.left = percent(threshold);
+  const label = words.fill("interval", { least, most, threshold });
+  const scaleText = element("span", { class: "ends", "aria-hidden": "true" }, `${least}–${most}`);
+  const track = element("span", { class: "track", role: "img", "aria-label": label }, bar, mark);
+  return element("p", { class: "interval" }, element("span", { class: "label" }, words.texts.interval_label), track, scaleText);
+}
+
+/** Returns the buttons of a place: keep it, and show what was published. */
+export function actions(row, { store, words, mine, refresh }) {
+  const { texts } = words;
+  const id = store.ids[row];
+  const keep = element("button", { type: "button", "aria-pressed": String(mine.has(id)) });
+  const label = () => { keep.textContent = mine.has(id) ? texts.forget : texts.keep; };
+  label();
+  keep.addEventListener("click", () => {
+    mine.toggle(id);
+    keep.setAttribute("aria-pressed", String(mine.has(id)));
+    label();
+    refresh();
+  });
+  const past = element("div", { class: "past", "aria-live": "polite" });
+  const show = async () => {
+    past.replaceChildren(await published(id, words).catch(() => element("p", {}, texts.unreachable)));
+  };
+  const button = element("button", { type: "button", onclick: show }, texts.history);
+  return element("div", { class: "actions" }, keep, button, past);
+}
+
+/** The periods in which an answer stayed the same, the latest first. The server keeps no record of this request. */
+async function published(id, words) {
+  const { history } = await read(`v1/locations/${encodeURIComponent(id)}/history`);
+  if (!history.length) return element("p", {}, words.texts.history_none);
+  const lines = history.map((period) => {
+    const [since, until] = [new Date(period.since), new Date(period.until)];
+    const about = { kind: period.kind, threshold: period.threshold, resumesAt: instant(period.resumes_at) };
+    const known = {
+      state: period.state, reason: "input_incomplete", asOf: until, countAtMost: period.count_at_most ?? null,
+      countAtLeast: period.count_at_least ?? 0, about,
+    };
+    const when = since < until ? `${words.time(since)} – ${words.time(until)}` : words.time(since);
+    const moment = period.time ? ` (${period.monitor}, ${words.time(new Date(period.time))})` : ` (${period.monitor})`;
+    return element("li", { class: period.state }, element("b", {}, words.texts[period.state]), ` ${words.short(known)}`,
+      element("span", { class: "when" }, when + moment));
+  });
+  return element("ol", { class: "periods" }, ...lines);
+}
+
+const instant = (text) => (text ? new Date(text) : null);

@@ -1,0 +1,127 @@
+/* The list of places. It shows a part of them, and more on request or when its end comes into view. */
+
+import { actions, describe } from "./details.js";
+import { element, icon } from "./dom.js";
+
+const PART = 100;
+
+export class List {
+  #nodes = new Map(); // row → { item, details, signature }
+  #count = PART;
+  #rows = [];
+
+  constructor(context) {
+    this.context = context;
+    this.list = document.getElementById("list");
+    this.more = document.getElementById("more");
+    this.list.replaceChildren();
+    this.more.addEventListener("click", () => this.#showMore());
+    new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#showMore(), {
+      rootMargin: "400px",
+    }).observe(this.more);
+  }
+
+  #showMore() {
+    if (this.more.hidden) return;
+    this.#count += PART;
+    this.#draw();
+  }
+
+  /** Shows these rows in this order. */
+  show(rows) {
+    this.#rows = rows;
+    this.#draw();
+  }
+
+  #draw() {
+    const shown = this.#rows.slice(0, this.#count);
+    const items = shown.map((row) => this.#item(row));
+    const present = this.list.children;
+    const same = present.length === items.length && items.every((item, index) => item === present[index]);
+    if (!same) {
+      const focused = document.activeElement;
+      this.list.replaceChildren(...items);
+      if (this.list.contains(focused)) focused.focus({ preventScroll: true });
+    }
+    const wanted = new Set(shown);
+    for (const row of this.#nodes.keys()) if (!wanted.has(row)) this.#nodes.delete(row);
+    this.more.hidden = this.#count >= this.#rows.length;
+    document.getElementById("no-match").hidden = this.#rows.length > 0;
+  }
+
+  /** Returns the item of a row. An item stays the same element, so that focus and open details are kept. */
+  #item(row) {
+    const { store, words, mine, visit, nearby } = this.context;
+    const known = store.known[row];
+    const was = store.at === null ? visit.was(store.ids[row], known.state) : null;
+    const meters = nearby(row);
+    const starred = mine.has(store.ids[row]);
+    const signature = JSON.stringify([known, was, meters === null ? null : Math.round(meters), starred]);
+    let node = this.#nodes.get(row);
+    if (!node) {
+      const summary = element("summary");
+      const details = element("details", {}, summary);
+      details.addEventListener("toggle", () => this.#fill(row));
+      node = { item: element("li", {}, details), details, summary, signature: "" };
+      this.#nodes.set(row, node);
+    }
+    if (node.signature !== signature) {
+      node.signature = signature;
+      node.details.className = `place ${known.state}`;
+      node.summary.replaceChildren(
+        icon(known.state),
+        element("span", { class: "name" }, store.names[row], starred ? icon("star", "star") : ""),
+        element("span", { class: "state" }, words.texts[known.state]),
+        element("span", { class: "short" }, words.short(known)),
+        ...this.#notes(was, meters),
+      );
+      this.#fill(row);
+    }
+    return node.item;
+  }
+
+  #notes(was, meters) {
+    const { words } = this.context;
+    const notes = [];
+    if (was) notes.push(words.fill("was", { state: words.texts[was] }));
+    if (meters !== null) {
+      const far = meters >= 1000;
+      notes.push(words.fill(far ? "km" : "m", { distance: words.number.format(far ? meters / 1000 : Math.round(meters)) }));
+    }
+    return notes.length ? [element("span", { class: "notes" }, notes.join(" · "))] : [];
+  }
+
+  #fill(row) {
+    const node = this.#nodes.get(row);
+    if (!node) return;
+    const body = node.details.querySelector(".body");
+    if (!node.details.open) {
+      body?.remove();
+      return;
+    }
+    const answers = element("div", {}, ...describe(row, this.context));
+    if (body) body.firstChild.replaceWith(answers); // the buttons stay, and with them the focus
+    else node.details.append(element("div", { class: "body" }, answers, actions(row, this.context)));
+  }
+
+  /** The row of an element that is in the list; null for others. */
+  rowOf(details) {
+    for (const [row, node] of this.#nodes) if (node.details === details) return row;
+    return null;
+  }
+
+  /** Opens the place of a row, and moves the focus to it. */
+  open(row) {
+    const index = this.#rows.indexOf(row);
+    if (index < 0) return;
+    if (index >= this.#count) {
+      this.#count = index + PART;
+      this.#draw();
+    }
+    const { details, summary } = this.#nodes.get(row);
+    details.open = true;
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    details.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+    summary.focus({ preventScroll: true });
+  }
+}

@@ -1,0 +1,73 @@
+"""The public page of a demo (`demo --page`): it is served while the town lives, and after that until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from monitor.config import Location
+from monitor.page import require_page
+from monitor.privacy.epsilon import format_epsilon
+from monitor.public.clock import Clock
+from monitor.public.instants import DAY
+from monitor.service import Settings
+from monitor.tools.audit import AuditReport
+from monitor.tools.audit.findings import SAFE
+
+_HISTORY = 60 * DAY  # the whole demo
+
+
+def wait_for_interrupt() -> None:
+    """Wait until SIGINT, or until a SIGTERM that is treated like it."""
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
+@dataclass
+class DemoPage:
+    """The page of a demo on a port, 0 for any; None for no page. `linger` returns when the page shall end.
+
+    Raises:
+        FailedError: the packages of the page are missing (constructor), or the port cannot be used (`open`).
+    """
+
+    port: int | None = None
+    linger: Callable[[], None] = wait_for_interrupt
+    url: str = ""
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        """Check that the page can be served."""
+        if self.port is not None:
+            require_page()
+
+    def __enter__(self) -> Self:
+        """Return this page, which is opened later: it needs the topics."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close the page."""
+        self._stack.close()
+
+    def open(self, settings: Settings, locations: Sequence[Location], clock: Clock, recount: Path) -> None:
+        """Serve the page, if there is one. `recount`: the file in which it finds the result of the recount."""
+        if self.port is None:
+            return
+        from monitor.page.server import Page, PageParts  # noqa: PLC0415  # the extra may be absent
+
+        changed = {"port": self.port, "history": _HISTORY, "audit_file": recount}
+        page = settings.config.page.model_copy(update=changed)
+        config = settings.config.model_copy(update={"page": page})
+        parts = PageParts(config, settings.parameters, locations, settings.kafka)
+        self.url = self._stack.enter_context(Page(parts, clock)).url
+
+
+def write_recount(path: Path, report: AuditReport, up_to: str) -> None:
+    """Write the result of the recount in the form that the page reads."""
+    result = {"up_to": up_to, "false": report.totals.get(SAFE, 0), "epsilon_at_most": format_epsilon(report.paid)}
+    path.write_text(json.dumps(result), encoding="utf-8")

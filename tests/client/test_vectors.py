@@ -1,0 +1,109 @@
+"""The clients in Python and JavaScript agree with the test vectors of docs/vectors/."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from monitor.client.known import Known
+from monitor.client.known_places import KnownPlaces
+from monitor.client.subscriber_view import SubscriberView
+from monitor.public.instants import SECOND, parse_instant, to_instant
+from monitor.public.parameters import Registry
+from tests.client.vectors import FOLDER, render, vectors
+
+SCRIPT: Final = Path(__file__).parents[2] / "monitor" / "page" / "static" / "known.js"
+RUNNER: Final = Path(__file__).with_name("known.test.mjs")
+NAMES: Final = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return content
+
+
+def add(view: SubscriberView, record: dict[str, Any]) -> None:
+    data = record["data"]
+    value = data if isinstance(data, str) else json.dumps(data)
+    view.add([("ce_type", record["type"].encode())], value.encode())
+
+
+def describe(known: Known) -> dict[str, Any]:
+    """Return what is known in the form of the vectors, with times as instants."""
+
+    def time(moment: datetime | None) -> int | None:
+        return None if moment is None else to_instant(moment)
+
+    about = known.about and {
+        key: time(value) if key in {"start", "end", "resumes_at"} else value
+        for key, value in asdict(known.about).items()
+    }
+    return {
+        "state": known.state,
+        "reason": known.reason,
+        "as_of": time(known.as_of),
+        "valid_until": time(known.valid_until),
+        "count_at_most": known.count_at_most,
+        "count_at_least": known.count_at_least,
+        "about": about,
+    }
+
+
+def instants(expected: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer of a vector with its times as instants."""
+    times = {"as_of", "valid_until", "start", "end", "resumes_at"}
+    return {
+        key: instants(value) if isinstance(value, dict) else parse_instant(value) if key in times and value else value
+        for key, value in expected.items()
+    }
+
+
+def test_committed_vectors_are_current() -> None:
+    """To write them again: python -m tests.client.vectors --write."""
+    assert {name: render(vector) for name, vector in vectors().items()} == {
+        name: (FOLDER / f"{name}.json").read_text(encoding="utf-8") for name in NAMES
+    }
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("name", NAMES)
+def test_python_client_passes(name: str, isolation: str) -> None:
+    """The Python client knows what each vector expects, at each of its times, with both isolation levels."""
+    vector = read(name)
+    now = [0]
+    view = SubscriberView(Registry(tuple(vector["locations"]), 1))
+    final_for = vector["final_for_seconds"] * SECOND
+    places = KnownPlaces(view, vector["slot_seconds"] * SECOND, lambda: now[0], final_for)
+    for step in vector["steps"]:
+        for record in step.get("records", ()):
+            if isolation == "read_uncommitted" or not record.get("aborted"):
+                add(view, record)
+        now[0] = parse_instant(step["at"]) if "at" in step else now[0]
+        for place, expected in step.get("known", {}).items():
+            assert describe(places.get(place)) == instants(expected), (place, step.get("at"))
+
+
+@pytest.mark.promise(2)
+def test_javascript_client_passes(node: str) -> None:
+    """The JavaScript client knows the same, in Node.js. The page runs it in browsers."""
+    command = [node, "--test", "--test-reporter=tap", str(RUNNER)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    passed = int(next(line for line in result.stdout.splitlines() if line.startswith("# pass ")).split()[-1])
+    assert passed >= len(NAMES)
+
+
+def test_javascript_client_is_small() -> None:
+    """The script takes at most 10 kB on the wire (gzip), and imports nothing."""
+    script = SCRIPT.read_bytes()
+    assert len(gzip.compress(script)) <= 10_000
+    assert b"\nimport " not in script
+    assert b"import(" not in script

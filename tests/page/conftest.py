@@ -1,0 +1,63 @@
+"""A town on the session's Kafka, the page that shows it, and Debian's Chromium to look at it."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.page.server import Page
+from monitor.tools.embedded import EmbeddedKafka
+from tests.page.world import Town, open_town, parts_of
+
+CHROMIUM = Path("/usr/bin/chromium")
+BEAT_SECONDS = 0.2
+
+
+class OpenPage(Protocol):
+    """Serves a page for a town; keyword arguments are settings of the page."""
+
+    def __call__(self, town: Town, **settings: Any) -> Page: ...
+
+
+def new_town(kafka: EmbeddedKafka, folder: Path) -> Town:
+    """Return a town with a topic of its own, in which nothing has been published."""
+    connections = KafkaConnections((kafka.bootstrap_servers,))
+    topic = f"alerts-{uuid.uuid4().hex[:10]}"
+    return open_town(parts_of(folder, connections, topic), connections, topic)
+
+
+@pytest.fixture
+def town(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Town]:
+    """An empty town."""
+    town = new_town(kafka, tmp_path)
+    yield town
+    town.producer.close(timeout=5)
+
+
+@pytest.fixture
+def open_page() -> Iterator[Callable[..., Page]]:
+    """A function that serves the page of a town until the end of the test."""
+    with ExitStack() as stack:
+        yield lambda town, **settings: stack.enter_context(serve(town, **settings))
+
+
+def serve(town: Town, **settings: Any) -> Page:
+    """Return a page that is not yet served."""
+    return Page(town.with_page(**settings), town.clock, BEAT_SECONDS)
+
+
+def require_chromium() -> None:
+    """Skip the test if Chromium is missing. In CI it fails."""
+    if CHROMIUM.exists():
+        return
+    message = "server missing: Chromium (no /usr/bin/chromium). To run these tests: make test-tools"
+    if os.environ.get("CI"):
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)

@@ -1,0 +1,352 @@
+"""The interface of the page: answers, caching, the stream, and clients that misbehave. On a real Kafka."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import http.client
+import io
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import jsonschema
+import pytest
+
+from monitor.errors import ConfigError, FailedError, TopicError
+from monitor.page.protocol import LimitedProtocol
+from monitor.page.server import Page
+from monitor.public.instants import HOUR
+from monitor.tools.embedded import EmbeddedKafka
+from tests.page.conftest import OpenPage, new_town, serve
+from tests.page.world import FIRST, Town
+
+NOON = 36
+"""The first tick after the first 12:30 that is published."""
+
+
+class Answer:
+    """A response: its status, headers (names in lower case) and body."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.body = response.read()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def get(page: Page, path: str, method: str = "GET", **headers: str) -> Answer:
+    """Request a path. `_` in the names of headers stands for `-`."""
+    connection = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=10)
+    try:
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+class Stream:
+    """A subscriber of the stream. `next` returns the name and the data of the next event that is not a beat."""
+
+    def __init__(self, page: Page, position: str | None = None, **headers: str) -> None:
+        self._connection = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=10)
+        query = "" if position is None else f"?after={position}"
+        self._connection.request("GET", f"/v1/stream{query}", headers=headers)
+        self.response = self._connection.getresponse()
+        self.id = ""
+
+    def events(self) -> Iterator[tuple[str, Any]]:
+        """Yield events until the end of the stream, with beats."""
+        event: dict[str, str] = {}
+        while line := self.response.readline():
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            if name:
+                event[name] = value
+            elif "event" in event:
+                self.id = event.get("id", self.id)
+                yield event["event"], json.loads(event["data"])
+                event = {}
+
+    def next(self) -> tuple[str, Any]:
+        return next((name, data) for name, data in self.events() if name != "beat")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.response.close()
+        self._connection.close()
+
+
+@pytest.fixture(scope="module")
+def shared(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """A town with 16 ticks: an alarm at the market at tick 30, an incomplete school at the last, a noon with one."""
+    town = new_town(kafka, tmp_path_factory.mktemp("town"))
+    for tick in range(FIRST, NOON + 4):
+        counts: dict[str, int | None] = {"market": 14 if tick >= 30 else 0}
+        counts["school-1"] = None if tick == NOON + 3 else 0
+        town.publish(tick, counts, {"library": 12} if tick == NOON + 1 else {})
+    yield town
+    town.producer.close(timeout=5)
+
+
+@pytest.fixture(scope="module")
+def page(shared: Town) -> Iterator[Page]:
+    """The page of this town."""
+    with serve(shared, subscribers=40) as page:
+        yield page
+
+
+def by_id(page: Page) -> Mapping[str, Any]:
+    return {place["id"]: place for place in get(page, "/v1/locations").json["locations"]}
+
+
+def test_json_has_every_place(page: Page, shared: Town) -> None:
+    """The JSON has every place of the registry in its order, each with its state and the reason."""
+    places = by_id(page)
+    assert list(places) == list(shared.parts.parameters.registry.ids)
+    expected = {"market": "paused", "school-1": "unknown", "library": "noisy_count", "bus-library": "safe"}
+    assert {place: places[place]["state"] for place in expected} == expected
+    assert places["library"]["count_at_most"] == 12
+    assert places["school-1"]["reason"] == "input_incomplete"
+    assert [answer["threshold"] for answer in places["market"]["answers"]] == [10, 9]
+    assert "latitude" not in places["bus-library"]
+
+
+def test_other_formats_agree(page: Page) -> None:
+    """CSV and GeoJSON have the same places and states as the JSON; a place without coordinates has no geometry."""
+    states = {name: place["state"] for name, place in by_id(page).items()}
+    rows = list(csv.DictReader(io.StringIO(get(page, "/v1/locations.csv").body.decode(), newline="")))
+    assert {row["location_id"]: row["state"] for row in rows} == states
+    features = get(page, "/v1/locations.geojson").json["features"]
+    assert {feature["id"]: feature["properties"]["state"] for feature in features} == states
+    assert [feature["id"] for feature in features if feature["geometry"] is None] == ["bus-library"]
+
+
+def test_answers_follow_the_document(page: Page) -> None:
+    """The answers have the schemas of the OpenAPI document."""
+    document = get(page, "/v1/openapi.json").json
+    for path, name in (
+        ("/v1/locations", "Locations"),
+        ("/v1/locations/market/history", "History"),
+        ("/v1/records", "Records"),
+        ("/v1/ticks", "Ticks"),
+    ):
+        schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+        jsonschema.validate(get(page, path).json, schema, jsonschema.Draft202012Validator)
+
+
+def test_unchanged_answer_is_not_sent(page: Page) -> None:
+    """A request with the ETag of the present answer gets 304 without a body; the compressed form has its own ETag."""
+    plain = get(page, "/v1/locations")
+    zipped = get(page, "/v1/locations", Accept_Encoding="gzip")
+    assert gzip.decompress(zipped.body) == plain.body
+    assert zipped.headers["etag"] != plain.headers["etag"]
+    again = get(page, "/v1/locations", If_None_Match=plain.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_headers_suit_a_cdn(page: Page) -> None:
+    """Answers may be kept for seconds and read by any page; files forever; the stream never."""
+    answer = get(page, "/v1/locations")
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["cache-control"].startswith("public, max-age=5")
+    assert answer.headers["vary"] == "Accept-Encoding"
+    assert get(page, "/v1/locations", method="OPTIONS").status == 204
+    start = get(page, "/")
+    assert "Accept-Language" in start.headers["vary"]
+    assert "default-src 'self'" in start.headers["content-security-policy"]
+    assert "unsafe" not in start.headers["content-security-policy"]
+    assert "set-cookie" not in start.headers
+    script = start.body.decode().partition('src="')[2].partition('"')[0]
+    assert "immutable" in get(page, f"/{script}").headers["cache-control"]
+    with Stream(page) as stream:
+        assert stream.response.getheader("Cache-Control") == "no-store"
+
+
+def test_history_joins_equal_answers(page: Page) -> None:
+    """The history of a place has one period for each answer that stayed the same."""
+    history = get(page, "/v1/locations/market/history").json["history"]
+    over_time = [period for period in history if period["kind"] == "over_time"]
+    assert [period["state"] for period in over_time] == ["paused", "noisy_count", "safe"]
+    assert over_time[2] | {"since": "2026-01-06T01:00:00Z", "until": "2026-01-06T06:00:00Z"} == over_time[2]
+
+
+def test_past_records_give_past_state(page: Page) -> None:
+    """The records at a time are those that were the latest then."""
+    records = get(page, "/v1/records?at=2026-01-06T06:30:00Z").json["records"]
+    assert {record["value"]["as_of"] for record in records} == {"2026-01-06T06:00:00Z"}
+    market = next(record for record in records if record["key"] == "places/market")
+    assert market["value"]["status"] == "safe"
+
+
+def test_ticks_count_new_alarms(page: Page) -> None:
+    """Each tick has the number of noisy counts that it drew, not of those that it repeats."""
+    ticks = get(page, "/v1/ticks").json["ticks"]
+    assert len(ticks) == 16
+    assert [index + FIRST for index, tick in enumerate(ticks) if tick["alarms"]] == [30, NOON + 1]
+
+
+def test_invalid_requests_are_refused(page: Page) -> None:
+    """An unknown parameter, an invalid value, another method, a path outside and an unknown place are refused."""
+    refused = {
+        "/v1/locations?q=market": 400,
+        "/v1/records?at=yesterday": 400,
+        "/?page=0": 400,
+        "/?page=2": 400,
+        "/?lang=en&lang=de": 400,
+        "/static/../../../etc/passwd": 404,
+        "/static/x/%2e%2e%2fserver.py": 404,
+        "/v1/locations/nowhere/history": 404,
+        "/v1/locations/" + "x" * 5_000 + "/history": 404,
+    }
+    assert {path: get(page, path).status for path in refused} == refused
+    assert get(page, "/v1/locations", method="POST").status == 405
+    assert get(page, "/v1/locations").status == 200
+
+
+def test_huge_head_is_refused(page: Page) -> None:
+    """A request with a head above 16 KiB gets 400, and the server goes on."""
+    assert get(page, "/v1/locations", Cookie="x" * 100_000).status == 400
+    assert get(page, "/v1/locations").status == 200
+
+
+def test_no_script_holds_every_place(page: Page, shared: Town) -> None:
+    """The HTML names every place, in each language, with its state in words, and escapes what it shows."""
+    for language, word in (("en", "Silent"), ("de", "Still"), ("ja", "休止中")):
+        text = get(page, f"/?lang={language}").body.decode()
+        assert all((place.name or place.id).replace("'", "&#39;") in text for place in shared.parts.locations)
+        assert f'<html lang="{language}">' in text
+        assert word in text
+    assert '<html lang="de">' in get(page, "/", Accept_Language="de-CH,de;q=0.9,en;q=0.8").body.decode()
+
+
+def test_script_is_small(page: Page) -> None:
+    """All scripts together have at most 100 kB, uncompressed."""
+    text = get(page, "/").body.decode()
+    names = {part.partition('"')[0] for part in text.split('href="static/')[1:] if ".js" in part.partition('"')[0]}
+    sizes = {name: len(get(page, f"/static/{name}").body) for name in names}
+    assert len(sizes) >= 8
+    assert sum(sizes.values()) <= 100_000
+
+
+def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
+    """A subscriber that reconnects with the last id gets what it missed; from an unknown position it is reset."""
+    town.publish(FIRST)
+    page = open_page(town)
+    with Stream(page, get(page, "/v1/records").json["position"]) as stream:
+        town.publish(FIRST + 1)
+        name, records = stream.next()
+        assert name == "records"
+        assert {record["value"]["tick"] for record in records} == {FIRST + 1}
+    town.publish(FIRST + 2, {"market": 12})
+    with Stream(page, **{"Last-Event-ID": stream.id}) as resumed:
+        missed = (record["value"] for name, data in resumed.events() if name == "records" for record in data)
+        alarm = next(value for value in missed if value.get("status") == "noisy_count")
+        assert (alarm["location_id"], alarm["tick"]) == ("market", FIRST + 2)
+    for position in ("0:999999", "nonsense"):
+        with Stream(page, position) as lost:
+            assert lost.next() == ("reset", {})
+
+
+def test_stop_ends_streams(town: Town) -> None:
+    """When the page is closed, every stream ends, and the port is free."""
+    town.publish(FIRST)
+    page = serve(town)
+    with ExitStack() as stack:
+        with page:
+            stream = stack.enter_context(Stream(page))
+            assert next(stream.events())[0] == "beat"
+        assert all(name == "beat" for name, _data in stream.events())
+    with pytest.raises(ConnectionRefusedError):
+        get(page, "/")
+
+
+def test_too_many_subscribers_are_refused(town: Town, open_page: OpenPage) -> None:
+    """Above the limit a subscriber gets 503 and Retry-After, and the answers stay available."""
+    town.publish(FIRST)
+    page = open_page(town, subscribers=1)
+    with Stream(page) as first:
+        assert next(first.events())[0] == "beat"
+        refused = get(page, "/v1/stream")
+        assert (refused.status, refused.headers["retry-after"]) == (503, "10")
+        assert get(page, "/v1/locations").status == 200
+
+
+def test_slow_request_is_cut(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends its request byte by byte is disconnected."""
+    monkeypatch.setattr(LimitedProtocol, "request_seconds", 0.3)
+    address = urlsplit(page.url)
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=5) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        began = time.monotonic()
+        with pytest.raises(OSError):  # noqa: PT011, PT012  # reset or broken pipe, depending on the moment
+            while time.monotonic() - began < 5:
+                client.sendall(b"x")
+                if client.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b"":
+                    raise ConnectionResetError
+    assert get(page, "/v1/locations").status == 200
+
+
+def test_silent_kafka_makes_all_unknown(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Kafka does not answer for `page.unreachable_after`, every place is unknown and the health is 503."""
+    feed = page._feed
+    later = feed.monotonic() + 61
+    monkeypatch.setattr(feed, "monotonic", lambda: later)
+    monkeypatch.setattr(feed, "_reached", later - 61)
+    place = by_id(page)["market-north"]
+    assert (place["state"], place["reason"]) == ("unknown", "unreachable")
+    assert "count_at_most" not in place
+    assert get(page, "/healthz").status == 503
+
+
+def test_old_answers_are_unknown(town: Town, open_page: OpenPage) -> None:
+    """Two slots after its as_of an answer is unknown, although no record came."""
+    town.publish(FIRST)
+    page = open_page(town)
+    assert by_id(page)["clinic"]["state"] == "safe"
+    town.clock.move_to(town.clock.now() + 3 * HOUR)
+    assert {place["state"] for place in by_id(page).values()} == {"unknown"}
+
+
+def test_missing_topic_is_explained(town: Town) -> None:
+    """Without the output topic the page does not start, and the message names the key."""
+    topics = town.parts.config.kafka.topics.model_copy(update={"alerts": "no-such-topic"})
+    kafka = town.parts.config.kafka.model_copy(update={"topics": topics})
+    config = town.parts.config.model_copy(update={"kafka": kafka})
+    town.parts = type(town.parts)(config, town.parts.parameters, town.parts.locations, town.parts.kafka)
+    with pytest.raises(TopicError, match=r"kafka\.topics\.alerts is 'no-such-topic'"):
+        serve(town).__enter__()
+
+
+def test_wrong_settings_are_explained(town: Town, tmp_path: Path, page: Page) -> None:
+    """A used port, an unknown text, a wrong placeholder and an unreadable map are refused with key and remedy."""
+    with pytest.raises(FailedError, match=r"page\.port"):
+        serve(town, port=urlsplit(page.url).port).__enter__()
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"texts": {"en": {"safety": "x"}}}, r"page\.texts\.en\.safety"),
+        ({"texts": {"de": {"safe_short": "{most}"}}}, r"\{threshold\}"),
+        ({"background": tmp_path / "none.geojson"}, r"page\.background"),
+    ]
+    for settings, message in cases:
+        with pytest.raises(ConfigError, match=message):
+            serve(town, **settings)
+
+
+def test_recount_is_shown(town: Town, open_page: OpenPage, tmp_path: Path) -> None:
+    """The result of the recount is on the page if its file can be read, and is left out otherwise."""
+    town.publish(FIRST)
+    file = tmp_path / "recount.json"
+    page = open_page(town, audit_file=file)
+    assert "Recounted independently" not in get(page, "/?lang=en").body.decode().partition('id="setup"')[0]
+    file.write_text('{"up_to": "14:00", "false": 0, "epsilon_at_most": "1/2"}')
+    line = "Recounted independently up to 14:00: 0 false, at most ε = 1/2 for each person."
+    assert line in get(page, "/?lang=en").body.decode()
