@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from monitor import __version__
 from monitor.config import load_config
 from tests.deploy.chart.helm import CHART, Helm, value_set
 
@@ -159,9 +160,22 @@ def _mounted(deployment: dict[str, Any]) -> list[str]:
     ]
 
 
-def test_default_values_are_documented() -> None:
-    """Each top-level value has a description above it, or is described by its group."""
-    lines = (CHART / "values.yaml").read_text(encoding="utf-8").splitlines()
+def test_schema_describes_every_default_value() -> None:
+    """Each value with a default has a schema, and each schema a default, in all groups except the configuration."""
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-    given = yaml.safe_load("\n".join(lines))
-    assert given.keys() == schema["properties"].keys() - {"global"}
+    given = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    del schema["properties"]["global"], schema["properties"]["config"], given["config"]
+
+    def compare(described: dict[str, Any], values: dict[str, Any]) -> None:
+        assert described["properties"].keys() == values.keys()
+        for name, value in values.items():
+            if "properties" in described["properties"][name]:
+                compare(described["properties"][name], value)
+
+    compare(schema, given)
+
+
+def test_chart_installs_the_present_version() -> None:
+    """The chart installs the image of the present version."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["appVersion"] == __version__
