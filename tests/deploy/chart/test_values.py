@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from monitor import __version__
+from monitor.cli import main
 from monitor.config import load_config
 from tests.deploy.chart.helm import CHART, Helm, value_set
 
@@ -130,6 +132,20 @@ def test_rendered_configuration_is_valid(helm: Helm, name: str, tmp_path: Path) 
     given = yaml.safe_load(value_set(name).read_text(encoding="utf-8"))["config"]
     assert config.service.name == given["service"]["name"]
     assert _without_files(tree) == given
+
+
+@pytest.mark.parametrize("name", ["minimal", "full", "secure"])
+def test_check_accepts_each_set_of_values(helm: Helm, name: str, tmp_path: Path) -> None:
+    """`check`, which the preflight job runs, accepts the configuration of each set of values."""
+    content = helm.template(value_set(name)).of_kind("ConfigMap")[0]["data"]
+    tree = yaml.safe_load(content["config.yaml"])
+    watched = {place for monitor in tree["monitors"] for place in monitor.get("locations", ())}
+    registry = content.get("locations.csv", "\n".join(["location_id", *sorted(watched or {"station"})]))
+    (tmp_path / "locations.csv").write_text(registry, encoding="utf-8")
+    tree["locations"]["file"] = "locations.csv"
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    result = CliRunner().invoke(main, ["check", "--config", str(tmp_path / "config.yaml")])
+    assert result.exit_code == 0, result.output
 
 
 def _files(tree: Any) -> list[str]:
