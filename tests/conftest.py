@@ -38,6 +38,7 @@ _SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py")
 _LONG = (
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",
+    "tests/contracts/test_asyncapi.py",
     "tests/demo/test_examples.py",
     "tests/deploy",
     "tests/experiments",
