@@ -22,6 +22,7 @@ COMMANDS: Final = (
     "demo",
     "page",
     "plan",
+    "register",
     "replay",
     "run",
     "schema",

@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password
-from monitor.errors import InsecureNoiseError, MonitorError
+from monitor.errors import InsecureNoiseError, MonitorError, UsageError
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
@@ -37,8 +38,9 @@ from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace, OwnerFactory
 from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.store_clock import StoreClock
-from monitor.release.version import compute_version
+from monitor.release.version import Identity, compute_version
 from monitor.signals import Signal
+from monitor.spans import NO_SPANS, Spans
 from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
@@ -60,11 +62,18 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
     defer_commits: bool = False  # as in `LedgerPlace`; only a replay sets it
+    spans: Spans = NO_SPANS  # only `run` sets it
 
     def fingerprint(self, found: Preflight) -> str:
         """Return the fingerprint of this configuration's facts for the present input topic."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
         return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
+
+    def identity(self, found: Preflight) -> Identity:
+        """Return what this instance announces to the other instances of the service."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        version = compute_version(self.parameters, published_fingerprint(self.parameters, topic_id))
+        return Identity(version, self.hasher.key_tag)
 
 
 def settings_of(valid: ValidConfig, key: bytes) -> Settings:
@@ -106,6 +115,30 @@ def redis_address(config: Config) -> RedisAddress:
         str(redis.ca_file) if redis.ca_file else None,
         redis.cluster,
     )
+
+
+@contextmanager
+def open_telemetry(settings: Settings, metrics: Metrics) -> Iterator[Spans]:
+    """Export metrics by OpenTelemetry until the end of the block, if it is enabled. Yield where spans go.
+
+    Raises:
+        UsageError: the optional packages are not installed.
+    """
+    if not settings.config.otel.enabled:
+        yield NO_SPANS
+        return
+    try:
+        from monitor.operate.otel import OtelExport  # noqa: PLC0415  # optional packages, loaded only if they are used
+    except ImportError as error:
+        raise UsageError(
+            f"otel.enabled is true: expected the packages of OpenTelemetry, found none ({error}). Install them: "
+            "pip install 'location-monitor[otel]'"
+        ) from error
+    export = OtelExport(settings.config.otel, settings.config.service.name, metrics)
+    try:
+        yield export.spans
+    finally:
+        export.close()
 
 
 def secure_noise() -> OneSidedNoise:
@@ -179,7 +212,9 @@ class Service:
         except BaseException:
             self._membership.close()
             raise
-        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics)
+        self.reader = Reader(
+            settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, settings.spans
+        )
         self.loop = self._create_loop(self.reader.progressed)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
@@ -202,7 +237,9 @@ class Service:
         group = input_group(name, settings.fingerprint(self._found))
         by_brokers = not self._clock.simulated
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
-        return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
+        client_id = settings.identity(self._found).client_id(settings.kafka.client_id)
+        kafka = replace(settings.kafka, client_id=client_id)
+        return InputLog(kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
     def _create_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
@@ -223,6 +260,7 @@ class Service:
             self._clock,
             progressed,
             store_clock=self._store_clock,
+            spans=settings.spans,
         )
         return ReleaseLoop(context, self._membership, self.ledger_partitions)
 

@@ -44,7 +44,7 @@ _SECONDS: Final = {
     "tests/faults/test_late_reports.py": 40,
     "tests/privacy_service/test_interleavings.py": 40,
     "tests/mutants/test_mutants.py": 35,  # for each part
-    "tests/deploy/test_container.py": 35,
+    "tests/deploy/test_image.py": 150,
     "tests/release/test_replicated.py": 35,
     "tests/service/test_topic_changes.py": 32,
     "tests/release/test_period_check.py": 30,

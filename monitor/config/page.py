@@ -20,8 +20,8 @@ class PageSettings(Section):
     port: Port = Field(default=8080, description="the port; 0: any free port")
     title: Line | None = Field(default=None, description="the title of the page; absent: a text in each language")
     history: PositiveDuration = Field(default=7 * DAY, description="how far back the page can show what was published")
-    history_bytes: WholeNumber = Field(
-        default=256_000_000, description="the most bytes of records to keep; older ones are dropped first"
+    history_megabytes: WholeNumber = Field(
+        default=256, description="the most megabytes of records to keep; older ones are dropped first"
     )
     unreachable_after: PositiveDuration = Field(
         default=MINUTE, description="how long the page may be without its source until it shows everything as unknown"
@@ -32,7 +32,8 @@ class PageSettings(Section):
         default=None, description="a JSON file with the result of an independent recount: up_to, false, epsilon_at_most"
     )
     embed_from: Annotated[tuple[Line, ...], Field(max_length=100)] = Field(
-        default=(), description="the origins of pages that may embed this one, such as https://www.example.org"
+        default_factory=tuple,
+        description="the origins of pages that may embed this one, such as https://www.example.org",
     )
     texts: dict[Language, dict[str, str]] = Field(
         default_factory=dict, description="texts that replace those of the page, by language and key"

@@ -12,7 +12,6 @@ import msgspec
 
 from monitor.client.known import Answer
 from monitor.config import Location
-from monitor.page.board import Board
 from monitor.page.entries import Entry
 from monitor.page.places import STATES, Place
 from monitor.public.instants import SECOND, format_instant, to_instant
@@ -71,11 +70,11 @@ def _registered(place: Place) -> dict[str, Any]:
     return described
 
 
-def locations_json(places: Sequence[Place], board: Board, parameters: Parameters) -> bytes:
-    """Return all places as JSON."""
+def locations_json(places: Sequence[Place], as_of: int | None, parameters: Parameters) -> bytes:
+    """Return all places as JSON, with the latest as_of."""
     return _encode(
         {
-            "as_of": None if board.as_of is None else format_instant(board.as_of),
+            "as_of": None if as_of is None else format_instant(as_of),
             "slot_seconds": parameters.grid.length / SECOND,
             "registry": parameters.registry.digest,
             "counts": count_states(places),

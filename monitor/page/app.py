@@ -73,34 +73,37 @@ class Site:
         """Return the page as HTML."""
         query = _query(request, "lang", "page", "embed")
         language = choose_language(query.get("lang"), request.headers.get("accept-language", ""))
-        places, recount = self.present.places(), self.read_recount()
-        view = View(language, _number(query.get("page", "1"), count_pages(len(places))), query.get("embed") == "1")
-        body = self._bodies.get(
-            ("page", view),
-            (self.present.state, recount),
-            lambda: self.html.write(view, places, self.present.feed.board.as_of, recount),
+        present, recount, as_of = await self.present.read(), self.read_recount(), self.present.feed.board.as_of
+        pages = count_pages(len(present.places))
+        view = View(language, _number(query.get("page", "1"), pages), query.get("embed") == "1")
+        body = await self._bodies.get_large(
+            ("page", view), (present.number, recount), lambda: self.html.write(view, present.places, as_of, recount)
         )
         return _respond(request, body, "text/html; charset=utf-8", _BRIEF, Vary="Accept-Encoding, Accept-Language")
 
     async def locations_json(self, request: Request) -> Response:
         """Return all places as JSON."""
         _query(request)
-        board, parameters = self.present.feed.board, self.present.parameters
-        body = self._bodies.get(
-            "json", self.present.state, lambda: answers.locations_json(self.present.places(), board, parameters)
+        present, as_of = await self.present.read(), self.present.feed.board.as_of
+        body = await self._bodies.get_large(
+            "json", present.number, lambda: answers.locations_json(present.places, as_of, self.present.parameters)
         )
         return _respond(request, body, "application/json", _BRIEF)
 
     async def locations_csv(self, request: Request) -> Response:
         """Return all places as CSV."""
         _query(request)
-        body = self._bodies.get("csv", self.present.state, lambda: answers.locations_csv(self.present.places()))
+        present = await self.present.read()
+        body = await self._bodies.get_large("csv", present.number, lambda: answers.locations_csv(present.places))
         return _respond(request, body, "text/csv; charset=utf-8; header=present", _BRIEF)
 
     async def locations_geojson(self, request: Request) -> Response:
         """Return all places as GeoJSON."""
         _query(request)
-        body = self._bodies.get("geojson", self.present.state, lambda: answers.locations_geojson(self.present.places()))
+        present = await self.present.read()
+        body = await self._bodies.get_large(
+            "geojson", present.number, lambda: answers.locations_geojson(present.places)
+        )
         return _respond(request, body, "application/geo+json", _BRIEF)
 
     async def history(self, request: Request) -> Response:
@@ -119,7 +122,7 @@ class Site:
     async def registry(self, request: Request) -> Response:
         """Return the registry in columns."""
         _query(request)
-        body = self._bodies.get(
+        body = await self._bodies.get_large(
             "registry", None, lambda: answers.registry_json(self.present.locations, self.present.parameters)
         )
         return _respond(request, body, "application/json", _FIXED)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakValueDictionary
 
 _KEPT: Final = 64
 _LEAST_GZIP: Final = 1_024
@@ -30,18 +32,32 @@ def make_body(content: bytes) -> Body:
 
 
 class Bodies:
-    """The bodies of the latest states, by key. `state` changes whenever a body may have changed."""
+    """The bodies of the latest states, by key. Use it in one event loop only."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[Hashable, Body]] = OrderedDict()
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     def get(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
-        """Return the body of a key, built again only if the state has changed."""
-        found = self._kept.get(key)
-        if found is None or found[0] != state:
-            found = state, make_body(build())
-            self._kept[key] = found
+        """Return the body of a key. It is built again only if `state`, which decides its content, has changed."""
+        return self._find(key, state) or self._keep(key, state, make_body(build()))
+
+    async def get_large(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
+        """Return a body as `get` does, but build it in a thread. `build` uses only what does not change."""
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            found = self._find(key, state)
+            if found is None:
+                found = self._keep(key, state, await asyncio.to_thread(lambda: make_body(build())))
+            return found
+
+    def _find(self, key: Hashable, state: Hashable) -> Body | None:
+        kept = self._kept.get(key)
+        return kept[1] if kept is not None and kept[0] == state else None
+
+    def _keep(self, key: Hashable, state: Hashable, body: Body) -> Body:
+        self._kept[key] = state, body
         self._kept.move_to_end(key)
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return found[1]
+        return body

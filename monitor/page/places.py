@@ -37,9 +37,12 @@ class Place:
 
 def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:
     """Return what is known about a location at an instant. Without a source, nothing is."""
-    slot = known.slot
-    answers = tuple(each.answers[0].at(now, slot) for each in known.answers(location.id))
-    leading = known.get(location.id).at(now)
+    most_cautious = known.get(location.id)
+    found = most_cautious.answers
+    if known.view.hot_spots:  # they count only without other answers, but are shown in any case
+        found = tuple(answer for each in known.answers(location.id) for answer in each.answers)
+    answers = tuple(sorted((answer.at(now, known.slot) for answer in found), key=lambda answer: answer.caution))
+    leading = most_cautious.at(now)
     if reachable:
         return Place(location, leading, answers)
     return Place(location, _hide(leading), tuple(_hide(answer) for answer in answers), reachable=False)

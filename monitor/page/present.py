@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,6 +18,8 @@ from monitor.page.feed import Feed
 from monitor.page.places import Place, read_place
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
+
+_AT_A_TIME: Final = 500  # places, between other requests
 
 
 class Recount(BaseModel):
@@ -36,9 +40,17 @@ def read_recount(path: Path | None) -> Recount | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The places at one moment. `number` differs if the places may differ."""
+
+    number: int
+    places: list[Place]
+
+
 @dataclass
 class Present:
-    """The places as they have to be read now. `state` changes whenever they change.
+    """The places as they have to be read now. Use it in one event loop only.
 
     If Kafka has not answered for `unreachable_after` (microseconds), every place is unknown.
     """
@@ -49,33 +61,40 @@ class Present:
     unreachable_after: int
     _version: tuple[int, bool] | None = None
     _expires: int = 0
-    _round: int = 0
-    _places: list[Place] = field(default_factory=list)
+    _snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, []))
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def is_reachable(self) -> bool:
         """Whether Kafka has answered recently."""
         return self.feed.silent_seconds * SECOND <= self.unreachable_after
 
-    def places(self) -> list[Place]:
-        """Return all places in the order of the registry."""
-        now, version = self.feed.clock.now(), (self.feed.board.version, self.is_reachable)
-        if version != self._version or now > self._expires:
-            self._version = version
-            self._round += 1
-            known = KnownPlaces(self.feed.view, self.parameters.grid.length, self.feed.clock.now)
-            reachable = self.is_reachable
-            self._places = [read_place(location, known, now, reachable=reachable) for location in self.locations]
-            expiring = (answer.valid_until for place in self._places for answer in place.answers if _expires(answer))
-            self._expires = min(filter(None, expiring), default=now + self.parameters.grid.length)
-        return self._places
+    async def read(self) -> Snapshot:
+        """Return all places in the order of the registry.
 
-    @property
-    def state(self) -> int:
-        """A number that changes whenever the places change."""
-        self.places()
-        return self._round
+        Other requests are served while many places are read. If a record comes meanwhile, some places are read with it
+        and others without it. Each answer is true, and the next request reads all again.
+        """
+        async with self._lock:
+            now, version = self.feed.clock.now(), (self.feed.board.version, self.is_reachable)
+            if version != self._version or now > self._expires:
+                places = await self._read_all(now)
+                expiring = (answer.valid_until for place in places for answer in place.answers if _may_expire(answer))
+                self._expires = min(filter(None, expiring), default=now + self.parameters.grid.length)
+                self._snapshot = Snapshot(self._snapshot.number + 1, places)
+                self._version = version
+            return self._snapshot
+
+    async def _read_all(self, now: int) -> list[Place]:
+        known = KnownPlaces(self.feed.view, self.parameters.grid.length, self.feed.clock.now)
+        reachable = self.is_reachable
+        places: list[Place] = []
+        for location in self.locations:
+            places.append(read_place(location, known, now, reachable=reachable))
+            if len(places) % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        return places
 
 
-def _expires(answer: Answer) -> bool:
+def _may_expire(answer: Answer) -> bool:
     return answer.state != "unknown"

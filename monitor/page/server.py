@@ -68,7 +68,7 @@ class Page:
         settings, config = parts.config.page, parts.config
         self._settings = settings
         self._source = Source(parts.kafka, config.kafka.topics.alerts, settings.history)
-        board = Board(settings.history, settings.history_bytes)
+        board = Board(settings.history, settings.history_megabytes * 1_000_000)
         view = SubscriberView(parts.parameters.registry)
         self._feed = Feed(board, view, Hub(settings.subscribers), clock)
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)

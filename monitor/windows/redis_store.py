@@ -70,6 +70,11 @@ class RedisWindows:
         self._clock = clock
         self._time_counts = TimeCountsCache()
 
+    @property
+    def address(self) -> str:
+        """The address of Redis in words, for messages."""
+        return describe_client(self._client)
+
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
         replies = self._run({shard: eval_command("read", [self._keys.meta(shard)]) for shard in self._all})

@@ -25,6 +25,7 @@ LAYERS: Final = (
     "failpoints",
     "log_fields",
     "signals",
+    "spans",
     "stop_times",
     "privacy",
     "public",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import select
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from rich.console import Console
 
 from monitor.errors import EXIT_FAILED
 from monitor.tools.demo.command import Length, Pace, run_demo
+from monitor.tools.demo.page import DemoPage
 from monitor.tools.embedded import EmbeddedKafka
 
 _MAIN = "from monitor.cli import main; main()"
@@ -25,10 +28,23 @@ _MAIN = "from monitor.cli import main; main()"
 
 @pytest.mark.usefixtures("kafka")  # skips, or fails under CI, where the servers are not available
 def test_short_demo_prints_true_summary() -> None:
-    """A demo of three days ends with a correct recount, and its summary is plain text."""
-    file = io.StringIO()
-    outcome = run_demo(20, Console(file=file, width=100), Length(days=3, seconds=3.0))
+    """A demo of three days ends with a correct recount, and its summary is plain text. Its page shows the same."""
+    file, shown = io.StringIO(), dict[str, str]()
+
+    def look() -> None:
+        for name in ("", "v1/locations"):
+            with urllib.request.urlopen(f"{page.url}{name}", timeout=10) as response:  # noqa: S310  # the page's address
+                shown[name] = response.read().decode()
+
+    page = DemoPage(0, look)
+    outcome = run_demo(20, Console(file=file, width=100), Length(days=3, seconds=3.0), page)
     text = file.getvalue()
+    assert f"The page is at {page.url}" in text
+    assert f"The page stays at {page.url} until Ctrl-C." in text
+    assert f"0 false, at most ε = {outcome.report.paid} for each person." in shown[""]
+    counts = json.loads(shown["v1/locations"])["counts"]
+    assert sum(counts.values()) == 40
+    assert counts["unknown"] == 0
     assert outcome.report.ok
     assert outcome.report.ticks == outcome.summary.ticks > 48
     assert outcome.report.paid <= outcome.report.may_pay

@@ -34,5 +34,5 @@ def test_installed_wheel_has_demo_files(tmp_path: Path) -> None:
     run = [sys.executable, "-W", "ignore", "-c", code, str(installed), str(folder)]
     output = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
     assert output.startswith(str(installed))
-    for name in ("demo.yaml", "demo-locations.csv"):
+    for name in ("demo.yaml", "demo-locations.csv", "demo-map.geojson"):
         assert (folder / name).read_bytes() == (ROOT / "config" / name).read_bytes()

@@ -199,8 +199,16 @@ visits: {{ add (mul (add $history 2 $lead 2) $slot) $day | quote }}
 alerts: {{ add (mul (add $history 2 $lead $period 1) $slot) $day | quote }}
 {{- end -}}
 
+{{- define "location-monitor.kafkaUser" -}}
+{{- coalesce .Values.strimzi.user.name (dig "kafka" "username" "" .Values.config) (include "location-monitor.fullname" .) -}}
+{{- end -}}
+
 {{/* What the schema cannot express. Each message names the key. */}}
 {{- define "location-monitor.validate" -}}
+{{- $username := dig "kafka" "username" "" .Values.config -}}
+{{- if and (eq .Values.component "kafka") $username (ne $username (include "location-monitor.kafkaUser" .)) -}}
+{{- fail (printf "strimzi.user.name is %q: expected config.kafka.username (%q), because the service logs in as this user" .Values.strimzi.user.name $username) -}}
+{{- end -}}
 {{- $partitions := dig "kafka" "partitions" "visits" 8 .Values.config | int -}}
 {{- if gt (int .Values.autoscaling.maxReplicas) $partitions -}}
 {{- fail (printf "autoscaling.maxReplicas is %d: expected at most config.kafka.partitions.visits (%d), because further instances have nothing to read" (int .Values.autoscaling.maxReplicas) $partitions) -}}

@@ -167,7 +167,7 @@ function buildViews() {
   if (setup.background) map.loadBackground();
   byId("list").addEventListener("toggle", (event) => {
     const row = event.target.open ? list.rowOf(event.target) : null;
-    if (row !== null) map.select(row, true);
+    if (row !== null && !Number.isNaN(map.x[row])) map.select(row);
   }, true);
   timeline = new Timeline({ store, words });
   byId("tools").after(timeline.root);

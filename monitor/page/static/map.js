@@ -165,10 +165,12 @@ export class PlaceMap {
     this.draw();
   }
 
-  /** Marks a place, and moves the map to it. */
-  select(row, centre) {
+  /** Marks a place, and moves the map to it if it is not in view. */
+  select(row) {
     this.#selected = row;
-    if (centre && row !== null && !Number.isNaN(this.x[row])) Object.assign(this.#view, { x: this.x[row], y: this.y[row] });
+    const [x, y] = this.#at(row);
+    const hidden = x < MARGIN || y < MARGIN || x > this.width - MARGIN || y > this.height - MARGIN;
+    if (hidden) Object.assign(this.#view, { x: this.x[row], y: this.y[row] });
     this.draw();
   }
 
@@ -182,7 +184,7 @@ export class PlaceMap {
       }
     }
     if (best === null) return;
-    this.select(best, false);
+    this.select(best);
     this.open(best);
   }
 

@@ -12,6 +12,7 @@ from typing import Self
 
 from monitor.config import Location
 from monitor.page import require_page
+from monitor.privacy.epsilon import format_epsilon
 from monitor.public.clock import Clock
 from monitor.public.instants import DAY
 from monitor.service import Settings
@@ -68,5 +69,5 @@ class DemoPage:
 
 def write_recount(path: Path, report: AuditReport, up_to: str) -> None:
     """Write the result of the recount in the form that the page reads."""
-    result = {"up_to": up_to, "false": report.totals.get(SAFE, 0), "epsilon_at_most": report.paid}
+    result = {"up_to": up_to, "false": report.totals.get(SAFE, 0), "epsilon_at_most": format_epsilon(report.paid)}
     path.write_text(json.dumps(result), encoding="utf-8")

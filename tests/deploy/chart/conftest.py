@@ -17,7 +17,7 @@ def helm() -> Iterator[Helm]:
         program = build_helm()
     except HelmError as error:
         message = (
-            f"server missing: Helm ({error}). To run these tests: install Go 1.24 or later, with its proxy in reach"
+            f"server missing: Helm ({error}). To run these tests: install Go 1.26 or later, with its proxy in reach"
         )
         if os.environ.get("CI"):
             pytest.fail(message, pytrace=False)

@@ -1,9 +1,9 @@
 """Helm for the tests of the chart: a small Go program with Helm's own code, compiled once and kept in the user's cache.
 
 No registry that the tests may use carries Helm's binary, and its whole command line takes about two minutes of
-processor time to compile. `helm/main.go` uses only Helm's loader, values, schema validation, engine and linter. The
-client of a cluster and all kinds of Kubernetes are replaced by stubs, because nothing here asks a cluster. This takes
-about 40 seconds of processor time, once for each machine.
+processor time to compile. `helm_program/main.go` uses only Helm's loader, values, schema validation, engine and linter.
+The client of a cluster and all kinds of Kubernetes are replaced by stubs, because nothing here asks a cluster. This
+takes about 40 seconds of processor time, once for each machine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +25,7 @@ import yaml
 
 ROOT: Final = Path(__file__).parents[3]
 CHART: Final = ROOT / "deploy/chart"
-SOURCE: Final = Path(__file__).parent / "helm"
+SOURCE: Final = Path(__file__).parent / "helm_program"
 KUBERNETES: Final = "1.29"
 """The oldest version that Chart.yaml allows."""
 
@@ -122,6 +123,14 @@ def build_helm() -> Path:
     return program
 
 
+def main() -> None:
+    """Compile the program if it is missing, and say why if that is impossible: the tests then skip or fail."""
+    try:
+        build_helm()
+    except HelmError as error:
+        print(f"Helm cannot be built: {error}", file=sys.stderr)
+
+
 def _digest() -> str:
     digest = hashlib.sha256(" ".join(_QUICKLY).encode())
     for path in sorted(SOURCE.rglob("*")):
@@ -132,7 +141,13 @@ def _digest() -> str:
 
 def _compile(go: str, program: Path) -> None:
     unfinished = program.with_suffix(".new")
-    environment = os.environ | {"CGO_ENABLED": "0", "GOGC": "400", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+    environment = os.environ | {
+        "CGO_ENABLED": "0",
+        "GOGC": "400",
+        "GOFLAGS": "-buildvcs=false",
+        "GOWORK": "off",
+        "GOTOOLCHAIN": "local",
+    }
     ended = subprocess.run(
         [go, "build", *_QUICKLY, "-o", str(unfinished), "."],
         cwd=SOURCE,
@@ -144,3 +159,7 @@ def _compile(go: str, program: Path) -> None:
     if ended.returncode != 0:
         raise HelmError(f"go build failed: {ended.stderr.strip()[-500:]}")
     unfinished.rename(program)
+
+
+if __name__ == "__main__":
+    main()

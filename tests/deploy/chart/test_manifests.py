@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ import yaml
 from monitor.cli import main
 from monitor.config.servers import MetricsSettings
 from monitor.operate.catalog import METRICS
+from monitor.operate.health import Endpoint, Health
+from monitor.operate.metrics import Metrics
 from tests.deploy.chart.goldens import CASES, FOLDER, render, to_text
 from tests.deploy.chart.helm import CHART, Answer, Helm, value_set
 from tests.deploy.conftest import skip
 
 VERSIONS = ("1.29", "1.37")
 BUILT_IN = ("v1", "apps/v1", "batch/v1", "policy/v1", "networking.k8s.io/v1")
+pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
 FORBIDDEN = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")
 
 
@@ -141,6 +145,24 @@ def test_commands_and_options_exist(rendered: dict[str, Answer]) -> None:
                 assert "/etc/location-monitor" in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
+@pytest.mark.parametrize("ready", [True, False])
+def test_helm_test_detects_readiness(rendered: dict[str, Answer], ready: bool) -> None:
+    """The script of `helm test` succeeds at a ready instance's real endpoint, and fails at one that waits."""
+    (pod,) = rendered["minimal"].of_kind("Pod")
+    (container,) = pod["spec"]["containers"]
+    metrics, health = Metrics(), Health()
+    health.report_alive("service", "" if ready else "checking the servers")
+    metrics.watch_readiness(lambda: not health.waiting())
+    endpoint = Endpoint(0, metrics.registry, health)
+    try:
+        script = container["args"][0].replace("city-location-monitor:9108", f"localhost:{endpoint.port}")
+        assert script != container["args"][0]
+        ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
+    finally:
+        endpoint.close()
+    assert (ended.returncode == 0) is ready, ended.stderr
+
+
 def test_preflight_runs_before_the_release(rendered: dict[str, Answer]) -> None:
     """Before each installation and upgrade, the hooks run `check` and then `topics`, and end at a refusal."""
     for case, create in (("minimal", True), ("secure", False)):
@@ -232,6 +254,41 @@ def test_autoscaling_counts_each_partition_once(rendered: dict[str, Answer]) -> 
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] >= 1800
 
 
+def test_lag_is_counted_once_per_partition(rendered: dict[str, Answer], tmp_path: Path) -> None:
+    """
+    Prometheus computes the autoscaler's query: two groups that read the same two partitions count once.
+
+        partition      0     1
+        old group     70     5
+        new group    100     0
+        counts       100     5
+    """
+    (scaled,) = rendered["full"].of_kind("ScaledObject")
+    lags = {("old", 0): 70, ("old", 1): 5, ("new", 0): 100, ("new", 1): 0}
+    labels = 'job="city", instance="{}", partition="{}"'
+    series = [
+        {
+            "series": f"location_monitor_consumer_lag_records{{{labels.format(instance, partition)}}}",
+            "values": str(lag),
+        }
+        for (instance, partition), lag in lags.items()
+    ]
+    query = {"expr": scaled["spec"]["triggers"][0]["metadata"]["query"], "eval_time": "0m"}
+    case = {"interval": "1m", "input_series": series, "promql_expr_test": [{**query, "exp_samples": [{"value": 105}]}]}
+    file = tmp_path / "query.yml"
+    file.write_text(yaml.safe_dump({"tests": [case]}), encoding="utf-8")
+    run_promtool("test", "rules", str(file))
+
+
+def run_promtool(*words: str) -> None:
+    """Run promtool, and fail if it fails."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        skip("Prometheus (no promtool on the PATH)", "make test-tools")
+    ended = subprocess.run([promtool, *words], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_rules_are_those_of_prometheus(rendered: dict[str, Answer], tmp_path: Path) -> None:
     """Prometheus accepts the rules of the PrometheusRule, which select the job of the PodMonitor."""
     (rule,) = rendered["full"].of_kind("PrometheusRule")
@@ -245,8 +302,4 @@ def test_rules_are_those_of_prometheus(rendered: dict[str, Answer], tmp_path: Pa
     assert all(alert["annotations"]["runbook_url"].startswith(start) for alert in alerts)
     file = tmp_path / "rules.yml"
     file.write_text(text, encoding="utf-8")
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        skip("Prometheus (no promtool on the PATH)", "make test-tools")
-    ended = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    run_promtool("check", "rules", str(file))

@@ -21,6 +21,7 @@ from monitor.tools.embedded import EmbeddedKafka
 from tests.deploy.chart.helm import Helm, value_set
 from tests.security.rights import ALL_KAFKA_RIGHTS
 
+pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
 KAFKA = ("component=kafka", "strimzi.cluster=events")
 PURPOSES = ("visits", "alerts", "dead_letters")
 

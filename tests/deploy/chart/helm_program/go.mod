@@ -1,4 +1,4 @@
-module location-monitor/tests/deploy/chart/helm
+module location-monitor/tests/deploy/chart/helm_program
 
 go 1.26.0
 
