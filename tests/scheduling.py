@@ -39,6 +39,7 @@ _SECONDS: Final = {
     "tests/service/test_service.py": 53,
     "tests/faults/test_rolling.py": 50,  # for each test: they are distributed one by one
     "tests/faults/test_batches.py": 44,
+    "tests/page/test_browser.py": 45,
     "tests/check/test_accepted.py": 40,
     "tests/faults/test_late_reports.py": 40,
     "tests/privacy_service/test_interleavings.py": 40,
