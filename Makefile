@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types kafka-classes collect format lock wheel clean
+.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools dashboards lint types chart chart-helm kafka-classes collect format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ one: $(DEV)  ## run one test, file or folder and show its output: make one T=tes
 check: lint types  ## check style and types: what the pre-commit hook runs
 
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes collect
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes chart-helm collect
 	$(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder || $(BIN)/python -m tests.again $$?
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
@@ -42,14 +42,21 @@ bench: $(READY)  ## measure the service against its goals, next to its peers (15
 	test -x $(PEERS)/bin/python || { $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/pip install --quiet bytewax quixstreams opendp; }
 	$(BIN)/python -m simulators bench --peers-python $(PEERS)/bin/python --out docs/bench.json --document docs/performance.md --plots docs/pictures
 
+docs: $(DEV)  ## build the documentation into build/docs; every warning is an error (no network is needed)
+	$(BIN)/python -m sphinx -q -W --keep-going -n -c docs . build/docs
+
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
 
-test-tools:  ## install Debian's Redis, Prometheus and Chromium, which some tests need (needs apt-get and root)
+test-tools:  ## install Debian's Redis, Prometheus, Chromium, buildah and runc, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
 
 dashboards: $(DEV)  ## write the dashboards of deploy/grafana/ again from their generator
 	$(BIN)/python -m deploy.grafana.generate --write
+
+chart: $(DEV)  ## write the generated files of deploy/chart/ and its stored output again (needs Go)
+	$(BIN)/python -m deploy.helm.generate --write
+	$(BIN)/python -m tests.deploy.chart.goldens --write
 
 lint: $(DEV)  ## check style and common mistakes (ruff)
 	$(BIN)/ruff check
@@ -61,6 +68,9 @@ types: $(DEV)  ## check types (mypy, strict)
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
 	@$(BIN)/python -m monitor.tools.embedded
 
+chart-helm: $(DEV)  ## compile Helm's code once, for the tests of the chart (needs Go, and 40 seconds of processor time)
+	@$(BIN)/python -m tests.deploy.chart.helm
+
 collect: $(DEV)  ## import all test files once, so that several processes need not compile them at the same time
 	@output=$$($(BIN)/pytest --collect-only -qq 2>&1) || { echo "$$output"; exit 1; }
 
@@ -69,8 +79,8 @@ format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff format
 
 lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
-	$(LOCK) --upgrade --extra embedded --extra page --extra experiments --extra dev pyproject.toml -o requirements.lock
-	$(LOCK) -c requirements.lock --extra page pyproject.toml -o requirements-run.lock
+	$(LOCK) --upgrade --extra embedded --extra page --extra otel --extra experiments --extra docs --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements.lock --extra page --extra otel pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
 	sed -i '1i # Every dependency, pinned with its hashes (make lock). pip reads it; it names no index.' requirements.lock
 	sed -i '1i # What `run` needs, as in requirements.lock (make lock): for the container.' requirements-run.lock
@@ -78,6 +88,9 @@ lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
 
 wheel: $(DEV)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
+
+dist: $(DEV)  ## build the files of a release twice, compare them, and run demo from the wheel in a new environment
+	$(BIN)/python -m deploy.release.build --try
 
 clean:  ## remove the virtual environment and all caches
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

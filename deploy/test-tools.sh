@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs the optional programs of the tests: Debian's Redis, Prometheus (promtool) and Chromium.
+# Installs the optional tools of the tests: Debian's Redis, Prometheus (promtool), Chromium, buildah and runc.
 set -euo pipefail
 if ! command -v apt-get >/dev/null; then
-    echo "test-tools: not a Debian system. Tests that need redis-server, promtool or chromium will be skipped." >&2
+    echo "test-tools: not a Debian system. Tests that need redis-server, promtool, chromium, buildah or runc will be skipped." >&2
     exit 0
 fi
 missing=()
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v promtool >/dev/null || missing+=(prometheus)
-command -v chromium >/dev/null || missing+=(chromium)
+for tool in chromium buildah runc; do command -v "$tool" >/dev/null || missing+=("$tool"); done
 if [ ${#missing[@]} -eq 0 ]; then
-    echo "test-tools: redis-server, promtool and chromium are installed."
+    echo "test-tools: all of them are installed."
     exit 0
 fi
 sudo=""

@@ -5,7 +5,8 @@ MonitorError
 │   ├── ConfigError             all problems of a configuration at once
 │   ├── ContradictionError      targets that no plan can meet together
 │   ├── DurationError           an invalid duration
-│   └── TimeError               an invalid time
+│   ├── TimeError               an invalid time
+│   └── TokenError              a token from which a subscriber cannot resume
 ├── PrivacyError                exit 2: a value that the privacy arithmetic cannot use
 │   ├── EpsilonError            not an exact ε > 0
 │   ├── ExactnessError          a binary float where an exact number is needed
@@ -107,6 +108,10 @@ class DurationError(UsageError, ValueError):
 
 class TimeError(UsageError, ValueError):
     """A time that is not RFC 3339 with an offset."""
+
+
+class TokenError(UsageError):
+    """A text from which a subscriber cannot resume: no token, of another version, or of another topic."""
 
 
 class PrivacyError(MonitorError):

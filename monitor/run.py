@@ -8,19 +8,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
-from typing import Final
+from typing import Final, Protocol
 
+from monitor.brokers.groups import input_group
 from monitor.brokers.topic_watch import TopicWatch
 from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
+from monitor.operate.instances import InstancePlace, InstanceWatch
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight, check_past_charges, run_preflight
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND, format_duration, format_instant
-from monitor.service import Service, Settings, redis_windows, secure_noise
-from monitor.windows.facts import Windows
+from monitor.service import Service, Settings, open_telemetry, redis_windows, secure_noise
+from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +54,14 @@ def topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
     return list_topic_needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
 
 
-def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
+class StoreTime(Protocol):
+    """Redis, as far as its clock is concerned."""
+
+    def time(self) -> int:
+        """Return the present instant by Redis's clock."""
+
+
+def check_clock(store: StoreTime, clock: Clock, tolerance: int) -> None:
     """Check that the clocks of this machine and of Redis agree.
 
     The release times of answers are computed from this machine's clock, and Redis's clock decides when ticks close.
@@ -60,7 +70,7 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
         ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
     """
     before = clock.now()
-    redis_time = windows.time()
+    redis_time = store.time()
     after = clock.now()
     if not before - tolerance <= redis_time <= after + tolerance:
         raise ClockError(
@@ -91,9 +101,15 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
 
     Raises:
         RefusedError: the operator must first correct something on the servers.
+        UsageError: the configuration enables OpenTelemetry, and its packages are not installed.
     """
     _describe(settings, metrics)
     metrics.watch_readiness(lambda: not health.waiting())
+    with open_telemetry(settings, metrics) as spans:
+        _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)
+
+
+def _run_repeatedly(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
     pause = FIRST_PAUSE_SECONDS
     ran = threading.Event()
     while not stop.is_set():
@@ -143,14 +159,33 @@ def _run_once(
             ran.set()
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
             watch = TopicWatch(settings.kafka, topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
+            instances = watch_instances(settings, preflight, windows, service, metrics)
             while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
                 health.report_alive("service")
                 watch.look()
+                instances.look()
         finally:
             service.stop()
     finally:
         windows.close()
     _raise(service.failure)
+
+
+def watch_instances(
+    settings: Settings,
+    preflight: Preflight,
+    windows: RedisWindows,
+    service: Service,
+    metrics: Metrics,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> InstanceWatch:
+    """Return the comparison of this instance with the others of the service. `monotonic` returns seconds."""
+    name, topic = settings.parameters.name, settings.config.kafka.topics.visits
+    group = input_group(name, settings.fingerprint(preflight))
+    place = InstancePlace(name, group, topic, preflight.topics[topic].topic_id, windows.address)
+    identity = settings.identity(preflight)
+    log.info("configuration %s, person key with tag %s, %s", identity.configuration, identity.key, windows.address)
+    return InstanceWatch(settings.kafka, place, identity, windows, lambda: service.reader.assigned, metrics, monotonic)
 
 
 def _raise(failure: BaseException | None) -> None:

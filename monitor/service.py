@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password
-from monitor.errors import InsecureNoiseError, MonitorError
+from monitor.errors import InsecureNoiseError, MonitorError, UsageError
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
@@ -37,8 +38,10 @@ from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace, OwnerFactory
 from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.store_clock import StoreClock
-from monitor.release.version import compute_version
+from monitor.release.version import Identity, compute_version
 from monitor.signals import Signal
+from monitor.spans import NO_SPANS, Spans
+from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
@@ -46,8 +49,6 @@ from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
-
-JOIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,18 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
     defer_commits: bool = False  # as in `LedgerPlace`; only a replay sets it
+    spans: Spans = NO_SPANS  # only `run` sets it
 
     def fingerprint(self, found: Preflight) -> str:
         """Return the fingerprint of this configuration's facts for the present input topic."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
         return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
+
+    def identity(self, found: Preflight) -> Identity:
+        """Return what this instance announces to the other instances of the service."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        version = compute_version(self.parameters, published_fingerprint(self.parameters, topic_id))
+        return Identity(version, self.hasher.key_tag)
 
 
 def settings_of(valid: ValidConfig, key: bytes) -> Settings:
@@ -109,6 +117,30 @@ def redis_address(config: Config) -> RedisAddress:
     )
 
 
+@contextmanager
+def open_telemetry(settings: Settings, metrics: Metrics) -> Iterator[Spans]:
+    """Export metrics by OpenTelemetry until the end of the block, if it is enabled. Yield where spans go.
+
+    Raises:
+        UsageError: the optional packages are not installed.
+    """
+    if not settings.config.otel.enabled:
+        yield NO_SPANS
+        return
+    try:
+        from monitor.operate.otel import OtelExport  # noqa: PLC0415  # optional packages, loaded only if they are used
+    except ImportError as error:
+        raise UsageError(
+            f"otel.enabled is true: expected the packages of OpenTelemetry, found none ({error}). Install them: "
+            "pip install 'location-monitor[otel]'"
+        ) from error
+    export = OtelExport(settings.config.otel, settings.config.service.name, metrics)
+    try:
+        yield export.spans
+    finally:
+        export.close()
+
+
 def secure_noise() -> OneSidedNoise:
     """Return the noise source for published answers."""
     return OneSidedNoise(SystemEntropy())
@@ -118,6 +150,21 @@ def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWi
     """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
     now = clock.now if clock.simulated else None
     return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), now)
+
+
+def ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
+    """Return the ledger and the input topic. `seen_at`: an instant at which the input topic existed."""
+    topics = settings.config.kafka.topics
+    visits, alerts = found.topics[topics.visits], found.topics[topics.alerts]
+    return LedgerPlace(
+        topics.alerts,
+        alerts.topic_id,
+        visits.topic_id,
+        published_fingerprint(settings.parameters, visits.topic_id),
+        seen_at,
+        visits.partitions,
+        settings.defer_commits,
+    )
 
 
 def _require_secure(noise: Noise) -> None:
@@ -165,7 +212,9 @@ class Service:
         except BaseException:
             self._membership.close()
             raise
-        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics)
+        self.reader = Reader(
+            settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, settings.spans
+        )
         self.loop = self._create_loop(self.reader.progressed)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
@@ -188,7 +237,9 @@ class Service:
         group = input_group(name, settings.fingerprint(self._found))
         by_brokers = not self._clock.simulated
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
-        return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
+        client_id = settings.identity(self._found).client_id(settings.kafka.client_id)
+        kafka = replace(settings.kafka, client_id=client_id)
+        return InputLog(kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
     def _create_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
@@ -197,7 +248,7 @@ class Service:
 
     def _create_loop(self, progressed: Signal) -> ReleaseLoop:
         settings, topics = self._settings, self._settings.config.kafka.topics
-        place = self._ledger_place()
+        place = ledger_place(settings, self._found, self._input_seen_at)
         check = self._create_period_check(place)
         owners = OwnerFactory(settings.kafka, place, settings.parameters, self._noise, self._clock, check)
         context = ReleaseContext(
@@ -209,22 +260,9 @@ class Service:
             self._clock,
             progressed,
             store_clock=self._store_clock,
+            spans=settings.spans,
         )
         return ReleaseLoop(context, self._membership, self.ledger_partitions)
-
-    def _ledger_place(self) -> LedgerPlace:
-        topics = self._settings.config.kafka.topics
-        visits, alerts = self._found.topics[topics.visits], self._found.topics[topics.alerts]
-        fingerprint = published_fingerprint(self._settings.parameters, visits.topic_id)
-        return LedgerPlace(
-            topics.alerts,
-            alerts.topic_id,
-            visits.topic_id,
-            fingerprint,
-            self._input_seen_at,
-            visits.partitions,
-            self._settings.defer_commits,
-        )
 
     def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
         settings, reader = self._settings, self._found.ledger_reader
@@ -276,13 +314,14 @@ class Service:
         self.loop.run(self._stop, self._wake, heartbeat)
 
     def stop(self) -> None:
-        """Finish pending work, leave both consumer groups, and close every connection."""
+        """Finish pending work within `FINISH_SECONDS`, leave both consumer groups, and close every connection."""
         self._stop.set()
         self._wake.set()
+        deadline = time.monotonic() + FINISH_SECONDS
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(JOIN_SECONDS)
-        self.loop.close()
+                thread.join(max(0.0, deadline - time.monotonic()))
+        self.loop.close(max(0.0, deadline - time.monotonic()))
         self._membership.close()
         self._dead_letters.close()
         for thread in self._threads:

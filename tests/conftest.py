@@ -6,10 +6,12 @@ installed, its tests are skipped, and the summary of the run names it. In CI (en
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 import uuid
 import warnings
@@ -117,6 +119,27 @@ def node() -> str:
     if path is None:
         _server_missing("Node.js (no node on the PATH)", "install Node.js 18 or later, with npm")
     return path
+
+
+@pytest.fixture(scope="session")
+def npm_packages(node: str) -> Callable[[Path], None]:
+    """`npm_packages(folder)` installs what the folder's package-lock.json names into its node_modules, once."""
+
+    def install(folder: Path) -> None:
+        digest = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
+        installed = folder / "node_modules" / f".installed-{digest}"
+        if installed.exists():
+            return
+        npm = shutil.which("npm", path=f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+        if npm is None:
+            _server_missing("npm (no npm on the PATH)", "install npm, which comes with Node.js")
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+        if result.returncode:
+            _server_missing(f"npm packages ({result.stderr.strip()[-300:]})", "give npm access to its registry once")
+        installed.touch()
+
+    return install
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-SERVICE: Final = ("monitor.cli", "monitor.run", "monitor.failpoints", "argparse")
+SERVICE: Final = ("monitor.cli", "monitor.commands.run", "monitor.commands.topics", "monitor.failpoints", "argparse")
 _POLL_SECONDS: Final = 0.02
 _NURSERIES: Final = 2
 

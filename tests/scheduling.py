@@ -29,7 +29,8 @@ _SECONDS: Final = {
     "tests/faults/test_beginnings.py": 130,
     "tests/service/test_missed_slots.py": 120,
     "tests/service/test_outages.py": 115,
-    "tests/faults/test_kafka.py": 115,
+    "tests/faults/test_kafka.py": 125,
+    "tests/faults/test_upgrade.py": 75,
     "tests/service/test_lost_ticks_walk.py": 95,
     "tests/faults/test_connections.py": 90,
     "tests/faults/test_redis_many.py": 80,
@@ -44,7 +45,7 @@ _SECONDS: Final = {
     "tests/faults/test_late_reports.py": 40,
     "tests/privacy_service/test_interleavings.py": 40,
     "tests/mutants/test_mutants.py": 35,  # for each part
-    "tests/deploy/test_container.py": 35,
+    "tests/deploy/test_image.py": 150,
     "tests/release/test_replicated.py": 35,
     "tests/service/test_topic_changes.py": 32,
     "tests/release/test_period_check.py": 30,

@@ -8,7 +8,7 @@ configurations share the output partitions in one group, `<name>-release`. An ea
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,12 +49,13 @@ def list_groups(connections: KafkaConnections, name: str) -> list[str]:
     with connections.translate_errors():
         admin = connections.admin()
         try:
-            return _list_groups(admin, name)
+            return find_groups(admin, name)
         finally:
             admin.close()
 
 
-def _list_groups(admin: Any, name: str) -> list[str]:
+def find_groups(admin: Any, name: str) -> list[str]:
+    """Return the service's groups that exist, sorted. Raises KafkaError if Kafka does not answer."""
     return sorted({group for listed in admin.list_groups() if is_of_service(name, group := str(listed["group_id"]))})
 
 
@@ -72,7 +73,7 @@ def read_committed_offsets(
     with connections.translate_errors():
         admin = connections.admin()
         try:
-            groups = _list_groups(admin, name)
+            groups = find_groups(admin, name)
             commits = admin.list_group_offsets(dict.fromkeys(groups)) if groups else {}
         finally:
             admin.close()
@@ -84,14 +85,42 @@ def read_committed_offsets(
     return {partition: CommittedOffsets(min(of_groups), max(of_groups)) for partition, of_groups in offsets.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a consumer group: its ids, its host, and its partitions of the topic that was asked for."""
+
+    member_id: str
+    client_id: str
+    host: str
+    partitions: frozenset[int] = frozenset()
+
+
 def list_member_ids(admin: Any, group: str) -> list[str]:
     """Return the client ids of a group's members; an empty list if the group does not exist.
 
     Raises:
         KafkaError: Kafka cannot describe the group now.
     """
-    description = admin.describe_groups([group])[group]
-    code = re.match(r"\[Error (-?\d+)\]", description["error"] or "")  # kafka-python has the code only in a text
-    if code is not None and int(code[1]) != GroupIdNotFoundError.errno:
-        raise for_code(int(code[1]))(f"group {group}")
-    return [str(member["client_id"]) for member in description["members"]]
+    return [member.client_id for member in list_members(admin, [group])]
+
+
+def list_members(admin: Any, groups: Sequence[str], topic: str = "") -> list[GroupMember]:
+    """Return the members of all these groups, with their partitions of a topic. Groups that do not exist have none.
+
+    Raises:
+        KafkaError: Kafka cannot describe a group now.
+    """
+    members = []
+    for group, description in (admin.describe_groups(list(groups)) if groups else {}).items():
+        code = re.match(r"\[Error (-?\d+)\]", description["error"] or "")  # kafka-python has the code only in a text
+        if code is not None and int(code[1]) != GroupIdNotFoundError.errno:
+            raise for_code(int(code[1]))(f"group {group}")
+        members += [_to_member(member, topic) for member in description["members"]]
+    return members
+
+
+def _to_member(member: Mapping[str, Any], topic: str) -> GroupMember:
+    assignment = member["member_assignment"]
+    assigned = assignment["assigned_partitions"] if isinstance(assignment, dict) else ()
+    partitions = frozenset(partition for each in assigned if each["topic"] == topic for partition in each["partitions"])
+    return GroupMember(str(member["member_id"]), str(member["client_id"]), str(member["client_host"]), partitions)

@@ -19,6 +19,8 @@ POLL_MS: Final = 250
 FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 8.0
 COMMIT_SECONDS: Final = 60.0
+JOIN_SECONDS: Final = 5.0
+LEAVE_MS: Final = 5_000
 
 
 class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
@@ -117,5 +119,5 @@ class Membership:
     def close(self) -> None:
         """Leave the group, so that other instances take over at once."""
         self._stop.set()
-        self._thread.join(timeout=5)
-        self._consumer.close(autocommit=False, timeout_ms=5_000)
+        self._thread.join(JOIN_SECONDS)
+        self._consumer.close(autocommit=False, timeout_ms=LEAVE_MS)

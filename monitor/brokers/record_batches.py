@@ -39,7 +39,7 @@ class Record(Protocol):
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]:
-        """The headers, in order."""
+        """The headers, in order. A foreign record may have None as a value."""
 
     @property
     def timestamp_ms(self) -> int:
@@ -67,59 +67,72 @@ def _encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-_SMALL: Final = tuple(map(_encode_varint, range(8_192)))
+class _Varints(dict[int, bytes]):
+    """The encodings of small numbers; those of other numbers are computed."""
+
+    def __missing__(self, number: int) -> bytes:
+        return _encode_varint(number)
 
 
-def _varint(number: int) -> bytes:
-    return _SMALL[number] if 0 <= number < len(_SMALL) else _encode_varint(number)
+_VARINTS: Final = _Varints((number, _encode_varint(number)) for number in range(-1, 8_192))
+
+
+def _encode_header(header: tuple[str, bytes | None]) -> bytes:
+    """Return a header: the name and the value, each after its length. A value of None has the length -1."""
+    name, value = header[0].encode(), header[1]
+    if value is None:
+        return b"".join((_VARINTS[len(name)], name, _VARINTS[-1]))
+    return b"".join((_VARINTS[len(name)], name, _VARINTS[len(value)], value))
 
 
 class _HeaderEncoder:
-    """Encodes headers. The encoding of a header is kept until a record has a different header at the same position.
-
-    Most headers of the records of a tick are the same objects, so comparing identities is enough.
-    """
+    """Encodes headers. The records of a tick differ in one header, so the bytes before and after it are kept."""
 
     def __init__(self) -> None:
-        self._last: list[tuple[str, bytes] | None] = []
-        self._encoded: list[bytes] = []
+        self._last: Sequence[tuple[str, bytes]] = ()
+        self._differs_at = 0
+        self._before, self._after = _VARINTS[0], b""
 
     def encode(self, headers: Sequence[tuple[str, bytes]]) -> bytes:
         """Return the number of headers, followed by the headers."""
-        last, encoded = self._last, self._encoded
-        if len(encoded) != len(headers) + 1:
-            self._last = last = [None] * len(headers)
-            self._encoded = encoded = [_varint(len(headers))] + [b""] * len(headers)
-        for place, header in enumerate(headers):
-            if header is not last[place]:
-                name = header[0].encode()
-                encoded[place + 1] = b"".join((_varint(len(name)), name, _varint(len(header[1])), header[1]))
-                last[place] = header
-        return b"".join(encoded)
+        at, last = self._differs_at, self._last
+        if len(headers) != len(last) or headers[:at] != last[:at] or headers[at + 1 :] != last[at + 1 :]:
+            return self._encode_all(headers)
+        return b"".join((self._before, _encode_header(headers[at]), self._after)) if headers else self._before
+
+    def _encode_all(self, headers: Sequence[tuple[str, bytes]]) -> bytes:
+        """Encode all headers, and keep the bytes before and after the first one that differs from the last record."""
+        same = [a == b for a, b in zip(headers, self._last, strict=False)]
+        at = same.index(False) if False in same else 0
+        encoded = [_encode_header(header) for header in headers]
+        self._last, self._differs_at = headers, at
+        self._before = b"".join((_VARINTS[len(headers)], *encoded[:at]))
+        self._after = b"".join(encoded[at + 1 :])
+        return b"".join((_VARINTS[len(headers)], *encoded))
 
 
 def encode_batches(records: Iterable[Record], limit: int) -> Iterator[RecordBatch]:
     """Encode records into batches of at most `limit` bytes, in order. A larger record has a separate batch."""
-    encode_headers, varint = _HeaderEncoder().encode, _varint
+    encode_headers, varints, join = _HeaderEncoder().encode, _VARINTS, b"".join
     parts: list[bytes] = []
     count, size, first, latest = 0, _BATCH_HEADER_BYTES, 0, 0
     for record in records:
         key, value, headers, stamp = record.key, record.value, encode_headers(record.headers), record.timestamp_ms
         needed = len(key) + len(value) + len(headers) + _MOST_DELTA_BYTES
         if count and size + needed > limit:
-            yield RecordBatch(b"".join(parts), count, first, latest)
+            yield RecordBatch(join(parts), count, first, latest)
             parts, count, size = [], 0, _BATCH_HEADER_BYTES
         if not count:
             first = latest = stamp
         latest = max(latest, stamp)
         # A zero byte without attributes, then the deltas to the batch, the key, the value and the headers.
-        delta, offset = varint(stamp - first), varint(count)
-        body = b"".join((b"\0", delta, offset, varint(len(key)), key, varint(len(value)), value, headers))
-        parts += (varint(len(body)), body)
+        deltas = (varints[stamp - first], varints[count])
+        body = join((b"\0", *deltas, varints[len(key)], key, varints[len(value)], value, headers))
+        parts += (varints[len(body)], body)
         count += 1
         size += needed
     if count:
-        yield RecordBatch(b"".join(parts), count, first, latest)
+        yield RecordBatch(join(parts), count, first, latest)
 
 
 class _FilledBuilder(MemoryRecordsBuilder):  # type: ignore[misc]  # kafka-python ships no types

@@ -1,5 +1,20 @@
 """A subscriber: derives the current state of each location from the records of the output topic."""
 
 from monitor.client.command import watch_command
+from monitor.client.known import About, Answer, Known, Reason, State
+from monitor.client.known_places import KnownPlaces
+from monitor.client.places import Places, Update, connect, subscribe
 
-__all__ = ["watch_command"]
+__all__ = [
+    "About",
+    "Answer",
+    "Known",
+    "KnownPlaces",
+    "Places",
+    "Reason",
+    "State",
+    "Update",
+    "connect",
+    "subscribe",
+    "watch_command",
+]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
 from typing import Final
 
 from rich.console import Console
 from rich.live import Live
 
+from monitor.client.places import Places, open_places
 from monitor.client.screen import Screen, lines
-from monitor.client.subscriber import Published, Subscriber
-from monitor.client.subscriber_view import Change, SubscriberView
+from monitor.client.subscriber_view import SubscriberView
 from monitor.client.words import News, NewsLine, Words
-from monitor.contracts.alerts import DWELL, HOT_SPOTS
 from monitor.public.clock import Clock, SystemClock
-from monitor.public.instants import DAY, MILLISECOND
+from monitor.public.instants import DAY
 from monitor.public.parameters import Parameters, Total
 from monitor.public.slot_grid import SlotGrid
 from monitor.run import stop_on_signals
@@ -24,7 +22,6 @@ from monitor.service import Settings
 
 _NEWS: Final = 5
 _LOOK_BACK: Final = 7 * DAY
-_TOTALS: Final = {HOT_SPOTS.encode(), DWELL.encode()}
 _ATTEMPTS: Final = 3  # designated times to try, because the service may have been down at the latest ones
 
 
@@ -42,36 +39,27 @@ def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
 
 def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
     """Run `watch_command` until `stop` is set."""
-    view = SubscriberView(settings.parameters.registry)
     words = Words(settings.parameters.grid)
-    topic = settings.config.kafka.topics.alerts
-    with Subscriber(settings.kafka, topic, settings.parameters.grid.length // MILLISECOND) as subscriber:
-        catch_up(subscriber, view)
-        look_back(subscriber, view, settings.parameters)
+    topic, timed = settings.config.kafka.topics.alerts, bool(settings.parameters.timed)
+    registry, slot = settings.parameters.registry, settings.parameters.grid.length
+    with open_places(settings.kafka, topic, registry, slot, clock, timed=timed) as places:
+        look_back(places, settings.parameters)
         if once or not console.is_terminal:
-            for line in lines(view, words, clock.now()):
+            for line in lines(places.view, words, clock.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
         if once:
             return
         if console.is_terminal:
-            _show(subscriber, view, words, console, clock, stop)
+            _show(places, words, console, clock, stop)
         else:
-            _print_news(subscriber, view, words, console, stop)
+            _print_news(places, words, console, stop)
 
 
-def catch_up(subscriber: Subscriber, view: SubscriberView) -> None:
-    """Read at least the last complete tick. Start further back if the latest records are not answers."""
-    more = True
-    while more and view.empty:
-        more = subscriber.begin()
-        fold(view, subscriber.read_to_end())
-
-
-def look_back(subscriber: Subscriber, view: SubscriberView, parameters: Parameters) -> None:
+def look_back(places: Places, parameters: Parameters) -> None:
     """Find the latest hot spots and dwell times in the last week. The slot grid determines the ticks to search."""
     for monitor in parameters.totals:
-        if view.tick is not None and monitor.name not in _known_totals(view):
-            _find_total(subscriber, view, monitor, parameters.grid)
+        if places.view.tick is not None and monitor.name not in _known_totals(places.view):
+            _find_total(places, monitor, parameters.grid)
 
 
 def _known_totals(view: SubscriberView) -> set[str]:
@@ -79,11 +67,10 @@ def _known_totals(view: SubscriberView) -> set[str]:
     return {spots.monitor for spots in view.hot_spots} | {dwell.monitor for dwell in view.dwell}
 
 
-def _find_total(subscriber: Subscriber, view: SubscriberView, monitor: Total, grid: SlotGrid) -> None:
-    for tick in final_ticks(monitor, grid, view.tick or 0)[-1 : -1 - _ATTEMPTS : -1]:
-        records = subscriber.read_tick(grid.as_of(tick) // MILLISECOND)
-        fold(view, (record for record in records if dict(record.headers).get("ce_type") in _TOTALS))
-        if monitor.name in _known_totals(view):
+def _find_total(places: Places, monitor: Total, grid: SlotGrid) -> None:
+    for tick in final_ticks(monitor, grid, places.view.tick or 0)[-1 : -1 - _ATTEMPTS : -1]:
+        places.read_totals(grid.as_of(tick))
+        if monitor.name in _known_totals(places.view):
             return
 
 
@@ -94,31 +81,16 @@ def final_ticks(monitor: Total, grid: SlotGrid, until: int) -> list[int]:
     return sorted({grid.last_tick_until(int(time) + monitor.horizon) for time in times})
 
 
-def fold(view: SubscriberView, records: Iterable[Published]) -> list[Change]:
-    """Add records to the view, and return the changes."""
-    changes = (view.add(record.headers, record.value) for record in records)
-    return [change for change in changes if change is not None]
-
-
-def _print_news(
-    subscriber: Subscriber, view: SubscriberView, words: Words, console: Console, stop: threading.Event
-) -> None:
+def _print_news(places: Places, words: Words, console: Console, stop: threading.Event) -> None:
     news = News(words)
     while not stop.is_set():
-        for line in news.lines(view, fold(view, subscriber.poll())):
-            console.print(f"{view.as_of} {line.text}", highlight=False, markup=False, soft_wrap=True)
+        for line in news.lines(places.view, places.poll()):
+            console.print(f"{places.view.as_of} {line.text}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _show(
-    subscriber: Subscriber,
-    view: SubscriberView,
-    words: Words,
-    console: Console,
-    clock: Clock,
-    stop: threading.Event,
-) -> None:
+def _show(places: Places, words: Words, console: Console, clock: Clock, stop: threading.Event) -> None:
     news, latest = News(words), deque[NewsLine](maxlen=_NEWS)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not stop.is_set():
-            live.update(Screen(view, words, clock.now(), list(latest)), refresh=True)
-            latest.extend(news.lines(view, fold(view, subscriber.poll())))
+            live.update(Screen(places.view, words, clock.now(), list(latest)), refresh=True)
+            latest.extend(news.lines(places.view, places.poll()))

@@ -76,7 +76,9 @@ class Shards:
     def of(self, location_id: str, shards: int) -> int:
         """Return the shard of a location, which need not be in the registry."""
         row = self._registry.rows.get(location_id)
-        return shard_of(location_id, shards) if row is None else self.all_for(shards)[row]
+        if row is not None:
+            return self.all_for(shards)[row]
+        return shard_of(location_id.encode(errors="replace").decode(), shards)  # any text may be asked for
 
 
 def calls_others_safe(snapshot: AtTimesSnapshot | Unreadable | None, registry: Registry) -> bool:

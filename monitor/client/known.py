@@ -83,7 +83,7 @@ class Answer:
 NOTHING: Final = Answer("unknown", "nothing_published")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Known:
     """What is known about a place. Frozen, and computed from the clock at each reading; reading never raises.
 

@@ -64,6 +64,10 @@ class KnownPlaces:
         others |= {spot.location_id for spots in self.view.hot_spots for spot in spots.hot_spots} - rows.keys()
         return [*self.view.registry.ids, *sorted(others)]
 
+    def is_old(self, as_of: str, *, final: bool = False) -> bool:
+        """Return whether an answer with this as_of is no longer valid. `final`: the last one about its time."""
+        return self.now() > self._valid_until(parse_instant(as_of), final=final)
+
     def _compared(self, location_id: str) -> Iterator[Answer]:
         """Yield the answers of the monitors that compare counts with a threshold."""
         for monitor in self.view.alert_monitors:

@@ -10,7 +10,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.designated_time import AtTime
+from monitor.client.known_places import VALID_SLOTS, KnownPlaces
+from monitor.client.subscriber_view import Alert, SubscriberView
 from monitor.client.words import NAMED, NewsLine, Words, dwell_status, hot_spots_status, moment
 from monitor.public.instants import MINUTE, format_duration, parse_instant
 from monitor.public.slot_grid import SlotGrid
@@ -18,7 +20,6 @@ from monitor.public.slot_grid import SlotGrid
 STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
 SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}
 
-_LATE_SLOTS: Final = 2
 _NOTHING: Final = "Nothing has been published yet."
 _FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, and one spare line
 _MIN_ROWS: Final = 5
@@ -32,9 +33,9 @@ def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Itera
         return
     yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}"
     late = now - parse_instant(subscriber_view.as_of)
-    if late > _LATE_SLOTS * grid.length:
+    if late > VALID_SLOTS * grid.length:
         ago = format_duration(late // MINUTE * MINUTE)
-        yield f"Nothing new for {ago}: the service may be down. The state below is of that time."
+        yield f"Nothing new for {ago}: the service may be down. Answers that are no longer valid are unknown."
     if subscriber_view.unreadable:
         yield f"{subscriber_view.unreadable} invalid records were skipped."
 
@@ -42,19 +43,39 @@ def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Itera
 def lines(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
     """Yield the current state: one line per `over_time` alert, recent designated time, and hot spots record."""
     yield from headline(subscriber_view, words.grid, now)
+    states = _States(subscriber_view, words, now)
     for alert in subscriber_view.alerts:
-        older = _older(alert.tick, alert.as_of, subscriber_view)
-        yield f"{alert.monitor} {alert.location_id}: {words.alert(alert)}{older}"
+        yield f"{alert.monitor} {alert.location_id}: {states.of_alert(alert)[1]}"
     for at in subscriber_view.times:
-        yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.sample.as_of, subscriber_view)}"
+        yield f"{at.monitor} {moment(at.time)}: {states.of_time(at)[1]}"
     for snapshot in subscriber_view.hot_spots:
         yield f"{snapshot.monitor} {moment(snapshot.time)}: {words.hot_spots(snapshot)}"
     for dwell in subscriber_view.dwell:
         yield f"{dwell.monitor} {moment(dwell.time)}: {words.dwell(dwell)}"
 
 
-def _older(tick: int, as_of: str, subscriber_view: SubscriberView) -> str:
-    return f" (as of {moment(as_of)})" if subscriber_view.tick is not None and tick < subscriber_view.tick else ""
+class _States:
+    """Describes the state of each item, as a status and text. Answers that are no longer valid are unknown."""
+
+    def __init__(self, subscriber_view: SubscriberView, words: Words, now: int) -> None:
+        self._tick, self._words = subscriber_view.tick, words
+        self._known = KnownPlaces(subscriber_view, words.grid.length, lambda: now)
+
+    def of_alert(self, alert: Alert) -> tuple[str, str]:
+        """Describe the state of one location (`over_time`)."""
+        if self._known.is_old(alert.as_of):
+            return "unknown", self._words.too_old(alert.as_of)
+        return alert.status, self._words.alert(alert) + self._older(alert.tick, alert.as_of)
+
+    def of_time(self, at: AtTime) -> tuple[str, str]:
+        """Describe all locations at one designated time."""
+        if self._known.is_old(at.sample.as_of, final=at.final):
+            return "unknown", self._words.too_old(at.sample.as_of)
+        status = "noisy_count" if at.noisy_counts else "safe" if at.is_known else "unknown"
+        return status, self._words.at_time(at) + self._older(at.tick, at.sample.as_of)
+
+    def _older(self, tick: int, as_of: str) -> str:
+        return f" (as of {moment(as_of)})" if self._tick is not None and tick < self._tick else ""
 
 
 class _Row(NamedTuple):
@@ -105,14 +126,13 @@ class Screen:
         return table
 
     def _rows(self) -> Iterator[_Row]:
+        states = _States(self._subscriber_view, self._words, self._now)
         for alert in self._subscriber_view.alerts:
-            state = f"{SYMBOLS[alert.status]} {self._words.alert(alert)}"
-            state += _older(alert.tick, alert.as_of, self._subscriber_view)
-            yield _Row(alert.monitor, alert.location_id, alert.status, state)
+            status, text = states.of_alert(alert)
+            yield _Row(alert.monitor, alert.location_id, status, f"{SYMBOLS[status]} {text}")
         for at in self._subscriber_view.times:
-            status = "noisy_count" if at.noisy_counts else "safe" if at.is_known else "unknown"
-            state = f"{SYMBOLS[status]} {self._words.at_time(at)}"
-            yield _Row(at.monitor, moment(at.time), status, state)
+            status, text = states.of_time(at)
+            yield _Row(at.monitor, moment(at.time), status, f"{SYMBOLS[status]} {text}")
         for snapshot in self._subscriber_view.hot_spots:
             status = hot_spots_status(snapshot)
             state = f"{SYMBOLS[status]} {self._words.hot_spots(snapshot, NAMED)}"

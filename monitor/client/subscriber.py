@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Self
 
 from kafka import OffsetSpec, TopicPartition
@@ -21,23 +21,26 @@ class Published(NamedTuple):
 
     headers: tuple[tuple[str, bytes | None], ...]
     value: bytes | None
+    partition: int = 0
+    offset: int = 0
 
 
 class Subscriber:
     """Reads the output topic, starting a few ticks before its end. A context manager; not thread-safe.
 
     The timestamp of an answer is the as_of of its tick. A seek by timestamp therefore finds complete ticks,
-    independently of any clock. `tick_ms` is the length of a slot.
+    independently of any clock. `tick_ms` is the length of a slot, and `back_ms` how far back the first seek goes; None:
+    a few ticks. The isolation level is read_committed.
 
     Raises:
         TopicError: the topic does not exist (constructor only).
         UnreachableError: Kafka does not answer.
     """
 
-    def __init__(self, connections: KafkaConnections, topic: str, tick_ms: int) -> None:
-        self._connections = connections
+    def __init__(self, connections: KafkaConnections, topic: str, tick_ms: int, back_ms: int | None = None) -> None:
+        self._connections, self.topic = connections, topic
         self._tick_ms = tick_ms
-        self._consumer: Any = connections.consumer()
+        self._consumer: Any = connections.consumer(isolation_level="read_committed")
         try:
             with connections.translate_errors():
                 self._topic_partitions = self._partitions(topic)
@@ -47,7 +50,7 @@ class Subscriber:
         except BaseException:
             self.close()
             raise
-        self._back = BACK_TICKS
+        self._back_ms = BACK_TICKS * tick_ms if back_ms is None else back_ms
 
     def __enter__(self) -> Self:
         """Return this subscriber. Its constructor has already connected."""
@@ -79,15 +82,16 @@ class Subscriber:
             if offsets[partition].timestamp >= 0
         }
 
-    def begin(self) -> bool:
-        """Seek to a few ticks before the latest record. Each later call seeks much further back.
+    def begin(self, before_ms: int | None = None) -> bool:
+        """Seek to a few ticks before a timestamp, or before the latest record. Each later call seeks much further back.
 
         Returns:
             Whether another call can seek further back.
         """
         with self._connections.translate_errors():
             timestamps = {
-                partition: max(0, latest - self._back * self._tick_ms) for partition, latest in self._latest.items()
+                partition: max(0, (latest if before_ms is None else before_ms) - self._back_ms)
+                for partition, latest in self._latest.items()
             }
             offsets = self._consumer.offsets_for_times(timestamps) if timestamps else {}
             for partition in self._topic_partitions:
@@ -96,20 +100,23 @@ class Subscriber:
             more = any(
                 self._consumer.position(partition) > self._first[partition] for partition in self._topic_partitions
             )
-        self._back *= _WIDER
+        self._back_ms *= _WIDER
         return more
 
     def read_tick(self, timestamp_ms: int) -> list[Published]:
-        """Return the records of one tick, given its timestamp. The consumer's position does not change.
+        """Return the records of one tick, given its timestamp, and maybe some of the next tick."""
+        return self.read_span(timestamp_ms, timestamp_ms)
+
+    def read_span(self, first_ms: int, last_ms: int) -> list[Published]:
+        """Return the records of the ticks from one timestamp to another. The consumer's position does not change.
 
         Records written between two ticks, such as owner records, have timestamps later than that of the first tick. The
         end of the read is therefore one tick later, and the result may contain records of the next tick.
         """
         with self._connections.translate_errors():
-            first = self._consumer.offsets_for_times(dict.fromkeys(self._topic_partitions, timestamp_ms))
-            after = self._consumer.offsets_for_times(
-                dict.fromkeys(self._topic_partitions, timestamp_ms + self._tick_ms + 1)
-            )
+            first = self._consumer.offsets_for_times(dict.fromkeys(self._topic_partitions, max(0, first_ms)))
+            end_ms = max(0, last_ms + self._tick_ms + 1)
+            after = self._consumer.offsets_for_times(dict.fromkeys(self._topic_partitions, end_ms))
             ends = self._consumer.end_offsets(self._topic_partitions)
             positions = {partition: self._consumer.position(partition) for partition in self._topic_partitions}
         stops = {
@@ -136,6 +143,19 @@ class Subscriber:
             ends = self._consumer.end_offsets(self._topic_partitions)
         yield from self._read_until(ends)
 
+    def read_up_to(self, offsets: Mapping[int, int]) -> Iterator[Published]:
+        """Yield the records from the position to these offsets, by partition, and maybe some after them."""
+        with self._connections.translate_errors():
+            ends = self._consumer.end_offsets(self._topic_partitions)
+        yield from self._read_until(
+            {partition: min(end, offsets.get(partition.partition, 0)) for partition, end in ends.items()}
+        )
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """The offset of the next record of each partition."""
+        return {partition.partition: self._position(partition) for partition in self._topic_partitions}
+
     def _read_until(self, ends: dict[TopicPartition, int]) -> Iterator[Published]:
         while any(self._position(partition) < end for partition, end in ends.items()):
             yield from self.poll()
@@ -149,7 +169,9 @@ class Subscriber:
         with self._connections.translate_errors():
             polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
         return [
-            Published(tuple(record.headers or ()), record.value) for records in polled.values() for record in records
+            Published(tuple(record.headers or ()), record.value, record.partition, record.offset)
+            for records in polled.values()
+            for record in records
         ]
 
     def close(self) -> None:

@@ -66,6 +66,10 @@ class Words:
             return f"safe: fewer than {alert.threshold} {self.people} since {since}"
         return _UNKNOWN
 
+    def too_old(self, as_of: str) -> str:
+        """Describe an item whose answer is no longer valid."""
+        return f"unknown: nothing newer since {moment(as_of)}"
+
     def _spent(self, alert: PausedAlert) -> str:
         if not alert.answers:
             return " (an earlier ledger was lost, so all ε counts as spent)"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from monitor.errors import Problem
 
 PREFIX: Final = "LOCATION_MONITOR__"
-SECRETS: Final = (("visits", "person_key"), ("kafka", "password"), ("redis", "password"))
+SECRETS: Final = (("visits", "person_key"), ("kafka", "password"), ("redis", "password"), ("auditor", "password"))
 
 Path = tuple[str, ...]
 

@@ -22,7 +22,14 @@ from monitor.config.sections import (
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings, url_password
+from monitor.config.servers import (
+    AuditorSettings,
+    KafkaSettings,
+    MetricsSettings,
+    OtelSettings,
+    RedisSettings,
+    url_password,
+)
 from monitor.config.source import read_yaml
 from monitor.errors import ConfigError, Problem
 
@@ -38,6 +45,8 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "redis": RedisSettings,
     "metrics": MetricsSettings,
     "page": PageSettings,
+    "otel": OtelSettings,
+    "auditor": AuditorSettings,
 }
 
 

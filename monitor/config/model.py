@@ -17,7 +17,7 @@ from monitor.config.sections import (
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings
+from monitor.config.servers import AuditorSettings, KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
 
 
 class Config(Section):
@@ -33,6 +33,10 @@ class Config(Section):
     redis: RedisSettings = Field(description="a mapping with the url")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")
     page: PageSettings = Field(default_factory=PageSettings, description="a mapping with the port of the public page")
+    otel: OtelSettings = Field(default_factory=OtelSettings, description="a mapping with enabled and endpoint")
+    auditor: AuditorSettings = Field(
+        default_factory=AuditorSettings, description="a mapping with the port and the user of audit --follow"
+    )
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:

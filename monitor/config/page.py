@@ -32,7 +32,8 @@ class PageSettings(Section):
         default=None, description="a JSON file with the result of an independent recount: up_to, false, epsilon_at_most"
     )
     embed_from: Annotated[tuple[Line, ...], Field(max_length=100)] = Field(
-        default_factory=tuple, description="the origins of pages that may embed this one, such as https://www.example.org"
+        default_factory=tuple,
+        description="the origins of pages that may embed this one, such as https://www.example.org",
     )
     texts: dict[Language, dict[str, str]] = Field(
         default_factory=dict, description="texts that replace those of the page, by language and key"

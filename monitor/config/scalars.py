@@ -37,9 +37,12 @@ MAX_SHARDS: Final = 4_096
 PROBLEM: Final = "location_monitor"
 
 _NAME: Final = r"[A-Za-z0-9_-]{1,100}"
-_TOPIC: Final = r"(?!\.{1,2}$|__)[A-Za-z0-9._-]{1,249}"
+_TOPIC_CHARACTERS: Final = "[A-Za-z0-9._-]{1,249}"
+_NO_TOPIC: Final = r"\.{1,2}$|__"
+_TOPIC: Final = rf"(?!{_NO_TOPIC}){_TOPIC_CHARACTERS}"
 _PORT: Final = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ADDRESS: Final = rf"([A-Za-z0-9._-]{{1,255}}|\[[0-9A-Fa-f:.]{{2,45}}\]):{_PORT}"
+_WEB: Final = r"https?://[^\s/?#@]{1,255}(/[^\s?#@]*)?"
 _LINE: Final = r"[^\x00-\x1f\x7f]{1,1000}"
 _DURATION_SCHEMA: Final = {"type": "string", "pattern": "^([0-9]+(y|w|d|h|m|s|ms))+$", "examples": ["30s", "1h", "14d"]}
 _EPSILON_SCHEMA: Final = {
@@ -243,12 +246,18 @@ TopicName = Annotated[
             "the name of a Kafka topic: at most 249 letters, digits, ., - and _, not starting with __",
         )
     ),
-    WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC}$"}),
+    # Without look-ahead, which validators such as Helm's do not know.
+    WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC_CHARACTERS}$", "not": {"pattern": f"^({_NO_TOPIC})"}}),
 ]
 BrokerAddress = Annotated[
     str,
     PlainValidator(_text_parser(_ADDRESS, "the address of a broker such as localhost:9092 or [::1]:9092")),
     WithJsonSchema({"type": "string", "pattern": f"^{_ADDRESS}$"}),
+]
+WebAddress = Annotated[
+    str,
+    PlainValidator(_text_parser(_WEB, "an address such as https://collector.example:4318, without user and query")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_WEB}$"}),
 ]
 Line = Annotated[
     str, PlainValidator(_text_parser(_LINE, "a string on one line, not empty")), WithJsonSchema({"type": "string"})

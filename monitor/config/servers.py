@@ -1,4 +1,4 @@
-"""The settings of the connections to Kafka and Redis, and of the metrics endpoint."""
+"""The settings of the connections to Kafka and Redis, the metrics endpoint, and the export of telemetry."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from monitor.config.scalars import (
     Masked,
     Password,
     Port,
+    PositiveDuration,
     ReplicationFactor,
     Section,
     TopicName,
+    WebAddress,
     WholeNumber,
     invalid_value,
 )
+from monitor.public.instants import MINUTE
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -146,7 +149,36 @@ class RedisSettings(Section):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
+class AuditorSettings(Section):
+    """`audit --follow`: the port of its metrics, and its own identity at Kafka. Absent keys are those of `kafka`."""
+
+    port: Port = Field(default=9109, description="the port of the auditor's metrics and health; 0: any free port")
+    username: Line | None = Field(default=None, description="the auditor's SASL user")
+    password_file: FilePath | None = Field(default=None, description="the file with the auditor's password")
+    password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
+    certificate_file: FilePath | None = Field(default=None, description="the auditor's client certificate")
+    key_file: FilePath | None = Field(default=None, description="the private key of the auditor's certificate")
+
+    def identify(self, kafka: KafkaSettings) -> KafkaSettings:
+        """Return the settings of Kafka with the auditor's identity."""
+        user = {"username": self.username, "password_file": self.password_file, "password": self.password}
+        certificate = {"certificate_file": self.certificate_file, "key_file": self.key_file}
+        update = (user if self.username is not None else {}) | (certificate if self.certificate_file else {})
+        return kafka.model_copy(update=update)
+
+
 class MetricsSettings(Section):
     """The port of metrics and health."""
 
     port: Port = Field(default=9108, description="the port of /metrics, /healthz and /readyz; 0: any free port")
+
+
+class OtelSettings(Section):
+    """The export of metrics and spans by OpenTelemetry (OTLP over HTTP). Nothing is exported unless it is enabled."""
+
+    enabled: bool = Field(default=False, description="whether metrics and spans are sent to a collector")
+    endpoint: WebAddress | None = Field(
+        default=None, description="the collector; absent: OTEL_EXPORTER_OTLP_ENDPOINT, or http://localhost:4318"
+    )
+    interval: PositiveDuration = Field(default=MINUTE, description="the time between two exports of the metrics")
+    traces: bool = Field(default=True, description="whether spans are sent too")

@@ -33,6 +33,8 @@ LEDGER_VERSION: Final = 1
 """The version of the ledger format that this build writes and reads."""
 COUNTING: Final = 2
 """The version of counting: 2 counts visits reported before as_of; 1 also counted some visits reported later."""
+FENCE: Final = 2
+"""The version of the owners' transactional id: 2 begins with `location-monitor.`; 1 began with the topic's id."""
 
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
 
@@ -367,6 +369,7 @@ def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the recor
         "lost_at": None if lost_at is None else _format(lost_at),
         "input_since": input_since,
         "counting": COUNTING,
+        "fence": FENCE,
         "input_partitions": input_partitions,
         "charges": charges,
     }

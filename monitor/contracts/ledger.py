@@ -23,7 +23,7 @@ class OwnerEntry(Struct, frozen=True):
     """The owner of the partition. `lost_at` is unparsed text, `input_since` is a slot.
 
     `tick` is set if the record is about a tick that had nothing to answer. `counting` is the version of counting that
-    the owner's ticks use (`alerts.COUNTING`).
+    the owner's ticks use (`alerts.COUNTING`), `fence` the version of its transactional id (`alerts.FENCE`).
     """
 
     service: str
@@ -33,6 +33,7 @@ class OwnerEntry(Struct, frozen=True):
     lost_at: str | None
     input_since: int | None
     counting: int = 1
+    fence: int = 1
     input_partitions: int = 0
     charges: Charges | None = None
     tick: int | None = None

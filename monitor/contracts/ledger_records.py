@@ -26,6 +26,12 @@ class OwnerRecord(Contract):
         json_schema_extra=without_default,
         description="Version of counting. 2: visits reported before as_of; 1 or absent: also some reported later.",
     )
+    fence: int = Field(
+        default=1,
+        ge=1,
+        json_schema_extra=without_default,
+        description="Version of the transactional id. 2: with the prefix location-monitor; 1 or absent: without.",
+    )
     input_partitions: int = Field(
         default=0, ge=0, json_schema_extra=without_default, description="The highest number of input partitions seen."
     )

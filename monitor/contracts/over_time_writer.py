@@ -8,7 +8,7 @@ The tests check that both write the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -22,13 +22,8 @@ NO_MARKS: Final = b"[]"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Written(NamedTuple):
-    """A record as bytes. The timestamp (ms) is the as_of of its tick."""
-
-    key: bytes
-    value: bytes
-    headers: tuple[tuple[str, bytes], ...]
-    timestamp_ms: int
+Written = tuple[bytes, bytes, tuple[tuple[str, bytes], ...], int]
+"""A record as bytes: key, value, headers, and the timestamp in milliseconds, which is the as_of of its tick."""
 
 
 def encode_marks(marks: Sequence[Mark]) -> bytes:
@@ -85,7 +80,7 @@ class OverTimeWriter:
                 last, rest = (answer, kind), self._encode_rest(kind, answer, marks)
             key = prefix + location.encode()
             headers = (specversion, ("ce_id", key + suffix), source, ce_type, time, content_type)
-            yield Written(key, b"".join((begin, _encode(location), rest)), headers, timestamp_ms)
+            yield key, b"".join((begin, _encode(location), rest)), headers, timestamp_ms
 
     def _encode_rest(self, kind: int, answer: OverTimeAnswer, marks: bytes) -> bytes:
         """Return the bytes of a record's value after the location."""

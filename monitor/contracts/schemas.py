@@ -22,6 +22,7 @@ from monitor.contracts.alerts import (
 )
 from monitor.contracts.dead_letters import DeadLetterHeaders
 from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.examples import examples
 from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
 from monitor.contracts.visits import Visit, VisitBatch
 
@@ -93,6 +94,14 @@ def _event(title: str, ce_type: str, model: type[BaseModel], key: str) -> Schema
 
 
 def _messages() -> Schema:
+    shown = examples()
+    return {
+        name: {**message, "examples": [example.message for example in shown[name]]}
+        for name, message in _plain_messages().items()
+    }
+
+
+def _plain_messages() -> Schema:
     return {
         "visits": {
             "title": "Visits",
@@ -134,6 +143,37 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
 }
 
 
+_ADDRESS: Final[Schema] = {
+    "host": "{host}:{port}",
+    "variables": {
+        "host": {"default": "localhost", "description": "kafka.bootstrap_servers of the configuration."},
+        "port": {"default": "9092"},
+    },
+}
+_SECURITY: Final[Mapping[str, Schema]] = {
+    "certificate": {"type": "X509", "description": "A client certificate: kafka.certificate_file and kafka.key_file."},
+    "plain": {"type": "plain", "description": "kafka.sasl_mechanism is PLAIN."},
+    "scramSha256": {"type": "scramSha256", "description": "kafka.sasl_mechanism is SCRAM-SHA-256."},
+    "scramSha512": {"type": "scramSha512", "description": "kafka.sasl_mechanism is SCRAM-SHA-512."},
+}
+
+
+def _servers() -> Schema:
+    """Return the kinds of servers. Subscribers need Read and Describe for the output topic, and no consumer group."""
+
+    def server(protocol: str, description: str, schemes: Sequence[str]) -> Schema:
+        security = {"security": [_to("securitySchemes", scheme) for scheme in schemes]} if schemes else {}
+        return {**_ADDRESS, "protocol": protocol, "description": description, **security}
+
+    sasl = ("plain", "scramSha256", "scramSha512")
+    return {
+        "open": server("kafka", "PLAINTEXT: without credentials, for tests.", ()),
+        "sasl": server("kafka", "SASL_PLAINTEXT: within a protected network.", sasl),
+        "tls": server("kafka-secure", "SSL: with a client certificate, if the brokers ask for one.", ("certificate",)),
+        "saslTls": server("kafka-secure", "SASL_SSL.", sasl),
+    }
+
+
 def asyncapi() -> Schema:
     """Return the AsyncAPI 3 document, with three channels at the default topic names."""
     models = (*_VISITS, *_ALERTS, *_HEADERS)
@@ -146,6 +186,7 @@ def asyncapi() -> Schema:
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",
+        "servers": _servers(),
         "channels": {
             name: {
                 "address": address,
@@ -162,5 +203,6 @@ def asyncapi() -> Schema:
         "components": {
             "messages": _messages(),
             "schemas": _plain(_definitions(models, "#/components/schemas/{model}")),
+            "securitySchemes": dict(_SECURITY),
         },
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.log_fields import log_fields
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
+from monitor.spans import NO_SPANS, Spans
 from monitor.windows.facts import Span, Windows
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class Reader:
         persons: Persons,
         dead_letters: DeadLetters,
         observer: IngestObserver,
+        spans: Spans = NO_SPANS,
     ) -> None:
         self._parameters = parameters
         self._source = source
@@ -56,6 +58,7 @@ class Reader:
         self._persons = persons
         self._dead_letters = dead_letters
         self._observer = observer
+        self._spans = spans
         self._queue = WriteQueue(windows.pack, self._write)
         self._committed_at = self._checked_at = self._measured_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
@@ -79,7 +82,9 @@ class Reader:
                 self._finish()
                 return False
             failpoint("reader.polled")
-            batch = self._prepare(fetched)
+            records = sum(len(fetch.values) for fetch in fetched)
+            with self._spans.span("batch.prepare", batch=_name(fetched), records=records):
+                batch = self._prepare(fetched)
             failpoint("reader.accepted")
             self._enqueue(batch)
         except (UnreachableError, WindowsError):
@@ -134,7 +139,8 @@ class Reader:
             for letter in batch.letters
             if letter.offset >= self._start_offsets.dead_letters_from.get(letter.partition, 0)
         ]
-        with log_fields(batch=" ".join(f"{span.partition}:{span.start}-{span.end}" for span in batch.spans)):
+        name = _name(batch.spans)
+        with log_fields(batch=name), self._spans.span("batch.write", batch=name, records=batch.records):
             if letters:
                 self._dead_letters.put(letters)
                 failpoint("reader.dead_letters_written")
@@ -220,6 +226,11 @@ class Reader:
         self._measured_at = time.monotonic()
 
     @property
+    def assigned(self) -> frozenset[int]:
+        """The input partitions that are assigned to this instance. Any thread may read it."""
+        return frozenset(dict(self._source.reading)) | frozenset(set(self._source.waiting))
+
+    @property
     def waiting_for(self) -> str:
         """What the reader waits for; empty if all is well."""
         return "" if self._source.is_answering else "reading: Kafka does not return the ends of the input partitions"
@@ -240,6 +251,11 @@ class Reader:
             self._queue.discard_pending()
         self._queue.close()
         self._source.close(self._written_offsets)
+
+
+def _name(spans: Iterable[Fetched | Span]) -> str:
+    """Return the name of a batch in logs and spans: its input partitions and offsets."""
+    return " ".join(f"{span.partition}:{span.start}-{span.end}" for span in spans)
 
 
 def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) -> tuple[DeadLetter, ...]:

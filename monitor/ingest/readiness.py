@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kafka import TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError, WindowsError
+from monitor.public.instants import SECOND, format_duration
 from monitor.windows.facts import Windows
 
 TIMEOUT_MS: Final = 10_000
@@ -18,13 +21,21 @@ class Readiness:
     """Ready when the progress of every shard has reached the end offsets that the input partitions had at startup.
 
     It then stays ready, because each tick waits for its own end offsets. It does not matter which instance reads or
-    owns partitions. One thread calls `look` repeatedly; any thread may read `waiting`.
+    owns partitions. One thread calls `look` repeatedly; any thread may read `waiting`. `monotonic` returns seconds.
     """
 
-    def __init__(self, connections: KafkaConnections, topic: str, windows: Windows) -> None:
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        topic: str,
+        windows: Windows,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connections = connections
         self._topic = topic
         self._windows = windows
+        self._monotonic = monotonic
+        self._first_look: tuple[float, int] | None = None
         self._ends: Mapping[int, int] | None = None
         self.waiting = "reading the input: its end offsets are not known yet"
 
@@ -73,5 +84,15 @@ class Readiness:
         records = sum(end - max(reached[partition], 0) for partition, end in missing.items())
         return (
             f"reading the input: at most {records} records are left, in {len(missing)} of {len(ends)} partitions, "
-            "up to the end offsets at startup"
+            f"up to the end offsets at startup{self._estimate(records)}"
         )
+
+    def _estimate(self, records: int) -> str:
+        """Return how long the rest takes at the rate since the first look; empty while nothing has been read."""
+        now = self._monotonic()
+        began, at_first = self._first_look = self._first_look or (now, records)
+        read = at_first - records
+        if read <= 0 or now <= began:
+            return ""
+        seconds = math.ceil((now - began) * records / read)
+        return f", about {format_duration(max(1, seconds) * SECOND)} at the present rate"

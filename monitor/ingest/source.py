@@ -20,11 +20,11 @@ from monitor.errors import UnreachableError
 from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
 from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.fetcher import FetchState, read_leniently
+from monitor.ingest.offsets import TIMEOUT_MS, find_offset_at, read_bounds
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
 RECORDS_PER_POLL: Final = 4_000
-TIMEOUT_MS: Final = 10_000
 LAG_TIMEOUT_MS: Final = 1_000
 
 FAILURES: Final = 3
@@ -280,17 +280,13 @@ class InputLog:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         """Return the first offset of the log, and the offset after the last record that can be read."""
-        place = TopicPartition(self._topic, partition)
         with self._connections.translate_errors():
-            first = self._consumer.beginning_offsets([place], timeout_ms=TIMEOUT_MS)[place]
-            return first, self._consumer.end_offsets([place], timeout_ms=TIMEOUT_MS)[place]
+            return read_bounds(self._consumer, TopicPartition(self._topic, partition))
 
     def offset_at(self, partition: int, instant: int) -> int | None:
         """Return the offset of the first record stamped at or after an instant; None if there is no such record."""
-        place = TopicPartition(self._topic, partition)
         with self._connections.translate_errors():
-            offsets = self._consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)
-        return None if offsets[place] is None else int(offsets[place].offset)
+            return find_offset_at(self._consumer, TopicPartition(self._topic, partition), instant)
 
     def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
         """Return, by partition, the offsets that the service's groups have committed, in any configuration."""

@@ -10,18 +10,57 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 from monitor.brokers.groups import CommittedOffsets
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import count_by_reason, refuse_unreadable
-from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
-from monitor.ingest.source import InputLog
+from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import COMPLETE_FROM_START, Windows
+from monitor.windows.facts import COMPLETE_FROM_START
 
 log = logging.getLogger(__name__)
+
+
+class StartSource(Protocol):
+    """The input topic, as far as start offsets depend on it (`monitor.ingest.source.InputLog`)."""
+
+    truncated: dict[int, int]
+    unread: dict[int, Unreadable]
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """Return the first offset of the log, and the offset after the last record that can be read."""
+
+    def offset_at(self, partition: int, instant: int) -> int | None:
+        """Return the offset of the first record stamped at or after an instant; None if there is no such record."""
+
+    def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
+        """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
+
+
+class StartWindows(Protocol):
+    """The windows, as far as start offsets change them (`monitor.windows.facts.Windows`)."""
+
+    def begin(self, partition: int, offset: int, complete_from: int) -> None:
+        """In shards without progress for the partition, start at an offset and raise `complete_from`."""
+
+    def restart(self, partition: int, offset: int, complete_from: int) -> None:
+        """Move the partition's progress in every shard, and raise `complete_from`."""
+
+    def time(self, shards: Collection[int] = (0,)) -> int:
+        """Return the present instant by the store's clock."""
+
+
+class StartObserver(Protocol):
+    """The metrics that start offsets change (`monitor.ingest.interfaces.IngestObserver`)."""
+
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+        """Count a written batch."""
+
+    def recovery(self, cause: str) -> None:
+        """Count a recovery because of `cause`."""
 
 
 class StartOffsets:
@@ -34,10 +73,10 @@ class StartOffsets:
     def __init__(
         self,
         parameters: Parameters,
-        source: InputLog,
-        windows: Windows,
+        source: StartSource,
+        windows: StartWindows,
         dead_letters: DeadLetters,
-        observer: IngestObserver,
+        observer: StartObserver,
     ) -> None:
         self._parameters = parameters
         self._source = source

@@ -15,6 +15,7 @@ FATES: Final = ("applied", "not_watched", "expired", "dead_letter")
 OUTCOMES: Final = ("decided", "unknown", "skipped", "refused")
 RECOVERIES: Final = ("takeover", "windows_behind", "no_progress", "behind_the_log", "log_lost_records")
 PLACE_STATUSES: Final = ("safe", "noisy_count", "paused", "unknown")
+DIFFERENCES: Final = ("configuration", "person_key", "store", "unknown")
 SNAPSHOT_STATUSES: Final = ("complete", "unknown")
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -199,6 +200,15 @@ METRICS: Final[tuple[Metric, ...]] = (
         "ready",
         "Whether the instance waits for nothing, as `/readyz` reports it",
         note="1 or 0.",
+    ),
+    Metric(
+        "gauge",
+        "other_instances",
+        "Running instances of the service that differ from this one, by what differs",
+        {"difference": DIFFERENCES},
+        "All values are 0 if the instances agree. `configuration` and `person_key` are expected only during a rolling "
+        "change. `store`: an instance writes facts that this instance does not find in its Redis. `unknown`: an "
+        "earlier build, which does not say. The log names the instance and both sides.",
     ),
     Metric(
         "gauge",

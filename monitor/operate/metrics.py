@@ -17,7 +17,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from monitor import __version__
-from monitor.operate.catalog import METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES, Metric
+from monitor.operate.catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES, Metric
 
 
 class Metrics:
@@ -35,7 +35,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self._collectors = {metric.name: _create(metric, self.registry) for metric in METRICS}
+        self._collectors = {metric.name: create_collector(metric, self.registry) for metric in METRICS}
         self._gauge("build_info").labels(__version__).set(1)
         self._unix_time = unix_time
         self._reached: set[int] = set()
@@ -114,6 +114,11 @@ class Metrics:
             reached.remove(str(partition))
         self._reached &= set(records)
 
+    def other_instances(self, counts: Mapping[str, int]) -> None:
+        """Set the number of other instances by difference. Differences that are not given are set to 0."""
+        for difference in DIFFERENCES:
+            self._gauge("other_instances").labels(difference).set(counts.get(difference, 0))
+
     def several_places(self, people: int) -> None:
         """Count people reported at more than one place at a designated time."""
         self._counter("people_at_several_places").inc(people)
@@ -179,7 +184,7 @@ class Metrics:
         self._histogram("answer_delay_seconds").observe(max(0.0, delay_seconds))
 
 
-def _create(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+def create_collector(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     """Create the collector of a metric, with a series for each combination of closed label values."""
     labels = tuple(metric.labels)
     collector: Counter | Gauge | Histogram

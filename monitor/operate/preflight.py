@@ -198,8 +198,12 @@ def check_past_charges(
     Raises:
         PeriodError: the sum is too large. The message contains the sum, and the time from which it would fit.
     """
-    spent = {partition: state.spent() for partition, state in enumerate(states)}
-    PeriodAccount(parameters, worst, spent).require(stated, tick)
+    open_account(parameters, states, worst).require(stated, tick)
+
+
+def open_account(parameters: Parameters, states: Sequence[LedgerState], worst: Fraction) -> PeriodAccount:
+    """Return the account of what one person may pay, given the state of each ledger partition."""
+    return PeriodAccount(parameters, worst, {partition: state.spent() for partition, state in enumerate(states)})
 
 
 def _rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:

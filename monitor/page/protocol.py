@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
@@ -53,7 +53,7 @@ class LimitedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request. Between two requests, the first byte starts the wait for the whole head."""
-        before: RequestResponseCycle | None = self.cycle
+        before = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
         if len(data) > MOST_HEAD_BYTES and (before is None or before.response_complete):
             # h11 limits only the heads that arrive in several parts.
             self.send_400_response("Request head too large.")

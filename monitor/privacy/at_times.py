@@ -50,7 +50,8 @@ def step(
         )
     if counts.size and int(counts.min()) < 0:
         raise PrivacyError("A count is negative: expected 0 or more distinct people at every location.")
-    unmarked = np.flatnonzero(~marked)
-    gaps = np.maximum(rule.threshold - counts[unmarked], 0)
-    noisy = unmarked[noise.reaches(rule.epsilon, gaps)]
+    unmarked = np.flatnonzero(~marked) if marked.any() else None  # usually no location of a large registry is marked
+    gaps = np.maximum(rule.threshold - (counts if unmarked is None else counts[unmarked]), 0)
+    reached = np.flatnonzero(noise.reaches(rule.epsilon, gaps))
+    noisy = reached if unmarked is None else unmarked[reached]
     return noisy, np.maximum(counts[noisy], rule.threshold) + noise.geometric(rule.epsilon, noisy.size)

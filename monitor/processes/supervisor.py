@@ -19,6 +19,7 @@ from monitor.errors import EXIT_REFUSED, EXIT_USAGE, MonitorError, RefusedError,
 from monitor.operate.health import Endpoint
 from monitor.processes.link import Link
 from monitor.processes.pages import Pages, ProcessStatus
+from monitor.stop_times import STOP_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +27,6 @@ FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
 """After this time, a crash is not a failed start, so the restart waits only for the first pause."""
-
-STOP_SECONDS: Final = 150.0
-"""The time in which a process must end after SIGTERM. The process waits up to a minute for each of its two threads."""
 
 TURN_SECONDS: Final = 0.2
 
@@ -48,18 +46,23 @@ class _Child:
 
 
 class Supervisor:
-    """Runs `count` processes. `make_command` returns the command line for a process and a file descriptor."""
+    """Runs `count` processes. `make_command` returns the command line for a process and a file descriptor.
+
+    `stop_seconds` is the time after SIGTERM in which a process must end. Then it is killed.
+    """
 
     def __init__(
         self,
         count: int,
         make_command: Callable[[int, int], Sequence[str]],
         monotonic: Callable[[], float] = time.monotonic,
+        stop_seconds: float = STOP_SECONDS,
     ) -> None:
         statuses = tuple(ProcessStatus(number) for number in range(1, count + 1))
         self.pages = Pages(statuses)
         self._make_command = make_command
         self._monotonic = monotonic
+        self._stop_seconds = stop_seconds
         self._children = [_Child(status) for status in statuses]
 
     def run(self, stop: threading.Event) -> None:
@@ -119,7 +122,7 @@ class Supervisor:
         for child in running:
             if child.program is not None:
                 child.program.send_signal(signal.SIGTERM)
-        deadline = self._monotonic() + STOP_SECONDS
+        deadline = self._monotonic() + self._stop_seconds
         for child in running:
             self._wait_for_end(child, deadline)
 
@@ -130,7 +133,7 @@ class Supervisor:
         try:
             code = program.wait(max(0.0, deadline - self._monotonic()))
         except subprocess.TimeoutExpired:
-            log.warning("process %d did not end within %.0f s: killing it", child.status.number, STOP_SECONDS)
+            log.warning("process %d did not end within %.0f s: killing it", child.status.number, self._stop_seconds)
             program.kill()
             code = program.wait()
         child.program = None

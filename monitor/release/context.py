@@ -18,6 +18,7 @@ from monitor.release.input_topic import InputTopic
 from monitor.release.owner import Owner
 from monitor.release.store_clock import StoreClock
 from monitor.signals import Signal
+from monitor.spans import NO_SPANS, Spans
 from monitor.windows.facts import Windows
 
 
@@ -73,6 +74,7 @@ class ReleaseContext:
     progressed: Signal
     decided: Signal = field(default_factory=Signal)
     store_clock: StoreClock = field(default_factory=StoreClock)
+    spans: Spans = NO_SPANS
 
     @property
     def monitors(self) -> list[str]:

@@ -23,6 +23,8 @@ class EvidenceReader:
     """Reads the evidence of one tick for one ledger partition.
 
     `due` is the release time. A shard that is not complete by then is unknown. `heartbeat` is called at each poll.
+    `reached` is the progress that an earlier tick has read, by shard. If it includes the end offsets already, the
+    shard is counted at once; the progress that is read with the counts decides.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class EvidenceReader:
         due: int,
         stop: threading.Event,
         heartbeat: Callable[[], None],
+        reached: Mapping[int, Mapping[int, int]] | None = None,
     ) -> None:
         self._context = context
         self._tick = tick
@@ -40,6 +43,7 @@ class EvidenceReader:
         self._due = due
         self._stop = stop
         self._heartbeat = heartbeat
+        self._reached = dict(reached or {})
         self._closed = not questions
         self._end_offsets: Mapping[int, int] | None = None
         self._readings: dict[int, Reading] = {}
@@ -82,7 +86,7 @@ class EvidenceReader:
             return KAFKA_UNREACHABLE if self._closed else STORE_UNREACHABLE
         if shard not in self._progress:
             return STORE_UNREACHABLE
-        return LATE if _has_reached(self._progress[shard], self._end_offsets) else INPUT_BEHIND
+        return LATE if _includes(self._progress[shard].progress, self._end_offsets) else INPUT_BEHIND
 
     def _find_behind(self) -> dict[int, tuple[int, int]]:
         """Return, by input partition, the least offset that the shards without a reading have reached, and the end."""
@@ -121,13 +125,21 @@ class EvidenceReader:
     def _read_complete(self, end_offsets: Mapping[int, int]) -> None:
         """Count the shards whose progress has reached the end offsets. A complete shard is not read again."""
         windows = self._context.windows
+        doubtful = [shard for shard in self._questions if not _includes(self._reached.pop(shard, {}), end_offsets)]
         self._progress = {}
-        self._progress = progress = windows.read(dict.fromkeys(self._questions, Question()))
-        reached = [shard for shard, reading in progress.items() if _has_reached(reading, end_offsets)]
+        progress = windows.read(dict.fromkeys(doubtful, Question())) if doubtful else {}
+        self._progress = progress
+        reached = [
+            shard
+            for shard in self._questions
+            if shard not in progress or _includes(progress[shard].progress, end_offsets)
+        ]
         if not reached:
             return
-        for shard, reading in windows.read({shard: self._questions[shard] for shard in reached}).items():
-            if reading.settled and _has_reached(reading, end_offsets) and self._is_in_time(reading):
+        readings = windows.read({shard: self._questions[shard] for shard in reached})
+        self._progress = {**progress, **readings}
+        for shard, reading in readings.items():
+            if reading.settled and _includes(reading.progress, end_offsets) and self._is_in_time(reading):
                 self._readings[shard] = reading
                 del self._questions[shard]
 
@@ -145,5 +157,6 @@ class EvidenceReader:
         return now >= self._due or (not self._closed and now < grid.start(self._tick))
 
 
-def _has_reached(reading: Reading, end_offsets: Mapping[int, int]) -> bool:
-    return all(reading.progress.get(partition, -1) >= end for partition, end in end_offsets.items())
+def _includes(progress: Mapping[int, int], end_offsets: Mapping[int, int]) -> bool:
+    """Return whether facts with this progress, by input partition, have reached the end offsets."""
+    return all(progress.get(partition, -1) >= end for partition, end in end_offsets.items())

@@ -45,6 +45,10 @@ UNACKNOWLEDGED_BATCHES: Final = 512  # 64 MiB: a tick of a million places must n
 RETRY_BACKOFF_MS: Final = 3
 
 
+TRANSACTIONAL_ID_PREFIX: Final = "location-monitor."
+"""The beginning of every transactional id. It is constant, so a right to it can be granted before the topic exists."""
+
+
 class EncodedRecord(NamedTuple):
     """A ledger record as bytes. The timestamp (ms) of an answer is the as_of of its tick."""
 
@@ -142,6 +146,22 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         require_same(admin.describe_topics([topic])[0], topic, topic_id)
 
 
+def fence_earlier_builds(connections: KafkaConnections, topic: str, topic_id: str, partition: int) -> None:
+    """Fence the owners of builds whose transactional id has no prefix. A new owner alone would not fence them.
+
+    Raises:
+        UnreachableError: Kafka does not answer, or the user has no right to the transactional id.
+    """
+    try:
+        Writer(connections, topic, topic_id, partition, prefix="").close()
+    except UnreachableError as error:
+        raise UnreachableError(
+            f"an earlier build wrote the last owner record of {topic}-{partition}, and this instance cannot fence it: "
+            f"expected the right Write on the transactional id {topic_id}-{partition} (docs/operations.md, Upgrading): "
+            f"{error}"
+        ) from error
+
+
 def _to_encoded_record(record: Any) -> EncodedRecord:
     return EncodedRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
 
@@ -169,20 +189,27 @@ class Writer:
     """The one writer of a ledger partition. A new writer fences every earlier one.
 
     The transactional id is derived from the ledger's topic and not from the service. A second service on the same topic
-    therefore fences the first one, and the two never draw at the same time.
+    therefore fences the first one, and the two never draw at the same time. `prefix` is its beginning.
 
     Raises:
         UnreachableError: (any method) the outcome is not known; take over again.
         FencedError: (any method) another owner has taken over.
     """
 
-    def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, partition: int) -> None:
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        topic: str,
+        topic_id: str,
+        partition: int,
+        prefix: str = TRANSACTIONAL_ID_PREFIX,
+    ) -> None:
         self._connections = connections
         self._topic = topic
         self._partition = partition
         self._failed = False
         self._producer = connections.producer(
-            transactional_id=f"{topic_id}-{partition}",
+            transactional_id=f"{prefix}{topic_id}-{partition}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             retry_backoff_ms=RETRY_BACKOFF_MS,
             linger_ms=0,

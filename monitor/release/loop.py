@@ -236,10 +236,10 @@ class ReleaseLoop:
         for running in self._running.values():
             running.stop.set()
 
-    def close(self) -> None:
-        """Stop all partitions, and wait for answers that are due soon."""
+    def close(self, seconds: float = JOIN_SECONDS) -> None:
+        """Stop all partitions, and wait up to `seconds` for answers that are due soon."""
         self._request_stop()
-        deadline = time.monotonic() + JOIN_SECONDS
+        deadline = time.monotonic() + seconds
         for running in [*self._running.values(), *self._stopping]:
             running.thread.join(max(0.0, deadline - time.monotonic()))
         if self._topic_check is not None:

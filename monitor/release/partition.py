@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor.errors import FencedError, UnreachableError
@@ -61,6 +61,7 @@ class PartitionRelease:
         self._reason = _NO_OWNER
         self._waited = 0.0
         self._unknown: frozenset[str] = frozenset()
+        self._reached: Mapping[int, Mapping[int, int]] = {}
         self._unknown_logged_at = 0.0
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
@@ -93,10 +94,12 @@ class PartitionRelease:
     def _decide_next(self, stop: threading.Event) -> bool:
         """Wait for the next tick and decide it. Return whether it was decided."""
         tick = self.next_tick()
-        with log_fields(
-            ledger_partition=self.partition, tick=format_instant(self._context.parameters.grid.as_of(tick))
-        ):
-            return self._wait_until_closed(tick, stop) and self.decide_tick(tick, stop)
+        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        with log_fields(ledger_partition=self.partition, tick=as_of):
+            if not self._wait_until_closed(tick, stop):
+                return False
+            with self._context.spans.span("tick", ledger_partition=self.partition, tick=as_of):
+                return self.decide_tick(tick, stop)
 
     def _heartbeat(self) -> None:
         self.last_heartbeat = time.monotonic()
@@ -227,9 +230,12 @@ class PartitionRelease:
 
     def _try_to_decide(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:
         """Read the evidence, wait for the release time, and append the answers. Return None if a step fails."""
-        due = self.release_time(tick)
+        due, spans = self.release_time(tick), self._context.spans
         try:
-            evidence = EvidenceReader(self._context, tick, owner.questions(tick), due, stop, self._heartbeat).read()
+            with spans.span("tick.read"):
+                questions = owner.questions(tick)
+                reader = EvidenceReader(self._context, tick, questions, due, stop, self._heartbeat, self._reached)
+                evidence = reader.read()
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
@@ -238,9 +244,12 @@ class PartitionRelease:
             self._store_answered = bool(evidence.readings) or set(evidence.causes.values()) != {STORE_UNREACHABLE}
             if self._store_answered:
                 self._upkeep.check_eviction_policy()
+            self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
             failpoint("tick.read")
             waits = time.perf_counter()
-            if not self._wait_for_release(due, stop):
+            with spans.span("tick.wait"):
+                released = self._wait_for_release(due, stop)
+            if not released:
                 return None
             self._waited = time.perf_counter() - waits
             failpoint("tick.released")
@@ -248,7 +257,8 @@ class PartitionRelease:
             if self._is_too_late(tick, self._context.parameters.tolerance):
                 self._reason = _TOO_LATE
                 return None
-            return self._append(owner, tick, evidence)
+            with spans.span("tick.append"):
+                return self._append(owner, tick, evidence)
         except (UnreachableError, FencedError) as error:
             log.warning("tick %d: ledger partition %d is taken over again: %s", tick, self.partition, error)
             self._drop_owner(str(error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final
@@ -70,6 +71,30 @@ class PeriodAccount:
             return None
         return bisect_left(range(tick, end), 1, key=lambda at: int(self.total(at) <= stated)) + tick
 
+    def added_by_monitor(self, tick: int) -> dict[str, Fraction]:
+        """Return, by name of a monitor, by how much the total would be smaller without its published answers.
+
+        Monitors whose answers the worst case of this configuration covers are left out. The amounts need not add up to
+        the excess, because different monitors may add the most in different periods.
+        """
+        names = {monitor for spent in self._spent.values() for monitor, _location in spent.marks}
+        names |= {monitor for spent in self._spent.values() for _kind, monitor, _time in spent.charged}
+        total = self.total(tick)
+        without = {name: total - self._without(name).total(tick) for name in sorted(names)}
+        return {name: amount for name, amount in without.items() if amount > 0}
+
+    def _without(self, name: str) -> PeriodAccount:
+        """Return the account without the published answers of the monitors of this name."""
+        spent = {
+            partition: replace(
+                of_partition,
+                marks={key: marks for key, marks in of_partition.marks.items() if key[0] != name},
+                charged={key: epsilon for key, epsilon in of_partition.charged.items() if key[1] != name},
+            )
+            for partition, of_partition in self._spent.items()
+        }
+        return PeriodAccount(self._parameters, self._worst, spent, self._others)
+
     def require(self, stated: Fraction, tick: int) -> None:
         """Check that the total is at most the stated ε.
 
@@ -81,11 +106,13 @@ class PeriodAccount:
             return
         fits = self.fits_from(stated, tick)
         when = "" if fits is None else f". It would fit from {format_instant(self._parameters.grid.start(fits))} on"
+        names = ", ".join(self.added_by_monitor(tick))
+        of_monitors = f" (of {names})" if names else ""
         raise PeriodError(
             f"privacy.epsilon is {format_epsilon(stated)}, and one person may pay {format_epsilon(worst)} under this "
             f"configuration and {format_epsilon(total - worst)} more for answers that were published under an earlier "
-            f"one: {format_epsilon(worst)} + {format_epsilon(total - worst)} = {format_epsilon(total)}, which is "
-            f"{format_epsilon(total - stated)} too much. Keep the earlier configuration, or state more{when}"
+            f"one{of_monitors}: {format_epsilon(worst)} + {format_epsilon(total - worst)} = {format_epsilon(total)}, "
+            f"which is {format_epsilon(total - stated)} too much. Keep the earlier configuration, or state more{when}"
         )
 
     @cached_property

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
@@ -42,6 +42,37 @@ class PeriodLimits:
     worst: Fraction
 
 
+@dataclass(frozen=True, slots=True)
+class TakeoverRules:
+    """Decides at a takeover whether an owner with another configuration may continue. Pure: `check --live` uses it too.
+
+    `charges`: those of the configuration that takes over.
+    """
+
+    parameters: Parameters
+    limits: PeriodLimits
+    charges: Charges
+
+    def find_others(self, spent: Mapping[int, Spent]) -> dict[int, Charges | None]:
+        """Return, by partition, the charges of a newest owner with another configuration; None if they are unknown."""
+        return {
+            partition: snapshot.charges
+            for partition, snapshot in spent.items()
+            if snapshot.owned and (snapshot.charges is None or snapshot.charges.digest != self.charges.digest)
+        }
+
+    def fits_with(self, spent: Mapping[int, Spent], others: Mapping[int, Charges | None], tick: int) -> bool:
+        """Return whether the other owners may continue. Unknown charges never fit."""
+        known = {
+            partition: charges
+            for partition, charges in others.items()
+            if charges is not None and charges.places is not None
+        }
+        if len(known) < len(others):
+            return False
+        return PeriodAccount(self.parameters, self.limits.worst, spent, known).total(tick) <= self.limits.stated
+
+
 class PeriodCheck:
     """The charges of this instance, and the check that ends its takeovers. Thread-safe.
 
@@ -69,6 +100,7 @@ class PeriodCheck:
         self._limits, self._reader, self._partitions = limits, reader, partitions
         self._now = now
         self._charges = declare_charges(parameters)
+        self._rules = TakeoverRules(parameters, limits, self._charges)
         self._records = OwnerRecords(place, parameters, self._charges, now)
         self._announcing = threading.Lock()
 
@@ -94,8 +126,8 @@ class PeriodCheck:
         for _ in range(ATTEMPTS):
             self._reader.refresh()
             spent = self._reader.spent(self._partitions) | {partition: state.spent()}
-            others = self._others(spent)
-            if others and self._fits_with(spent, others, tick):
+            others = self._rules.find_others(spent)
+            if others and self._rules.fits_with(spent, others, tick):
                 return
             PeriodAccount(self._parameters, self._limits.worst, spent).require(self._limits.stated, tick)
             if not others:
@@ -105,25 +137,6 @@ class PeriodCheck:
             f"instances with another configuration keep taking over partitions of {self._place.topic}: if both answer "
             "in turns, one person may pay too much; the takeover is tried again"
         )
-
-    def _others(self, spent: dict[int, Spent]) -> dict[int, Charges | None]:
-        """Return, by partition, the charges of a newest owner with another configuration; None if they are unknown."""
-        return {
-            partition: snapshot.charges
-            for partition, snapshot in spent.items()
-            if snapshot.owned and (snapshot.charges is None or snapshot.charges.digest != self._charges.digest)
-        }
-
-    def _fits_with(self, spent: dict[int, Spent], others: dict[int, Charges | None], tick: int) -> bool:
-        """Return whether the other owners may continue. Unknown charges never fit."""
-        known = {
-            partition: charges
-            for partition, charges in others.items()
-            if charges is not None and charges.places is not None
-        }
-        if len(known) < len(others):
-            return False
-        return PeriodAccount(self._parameters, self._limits.worst, spent, known).total(tick) <= self._limits.stated
 
     def _announce(self, partitions: Collection[int]) -> None:
         """Fence the owners of these partitions: append an owner record of this instance to each of them."""

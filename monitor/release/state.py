@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
-from monitor.contracts.alerts import COUNTING
+from monitor.contracts.alerts import COUNTING, FENCE
 from monitor.contracts.charges import Charges
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
 from monitor.errors import LedgerError
@@ -91,7 +91,9 @@ class LedgerState:
     `expired_until`: the instant of the first remaining record, if earlier ones have expired. `counting`: how the latest
     owner counts (`alerts.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's F),
     where F is known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be
-    decided. `revision`: a number that changes whenever marks are added or changed.
+    decided. `revision`: a number that changes whenever marks are added or changed. `fence`: the version of the latest
+    owner's transactional id (`alerts.FENCE`), None before the first owner. `earlier_owners`: the number of owner
+    records with an earlier version.
     """
 
     terms: OwnerTerms | None = None
@@ -105,6 +107,8 @@ class LedgerState:
     expired_until: int | None = None
     records: int = 0
     counting: int | None = None
+    fence: int | None = None
+    earlier_owners: int = 0
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
@@ -142,7 +146,7 @@ class LedgerState:
     def begin_ownership(self, terms: OwnerTerms) -> None:
         """Begin the ownership of this instance under these terms."""
         self._begin_era(COUNTING, terms.charges)
-        self.terms = terms
+        self.terms, self.fence = terms, FENCE
 
     def read(self, offset: int, record: EncodedRecord, grid: SlotGrid, now: int) -> None:
         """Fold the next record of the partition, which may be the first one that has not expired.
@@ -197,6 +201,8 @@ class LedgerState:
 
     def _apply_owner(self, terms: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
         self._begin_era(entry.counting, entry.charges)
+        self.fence = entry.fence
+        self.earlier_owners += entry.fence < FENCE
         same_input = terms.input_topic_id == entry.input_topic_id
         return replace(
             terms,

@@ -6,8 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
+from monitor.contracts.alerts import FENCE
 from monitor.public.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
 
 _DIGITS: Final = 16
@@ -20,7 +22,8 @@ def compute_version(parameters: Parameters, fingerprint: str) -> str:
         parameters: the parameters of the service.
         fingerprint: the fingerprint of the facts.
     """
-    deciding = {
+    deciding: dict[str, object] = {
+        "fence": FENCE,  # instances of builds that do not fence each other must not share the release group
         "facts": fingerprint,
         "over_time": [_over_time(monitor) for monitor in parameters.over_time],
         "timed": [_timed(monitor) for monitor in parameters.timed],
@@ -54,6 +57,27 @@ def _timed(monitor: Timed) -> list[object]:
     kind, least = ("at_times", monitor.threshold) if isinstance(monitor, AtTimes) else ("hot_spots", monitor.top)
     bounds = [str(monitor.at_least)] if isinstance(monitor, AtTimes) and monitor.at_least is not None else []
     return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), least, *bounds]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What instances of a service compare: the version of the configuration without the person key, and the key's tag.
+
+    An instance announces it as the client id of its member of the input group. The person key does not follow from it.
+    """
+
+    configuration: str
+    key: str
+
+    def client_id(self, base: str) -> str:
+        """Return the client id with which an instance joins the input group."""
+        return f"{base}-{self.configuration}-{self.key}"
+
+
+def read_identity(base: str, client_id: str) -> Identity | None:
+    """Return the identity that a client id announces; None for an instance of an earlier build, or another client."""
+    match = re.fullmatch(rf"{re.escape(base)}-([0-9a-f]{{{_DIGITS}}})-([0-9a-f]{{4}})", client_id)
+    return None if match is None else Identity(match[1], match[2])
 
 
 def member_client_id(base: str, version: str) -> str:

@@ -231,9 +231,9 @@ end
 
 -- Move waiting facts stamped up to a slot into the windows, the earliest first; return whether any are left. Facts are
 -- added before they are removed, because an error stops a script without undoing its changes.
-local function merge(meta, waiting, slot, expiry)
+local function merge(meta, waiting, slot, expiry, most)
   local merged = 0
-  while merged < MERGED do
+  while merged < (most or MERGED) do
     local blob = redis.call('ZRANGEBYSCORE', waiting, '-inf', slot, 'LIMIT', 0, 1)[1]
     if not blob then
       return false

@@ -4,18 +4,22 @@
 -- KEYS[1]  meta: the shard's hash
 -- KEYS[2]  the waiting facts
 -- KEYS[3]  the leaves
--- ARGV     row, first slot, row, first slot, …
+-- ARGV     first slot, rows (4 bytes each, big-endian), first slot, rows, …
 --
--- Returns, by pair, the number of people last seen in the first slot or later. There is no upper bound: a person who
--- came again later still belongs to the window.
+-- Returns, by row, the number of people last seen in the first slot or later. There is no upper bound: a person who came
+-- again later still belongs to the window.
 
 local prefix, counts = string.sub(KEYS[1], 1, -5), {}
 local split = redis.call('TYPE', prefix .. 'leaves').ok ~= 'none'
 for i = 1, #ARGV, 2 do
-  local n, people = split and tonumber(redis.call('HGET', prefix .. 'leaves', ARGV[i]) or 0) or 0, 0
-  for leaf = n + 1, 4 * n + 1 do
-    people = people + redis.call('ZCOUNT', leaf_key(prefix, ARGV[i], leaf), ARGV[i + 1], '+inf')
+  local start, rows = ARGV[i], ARGV[i + 1]
+  for at = 1, #rows, 4 do
+    local row = struct.unpack('>I4', rows, at)
+    local n, people = split and tonumber(redis.call('HGET', prefix .. 'leaves', row) or 0) or 0, 0
+    for leaf = n + 1, 4 * n + 1 do
+      people = people + redis.call('ZCOUNT', leaf_key(prefix, row, leaf), start, '+inf')
+    end
+    counts[#counts + 1] = people
   end
-  counts[#counts + 1] = people
 end
 return counts

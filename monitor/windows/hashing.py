@@ -13,6 +13,7 @@ HASH_BYTES: Final = 16
 """128 bits: among 10⁹ people, the chance of a collision, which would cause an undercount, is 10⁻²¹."""
 
 _LEAST_KEY: Final = 16
+_TAG_BYTES: Final = 2
 _CACHED: Final = 1_000_000
 _CACHED_BYTES: Final = 96 * 1024 * 1024  # for a million ids of 50 letters; an id of 256 bytes may take a kilobyte
 
@@ -75,6 +76,14 @@ class PersonHasher:
     def many(self, persons: list[str]) -> list[bytes]:
         """Return the keyed hashes of person ids, in their order."""
         return list(map(self._hashes.__getitem__, persons))
+
+    @cached_property
+    def key_tag(self) -> str:
+        """Four hexadecimal digits by which instances compare their keys.
+
+        They are too few to confirm a guess of the key: one guess in 65,536 has the same tag.
+        """
+        return hashlib.blake2b(key=self._key, person=b"tag", digest_size=_TAG_BYTES).hexdigest()
 
     @cached_property
     def key_digest(self) -> bytes:

@@ -20,7 +20,8 @@ All numbers are big-endian.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -151,6 +152,15 @@ def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
             yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
 
 
+def pack_windows(windows: Iterable[tuple[int, int]]) -> Iterator[int | bytes]:
+    """Yield the arguments of the script that counts windows (row, first slot): a first slot, then the rows with it.
+
+    A script reads many rows from one argument faster than from many. The order of the windows is kept.
+    """
+    for start, pairs in groupby(windows, key=itemgetter(1)):
+        yield from (start, np.fromiter((row for row, _ in pairs), ">u4").tobytes())
+
+
 def pack_shard_facts(
     stamp: int,
     seen: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
@@ -174,15 +184,15 @@ def read_stays(members: Iterable[tuple[bytes, float]]) -> list[tuple[bytes, int,
     return [(member[row_bytes:], int.from_bytes(member[:row_bytes]), int(length)) for member, length in members]
 
 
-def count_members(members: Collection[bytes], rows: Ints) -> tuple[Ints, Ints]:
-    """Count the distinct people by location in a designated time's set: all of them, and those who consented.
+def count_members(members: Collection[bytes], rows: Ints) -> tuple[Ints, Ints, Ints]:
+    """Count the distinct people by location in a designated time's set.
 
     Args:
         members: distinct members of 20 bytes, each a person at a row.
         rows: the shard's rows in registry order, shape (locations,).
 
     Returns:
-        Two arrays of counts aligned with `rows`, shape (locations,) each.
+        The places in `rows` that have people, ascending; and for each, the people, and how many of them consented.
 
     Raises:
         WindowsError: a member is not in this format, or its row is not in this shard.
@@ -192,15 +202,10 @@ def count_members(members: Collection[bytes], rows: Ints) -> tuple[Ints, Ints]:
         size = MEMBER.itemsize
         raise WindowsError(f"a designated time's set has members that are not {size} bytes long: {_REMEDY}")
     member_rows = np.frombuffer(packed, MEMBER)["row"].astype(np.int64)
-    flagged = member_rows >= CONSENT
-    if not flagged.any():
-        return _count_rows(member_rows, rows), np.zeros(rows.size, np.int64)
-    return _count_rows(member_rows[~flagged], rows), _count_rows(member_rows[flagged] - CONSENT, rows)
-
-
-def _count_rows(member_rows: Ints, rows: Ints) -> Ints:
-    """Return how often each of the shard's rows occurs."""
-    places = np.searchsorted(rows, member_rows)
-    if member_rows.size and (places.max() == rows.size or not np.array_equal(rows[places], member_rows)):
+    consented = member_rows >= CONSENT
+    visited, index = np.unique(member_rows % CONSENT, return_inverse=True)
+    places = np.searchsorted(rows, visited)
+    if visited.size and (places[-1] == rows.size or not np.array_equal(rows[places], visited)):
         raise WindowsError(f"a designated time's set has locations of another shard: {_REMEDY}")
-    return np.bincount(places, minlength=rows.size)
+    people, consenting = (np.bincount(index[which], minlength=visited.size) for which in (~consented, consented))
+    return places, people, consenting

@@ -9,26 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 from redis.cluster import RedisCluster
 
-from monitor.errors import EvictionError, WindowsError
+from monitor.errors import WindowsError
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
+from monitor.windows.eviction import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import count_members, read_stays, split_portions
+from monitor.windows.packing import pack_windows, read_stays, split_portions
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
     describe_client,
     error_code,
     is_transient,
-    list_cluster_nodes,
     pair_scores,
     parse_time,
     translate_error,
@@ -37,6 +36,10 @@ from monitor.windows.scripts import Command, eval_command
 from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
 
 _LEAST_EXPIRY: Final = 3_600
+
+MANY_WAITING: Final = 50_000
+FEW_WAITING: Final = 2_000
+"""About how many waiting facts one command moves into the windows: alone, and in a transaction that also counts."""
 
 
 class RedisWindows:
@@ -66,6 +69,11 @@ class RedisWindows:
         self._client = client
         self._clock = clock
         self._time_counts = TimeCountsCache()
+
+    @property
+    def address(self) -> str:
+        """The address of Redis in words, for messages."""
+        return describe_client(self._client)
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
@@ -143,25 +151,21 @@ class RedisWindows:
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step.
 
-        First, a separate script moves waiting facts into the windows. It moves a limited number of facts, so that the
-        server is busy only briefly.
+        Usually few facts wait, and the transaction that counts also moves them into the windows. If more of them wait,
+        separate scripts move them first. Each script moves a limited number of facts, so that the server is busy only
+        briefly.
         """
-        ticks = {shard: question.tick for shard, question in questions.items() if question.tick is not None}
-        settling = {shard: self._settle_command(shard, tick) for shard, tick in ticks.items()}
-        settled = {shard for shard, reply in self._run(settling).items() if reply == 1}
-        answerable = {
-            shard: question if question.tick is None or shard in settled else Question()
-            for shard, question in questions.items()
-        }
-        readings = self._read_at_once(answerable)
-        waiting = settling.keys() - settled
-        return {
-            shard: replace(reading, settled=False) if shard in waiting else reading
+        readings = self._read_at_once(questions, FEW_WAITING)
+        settling = {
+            shard: self._settle_command(shard, tick)
             for shard, reading in readings.items()
+            if not reading.settled and (tick := questions[shard].tick) is not None
         }
+        settled = [shard for shard, reply in self._run(settling).items() if reply == 1]
+        return readings | self._read_at_once({shard: questions[shard] for shard in settled}, MANY_WAITING)
 
-    def _settle_command(self, shard: int, tick: int) -> Command:
-        arguments = (*self._clock_arguments(), tick, self._parameters.tolerance)
+    def _settle_command(self, shard: int, tick: int, most: int = MANY_WAITING) -> Command:
+        arguments = (*self._clock_arguments(), tick, self._parameters.tolerance, most)
         return eval_command("settle", self._fact_keys(shard), *arguments)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
@@ -177,14 +181,20 @@ class RedisWindows:
             {shard: eval_command("open", self._fact_keys(shard), *self._clock_arguments(), slot) for shard in shards}
         )
 
-    def _read_at_once(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        """Read each shard in one transaction. Read a shard again if a set grew after its size was read."""
+    def _read_at_once(self, questions: Mapping[int, Question], most: int) -> dict[int, Reading]:
+        """Read each shard in one transaction. Read a shard again if a set grew after its size was read.
+
+        `most`: about how many waiting facts of each shard the transaction moves into the windows.
+        """
         readings: dict[int, Reading] = {}
         waiting = dict(questions)
         while waiting:
             unchanged = self._find_unchanged(waiting)
             replies = self._transact(
-                {shard: self._read_commands(shard, question, unchanged[shard]) for shard, question in waiting.items()}
+                {
+                    shard: self._read_commands(shard, question, unchanged[shard], most)
+                    for shard, question in waiting.items()
+                }
             )
             for shard, question in list(waiting.items()):
                 reading = self._parse_reading(shard, question, unchanged[shard], replies[shard])
@@ -214,10 +224,10 @@ class RedisWindows:
             for shard, of_shard in known.items()
         }
 
-    def _read_commands(self, shard: int, question: Question, unchanged: Collection[int]) -> list[Command]:
+    def _read_commands(self, shard: int, question: Question, unchanged: Collection[int], most: int) -> list[Command]:
         return [
-            *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
-            eval_command("count", self._fact_keys(shard), *chain.from_iterable(question.windows)),
+            *([] if question.tick is None else [self._settle_command(shard, question.tick, most)]),
+            eval_command("count", self._fact_keys(shard), *pack_windows(question.windows)),
             *(
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
@@ -240,7 +250,7 @@ class RedisWindows:
         present: dict[int, SparseCounts] = {}
         for instant, of_time in zip(question.times, members, strict=True):
             if instant not in unchanged:
-                present[instant] = SparseCounts.of(len(of_time), *count_members(of_time, self._rows[shard]))
+                present[instant] = SparseCounts.of(of_time, self._rows[shard])
             elif unchanged[instant].members == of_time:
                 present[instant] = unchanged[instant]
             else:
@@ -292,17 +302,11 @@ class RedisWindows:
         """
         with self._translate_errors():
             self._client.ping()
-            policies = _read_eviction_policies(self._client)
+            policies = read_eviction_policies(self._client)
             reply = self._execute([eval_command("rights", [self._keys.rights])], transaction=False)[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
-        for place, policy in policies.items():
-            if policy != "noeviction":
-                raise EvictionError(
-                    f"{place}: maxmemory-policy is {policy}: expected noeviction, because evicted facts could cause a "
-                    'false "safe". Run `CONFIG SET maxmemory-policy noeviction` there, and set it in the server\'s '
-                    "configuration file."
-                )
+        require_no_eviction(policies)
 
     def close(self) -> None:
         """Close the connections."""
@@ -382,10 +386,3 @@ def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
 def _parse_progress(fields: Mapping[str, str]) -> dict[int, int]:
     offsets = ((name.removeprefix(PROGRESS), offset) for name, offset in fields.items() if name.startswith(PROGRESS))
     return {int(partition): int(offset) for partition, offset in offsets}
-
-
-def _read_eviction_policies(client: Client) -> dict[str, str]:
-    if isinstance(client, RedisCluster):
-        servers = {node.name: client.get_redis_connection(node) for node in list_cluster_nodes(client)}
-        return {f"Redis at {name}": server.info("memory")["maxmemory_policy"] for name, server in servers.items()}
-    return {describe_client(client): client.info("memory")["maxmemory_policy"]}

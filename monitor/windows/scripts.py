@@ -15,7 +15,13 @@ _STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use com
 
 
 def _read_text(name: str) -> str:
-    return files("monitor.windows").joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    """Return the text of a script's file without its lines of comments and its indentation, which are half of it.
+
+    The text is sent with each call, and a tick of a few places consists of little else.
+    """
+    text = files("monitor.windows").joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("--"))
 
 
 @cache

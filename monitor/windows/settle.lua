@@ -6,6 +6,7 @@
 -- ARGV[1..4]  as in write.lua
 -- ARGV[5]     the tick
 -- ARGV[6]     the tolerance of clocks (µs): the tick is counted from as_of + tolerance until the next tick closes
+-- ARGV[7]     about how many waiting facts to move
 --
 -- Returns 1 if the windows have these facts and no others. Returns 0 if that is impossible (by the clock, it is not the
 -- time to count this tick, or a later slot is open), or if facts still wait (send the script again).
@@ -18,5 +19,5 @@ local slot, now = present_slot(ARGV[1], ARGV[2], ARGV[3])
 if slot ~= tick + 1 or now < ARGV[2] + slot * ARGV[3] + ARGV[6] or opened_in(meta, slot) > tick then
   return 0
 end
-local left = merge(meta, waiting, tick, 2 * ARGV[4])
+local left = merge(meta, waiting, tick, 2 * ARGV[4], tonumber(ARGV[7]))
 return left and 0 or 1

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.windows.packing import count_members
+
 
 @dataclass(frozen=True, slots=True)
 class SparseCounts:
@@ -33,10 +35,13 @@ class SparseCounts:
     consenting: NDArray[np.int64]
 
     @classmethod
-    def of(cls, members: int, people: NDArray[np.int64], consenting: NDArray[np.int64]) -> SparseCounts:
-        """Return the counts of a set with this number of members; the arrays have one entry for each place."""
-        places = np.flatnonzero(people | consenting)
-        return cls(members, people.size, places, people[places], consenting[places])
+    def of(cls, members: Collection[bytes], rows: NDArray[np.int64]) -> SparseCounts:
+        """Return the counts of a designated time's set in a shard with these rows.
+
+        Raises:
+            WindowsError: as `count_members`.
+        """
+        return cls(len(members), rows.size, *count_members(members, rows))
 
     def fill(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the counts of all places of the shard; `counts` is `people` or `consenting`."""

@@ -28,8 +28,9 @@ class Bench:
 
     Args:
         quick: measure at a small scale, to test the line. The figures then mean nothing.
-        long: watch for the time that the goals state: the memory for half an hour, the country for ten minutes. peers:
-        the Python interpreter that has the peers (extra `peers`). report: called with each progress message.
+        peers: the Python interpreter that has the peers (extra `peers`).
+        report: called with each progress message.
+        long: watch for the time that the goals state: the memory for half an hour, the country for ten minutes.
     """
 
     def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None], long: bool = False) -> None:

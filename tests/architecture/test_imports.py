@@ -25,6 +25,8 @@ LAYERS: Final = (
     "failpoints",
     "log_fields",
     "signals",
+    "spans",
+    "stop_times",
     "privacy",
     "public",
     "contracts",
@@ -41,6 +43,7 @@ LAYERS: Final = (
     "client",
     "page",
     "tools",
+    "commands",
     "cli",
 )
 """The folders and modules of `monitor`, lowest first."""
@@ -48,7 +51,7 @@ LAYERS: Final = (
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {}
 """Imports that go up, as (importing module, imported layer), each with its reason. There are none today."""
 
-SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command")
+SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command", "monitor.commands.run")
 NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client", "page")
 
 

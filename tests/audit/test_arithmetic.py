@@ -13,7 +13,7 @@ from monitor.tools.audit.at_times import TimedAnswer
 from monitor.tools.audit.counts import add_up, count_people, find_present
 from monitor.tools.audit.hot_spots import Drawing
 from monitor.tools.audit.over_time import Answer
-from monitor.tools.audit.payments import Charge, NoisyAnswers, most_in_a_period, most_paid
+from monitor.tools.audit.payments import Charge, NoisyAnswers, Payer, most_in_a_period, most_paid
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.visits import AcceptedVisit, Visits
 from tests.audit.conftest import Tiny
@@ -128,7 +128,7 @@ def test_charges_follow_from_the_counts(
                 rows = {visit.row for visit in there if visit.person == person and visit.current <= 4}
                 paid += busiest.epsilon * len(rows)
             most = max(most, paid)
-    assert most_paid(visits, noisy) == most
+    assert most_paid([Payer(noisy, visits)]) == most
     counts, presence = count_people(visits, terms, walk)["park"], find_present(visits, terms, night)
     for tick in range(9):
         inside = {v.person for v in visits.accepted if v.row == 0 and v.current <= tick < v.last + walk.window}

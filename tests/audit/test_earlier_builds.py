@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.audit.audit import _Auditor
+from monitor.tools.audit.audit import Auditor, Input
 from monitor.tools.audit.records import drop_repeats, read_file
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.visits import read_visits
@@ -151,7 +151,7 @@ def test_without_its_owner_record_an_answer_says_its_build(tiny: Tiny, until: in
     tiny.remove("walk/park/6")
     visits, config, alerts = tiny.write()
     terms = read_terms(config)
-    auditor = _Auditor(terms, read_visits(visits, terms), every_tick=False, whole=False)
+    auditor = Auditor([Input(terms, read_visits(visits, terms))], every_tick=False, whole=False)
     for record in drop_repeats(read_file(alerts), auditor.findings):
         auditor.take(record)
     assert (auditor.findings.totals["budget"] == 0) is (until in (4, 5))

@@ -6,6 +6,7 @@ import csv
 import json
 import random
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.tools.audit import audit, find_planted
+from monitor.config import load_config
+from monitor.service import kafka_connections
+from monitor.tools.audit import AuditReport, audit, find_planted
+from monitor.tools.audit.follow import Follower, Sources
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.watching import Outcome
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from tests.audit.test_follow import Reports
 
 PLACES = [f"place-{n}" for n in range(6)]
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -84,6 +91,7 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert report.bounds > 0
     assert report.answers["lengths", "complete"] == 3
     assert report.paid > 0
+    _follow(config, report)
     assert find_planted([alerts], [f"planted-person-{n}" for n in range(40)]) == []
     lines = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()
     assert sum("noise in both directions, drawn once" in line for line in lines) == 1
@@ -92,6 +100,23 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
         f"all Wed 4 Mar 21:00: {_named(alerts, 'all')} (target people; noisy, drawn once)",
         f"busiest Wed 4 Mar 03:00: {_named(alerts, 'busiest')} (target people; noisy, drawn once)",
     ]
+
+
+def _follow(config: Path, report: AuditReport) -> None:
+    """The standing auditor reads the same topics and finds the same, with what it keeps bounded by the windows."""
+    loaded = load_config(config, {})
+    reports, consumer, topics = Reports(), kafka_connections(loaded).consumer, loaded.kafka.topics
+    sources = Sources(topics.alerts, consumer, topics.visits, consumer)
+    kept = 0
+    with closing(Follower([read_terms(config)], sources, reports)) as follower:
+        while follower.turn():
+            kept = max(kept, follower.kept_visits)
+        spent = sum(follower.spent(name) for name in {name for name, _status in report.answers})
+    assert reports.findings == []
+    assert reports.outcomes == {Outcome.PROVEN: report.ticks}
+    assert sum(reports.records.values()) >= report.records
+    assert 0 < kept < report.fates["applied"]
+    assert report.paid <= spent <= report.may_pay
 
 
 def _named(alerts: Path, monitor: str) -> str:

@@ -147,7 +147,6 @@ def test_missing_file_is_named(tiny: Tiny, file: int) -> None:
     ("file", "text"),
     [
         (0, "person_id\np1\n"),
-        (0, HEADER + "\n"),
         (1, "service: {}\n"),
         (1, "- 1\n"),
         (1, "a: [\n"),
@@ -196,3 +195,12 @@ def test_accepted_visit_is_cut(tiny: Tiny) -> None:
     [visit] = read_visits(visits, read_terms(config)).accepted
     assert visit.last == 1
     assert visit.left - visit.arrived == 110 * 60_000_000
+
+
+def test_input_without_visits_is_taken(tiny: Tiny) -> None:
+    """An input without a valid visit is audited: then every "safe" is true."""
+    tiny.lines = tiny.lines[:1]
+    report = tiny.audit(every_tick=False)
+    assert report.ok, report.violations
+    assert report.safe > 0
+    assert report.fates == {"applied": 0, "not_watched": 0, "expired": 0, "dead_letter": 0}

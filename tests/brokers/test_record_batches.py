@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pytest
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
@@ -17,7 +18,7 @@ HEADER_BYTES = 61
 class Written:
     key: bytes = b"stations/park"
     value: bytes = b'{"status":"safe"}'
-    headers: tuple[tuple[str, bytes], ...] = field(default=(("ce_specversion", b"1.0"), ("ce_id", b"stations/park/1")))
+    headers: tuple[tuple[str, Any], ...] = field(default=(("ce_specversion", b"1.0"), ("ce_id", b"stations/park/1")))
     timestamp_ms: int = 1_767_225_600_000
 
 
@@ -40,7 +41,9 @@ def draw_record(rng: Random) -> Written:
     """Draw a record whose lengths and timestamps reach every length of a varint that can occur."""
     size = rng.choice((0, 1, 63, 64, 8_191, 8_192, 20_000, 1_048_576) if rng.random() < 0.05 else (5, 60, 70, 300))
     shared = ("ce_source", b"town")
-    headers = tuple(rng.choice((shared, ("ce_id", rng.randbytes(rng.randrange(90))), ("é", b""))) for _ in range(6))
+    headers = tuple(
+        rng.choice((shared, ("ce_id", rng.randbytes(rng.randrange(90))), ("é", b""), ("n", None))) for _ in range(6)
+    )
     stamp = 1_767_225_600_000 + rng.choice((0, 0, 1, -1, 64, -64, 3_600_000, -(2**40)))
     return Written(rng.randbytes(rng.randrange(200)), rng.randbytes(size), headers[: rng.randrange(7)], stamp)
 

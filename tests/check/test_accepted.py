@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from monitor.cli import load_settings, main
+from monitor.cli import main
+from monitor.commands.settings import load_settings
 from monitor.errors import EXIT_USAGE
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "config"
-COMMANDS = ("check", "demo", "replay", "run", "schema", "servers", "topics", "watch")
+COMMANDS = ("check", "dead-letters", "demo", "replay", "run", "schema", "servers", "topics", "watch")
 
 
 def invoke(*words: str | Path) -> Result:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from kafka.admin import NewTopic
 
+from monitor.config import load_valid_config
+from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord
 from monitor.public.parameters import Registry
 from monitor.public.slot_grid import SlotGrid
+from monitor.service import Settings, settings_of
+from monitor.tools.embedded import EmbeddedKafka
 from tests.client.records import REGISTRY, SLOTS, hot_spots, over_time, snapshot
+
+CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
+
+Published = Iterable[tuple[OutputRecord, int]]
 
 
 @pytest.fixture
@@ -38,3 +50,34 @@ def snapshot_record() -> Callable[..., OutputRecord]:
 def hot_spots_of() -> Callable[..., OutputRecord]:
     """`hot_spots_of(time, {location: noisy count})`: hot spots, two ticks after the slot of their time."""
     return hot_spots
+
+
+@pytest.fixture
+def settings(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Settings:
+    """The demo's settings with a separate output topic that does not exist yet."""
+    valid = load_valid_config(CONFIG, {})
+    config = valid.config
+    topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
+    servers = KafkaSettings(
+        bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
+    )
+    changed = config.model_copy(update={"kafka": servers})
+    return settings_of(replace(valid, config=changed), bytes(16))
+
+
+@pytest.fixture
+def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
+    """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
+    name = settings.config.kafka.topics.alerts
+    with closing(settings.kafka.admin()) as admin:
+        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+        admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
+    producer = settings.kafka.producer()
+
+    def append(records: Published) -> None:
+        for record, at in records:
+            producer.send(name, key=record.key, value=record.value, headers=record.headers, timestamp_ms=at // 1_000)
+        producer.flush(timeout=10)
+
+    yield append
+    producer.close(timeout=5)

@@ -17,7 +17,9 @@ REGISTRY = Registry(("market", "park", "school", "clinic"), 2)
 RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
 
 
-def over_time(location: str, tick: int, count: int | None, *answers: tuple[int, int]) -> OutputRecord:
+def over_time(
+    location: str, tick: int, count: int | None, *answers: tuple[int, int], grid: SlotGrid = SLOTS
+) -> OutputRecord:
     """The answer of Algorithm 3 at a tick for a count without noise, after earlier (tick, noisy count) answers."""
     marks = tuple(
         Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
@@ -29,10 +31,10 @@ def over_time(location: str, tick: int, count: int | None, *answers: tuple[int, 
         location_id=location,
         rule=RULE,
         tick=tick,
-        as_of=SLOTS.as_of(tick),
-        window_start=SLOTS.start(tick - RULE.window + 1),
+        as_of=grid.as_of(tick),
+        window_start=grid.start(tick - RULE.window + 1),
         answer=answer,
-        resumes_at=None if answer.resumes_at is None else SLOTS.as_of(answer.resumes_at),
+        resumes_at=None if answer.resumes_at is None else grid.as_of(answer.resumes_at),
     )
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Protocol
 
 import pytest
-from kafka.admin import NewTopic
 from rich.console import Console
 
 from monitor.client.command import final_ticks, watch
-from monitor.config import load_valid_config
-from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord, owner_record
 from monitor.errors import TopicError
 from monitor.public.clock import SteppedClock
@@ -25,50 +20,14 @@ from monitor.public.instants import DAY, HOUR
 from monitor.public.parameters import HotSpots
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
-from monitor.service import Settings, settings_of
-from monitor.tools.embedded import EmbeddedKafka
-
-CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
+from monitor.service import Settings
+from tests.client.conftest import Published
 
 Record = Callable[..., OutputRecord]
 
 
 class Eventually(Protocol):
     def __call__(self, condition: Callable[[], object], deadline_seconds: float = 10.0) -> object: ...
-
-
-@pytest.fixture
-def settings(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Settings:
-    """The demo's settings with a separate output topic that does not exist yet."""
-    valid = load_valid_config(CONFIG, {})
-    config = valid.config
-    topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
-    servers = KafkaSettings(
-        bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
-    )
-    changed = config.model_copy(update={"kafka": servers})
-    return settings_of(replace(valid, config=changed), bytes(16))
-
-
-Published = Iterable[tuple[OutputRecord, int]]
-
-
-@pytest.fixture
-def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
-    """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
-    name = settings.config.kafka.topics.alerts
-    with closing(settings.kafka.admin()) as admin:
-        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
-        admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
-    producer = settings.kafka.producer()
-
-    def append(records: Published) -> None:
-        for record, at in records:
-            producer.send(name, key=record.key, value=record.value, headers=record.headers, timestamp_ms=at // 1_000)
-        producer.flush(timeout=10)
-
-    yield append
-    producer.close(timeout=5)
 
 
 def output(settings: Settings, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:

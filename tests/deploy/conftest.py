@@ -51,7 +51,7 @@ def skip(missing: str, remedy: str) -> NoReturn:
     pytest.skip(message)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def skip_without() -> object:
     """A function that skips a test for a missing server, or fails it under CI: `skip_without(what, remedy)`."""
     return skip

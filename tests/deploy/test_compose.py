@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 import redis
 import yaml
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
@@ -33,6 +35,30 @@ def compose(root: Path) -> dict[str, Any]:
 def _services(compose: dict[str, Any]) -> dict[str, Any]:
     services: dict[str, Any] = compose["services"]
     return services
+
+
+@pytest.fixture(scope="module")
+def specification(root: Path) -> Draft202012Validator:
+    """The schema of the Compose Specification."""
+    schema = json.loads((root / "tests/deploy/compose_spec/compose-spec.json").read_bytes())
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+def test_compose_file_follows_the_specification(compose: dict[str, Any], specification: Draft202012Validator) -> None:
+    """The compose file is valid under the schema of the Compose Specification."""
+    assert [error.message for error in specification.iter_errors(compose)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("read_onyl", True), ("ports", "9108"), ("stop_grace_period", 70), ("restart", ["no"])]
+)
+def test_specification_finds_mistakes(
+    name: str, value: object, compose: dict[str, Any], specification: Draft202012Validator
+) -> None:
+    """A misspelt key, and a value of a wrong type, are not valid."""
+    monitor = {**compose["services"]["monitor"], name: value}
+    assert not specification.is_valid({**compose, "services": {**compose["services"], "monitor": monitor}})
 
 
 def test_check_accepts_compose_configuration(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Generate docs/alerts.md from deploy/prometheus/rules.yml: `python -m tests.docs.alerts --write`."""
+"""Generate docs/alerts.md from the rules in deploy/prometheus/: `python -m tests.docs.alerts --write`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import yaml
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "alerts.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "rules.yml"
+AUDITOR_RULES: Final = ROOT / "deploy" / "prometheus" / "auditor.yml"
 
 _HEAD: Final = """# Alerts
 
@@ -27,15 +28,28 @@ runbook with meaning, impact, diagnosis and mitigation. Its annotation `runbook_
 """
 
 
-def alerts() -> list[dict[str, Any]]:
-    """Return the alerting rules in their order."""
-    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+_AUDITOR: Final = """
+## The auditor
+
+`deploy/prometheus/auditor.yml` has the rules for [the auditor](operations.md#the-auditor), with the job label
+`location-monitor-auditor`. Load it only where an auditor runs, because one of the rules pages if there is none. There
+is no error budget: one finding pages.
+
+| alert | severity | summary | runbook |
+|---|---|---|---|
+"""
+
+
+def alerts(*files: Path) -> list[dict[str, Any]]:
+    """Return the alerting rules of some files in their order; of all files if none is given."""
+    found = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files or (RULES, AUDITOR_RULES)]
+    groups = [group for rules in found for group in rules["groups"]]
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
 
 
 def render() -> str:
     """Return the page."""
-    return _HEAD + "".join(_row(alert) for alert in alerts())
+    return _HEAD + "".join(map(_row, alerts(RULES))) + _AUDITOR + "".join(map(_row, alerts(AUDITOR_RULES)))
 
 
 def _row(alert: dict[str, Any]) -> str:

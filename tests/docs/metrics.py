@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.operate.catalog import METRICS, SUPERVISOR_METRICS, Metric
+from monitor.tools.auditor.catalog import AUDITOR_METRICS
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -24,6 +25,15 @@ from `monitor/operate/catalog.py`. [Alerts](alerts.md) lists the alerting rules 
 | metric | type | labels | meaning |
 |---|---|---|---|
 """
+_AUDITOR: Final = """
+## The auditor
+
+`location-monitor audit --follow` is a process of its own and serves these metrics on `auditor.port`, under its own job
+label ([the auditor](operations.md#the-auditor)). They are from `monitor/tools/auditor/catalog.py`.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
 _FOOT: Final = """
 The Prometheus client adds its usual metrics of a Python process (`process_…`, `python_info`).
 """
@@ -31,7 +41,8 @@ The Prometheus client adds its usual metrics of a Python process (`process_…`,
 
 def render() -> str:
     """Return the page."""
-    return _HEAD + "".join(_row(metric) for metric in (*METRICS, *SUPERVISOR_METRICS)) + _FOOT
+    service = "".join(_row(metric) for metric in (*METRICS, *SUPERVISOR_METRICS))
+    return _HEAD + service + _AUDITOR + "".join(map(_row, AUDITOR_METRICS)) + _FOOT
 
 
 def _row(metric: Metric) -> str:

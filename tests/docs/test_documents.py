@@ -22,8 +22,8 @@ from monitor.contracts.visits import Fault
 from monitor.ingest.decode import decode
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_COMMAND = re.compile(r"location-monitor +([a-z]+)\b([^`#\n]*)")
-_ANY_COMMAND = re.compile(r"(?:^|`|\$ )location-monitor +([a-z]+)", re.MULTILINE)
+_COMMAND = re.compile(r"location-monitor +([a-z]+(?:-[a-z]+)*)\b([^`#\n]*)")
+_ANY_COMMAND = re.compile(r"(?:^|`|\$ )location-monitor +([a-z]+(?:-[a-z]+)*)", re.MULTILINE)
 _DECISION_PARTS = ["Context", "Decision", "Consequences", "Alternatives"]
 LONGEST_DECISION = 40
 VISITS = Draft202012Validator(visits_schema())

@@ -24,9 +24,21 @@ from monitor.config.monitors import KINDS
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.operate.catalog import METRICS, PREFIX, RECOVERIES, SUPERVISOR_METRICS
 from monitor.public.instants import DAY, format_duration
+from monitor.tools.auditor.catalog import AUDITOR_METRICS
 from tests.docs import metrics
 
-_KEY_SECTIONS = ("service", "clock", "locations and visits", "privacy", "kafka", "redis", "metrics", "page")
+_KEY_SECTIONS = (
+    "service",
+    "clock",
+    "locations and visits",
+    "privacy",
+    "kafka",
+    "redis",
+    "metrics",
+    "otel",
+    "page",
+    "auditor",
+)
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
@@ -103,7 +115,7 @@ def test_recovery_causes_are_in_catalog(root: Path) -> None:
 
 def test_named_metrics_exist(document: Any) -> None:
     """Every metric that a page names is in the catalog, with its suffixes for histograms."""
-    names = [metric.exposed_name for metric in (*METRICS, *SUPERVISOR_METRICS)]
+    names = [metric.exposed_name for metric in (*METRICS, *SUPERVISOR_METRICS, *AUDITOR_METRICS)]
     known = {name + suffix for name in names for suffix in ("", "_bucket", "_sum", "_count")}
     assert set(re.findall(rf"\b{PREFIX}_[a-z_]+\b", document.text)) <= known
 

@@ -24,7 +24,7 @@ from typing import Final
 
 import click
 
-from monitor.cli import load_settings
+from monitor.commands.settings import load_settings
 from monitor.errors import MonitorError
 from monitor.failpoints import arm
 from monitor.operate.logs import set_up_logging

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from monitor.stop_times import STOP_SECONDS
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
@@ -159,3 +160,18 @@ def test_promises_after_kafka_faults(scene: Scene) -> None:
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0
+
+
+def test_stop_while_servers_hang(scene: Scene, broker: EmbeddedKafka, store: EmbeddedValkey) -> None:
+    """An instance that is stopped while Kafka and Redis do not answer ends by itself, within the time for a stop."""
+    instance = scene.start()
+    until(lambda: '"ok": true' in instance.page("/readyz"), 60, "it is ready")
+    broker.pause()
+    store.pause()
+    began = time.monotonic()
+    try:
+        assert instance.terminate(STOP_SECONDS) == 0
+    finally:
+        print(f"stopped after {time.monotonic() - began:.1f} s")
+        store.resume()
+        broker.resume()

@@ -68,6 +68,29 @@ def test_ready_at_first_end_offsets(
     assert look(readiness) == ""
 
 
+def test_remaining_time_is_estimated(
+    connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
+) -> None:
+    """Once records have been read, the remaining time follows from the rate since the first look.
+
+    Of 10 records, 4 were read in 60 s; the other 6 take 90 s at this rate.
+    """
+    name, produce = produced
+    produce(0, 10)
+    now = [0.0]
+    windows = MemoryWindows(parameters, SystemClock())
+    readiness = Readiness(connections, name, windows, lambda: now[0])
+    windows.begin(1, 0, 0)
+    assert look(readiness).endswith("up to the end offsets at startup")
+    now[0] = 60.0
+    assert look(readiness).endswith("up to the end offsets at startup")
+    windows.begin(0, 4, 0)
+    assert look(readiness).endswith(
+        "at most 6 records are left, in 1 of 2 partitions, up to the end offsets at startup"
+        ", about 1m30s at the present rate"
+    )
+
+
 def test_lagging_shard(
     connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
 ) -> None:

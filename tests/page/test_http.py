@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # it ships no type information
 import pytest
 
 from monitor.errors import ConfigError, FailedError, TopicError

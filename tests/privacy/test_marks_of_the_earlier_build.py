@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -84,10 +85,8 @@ def decisions_of(change: int, before: OverTimeRule, after: OverTimeRule, one_sid
 def worst_of(
     before: OverTimeRule, after: OverTimeRule, worst_ratio: WorstRatio, one_sided: OneSided, *, flagged: bool
 ) -> Fraction | float:
-    return max(
-        worst_ratio(decisions_of(change, before, after, one_sided, flagged=flagged), (), choices)
-        for change, choices in streams(before, after)
-    )
+    decisions = cache(partial(decisions_of, before=before, after=after, one_sided=one_sided, flagged=flagged))
+    return max(worst_ratio(decisions(change), (), choices) for change, choices in streams(before, after))
 
 
 def most_counts(before: OverTimeRule, after: OverTimeRule) -> int:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
@@ -57,15 +58,32 @@ def without_counts(marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
     return tuple(replace(mark, noisy_count=0) for mark in marks)
 
 
+@lru_cache(maxsize=1)
+def decisions_of(rule: OverTimeRule, cap: int) -> Callable[[tuple[Mark, ...], int, int | None, int], Any]:
+    """Return the real `step` as a function of marks, tick, count and draw; it returns the public part and the state."""
+
+    @cache
+    def decide(marks: tuple[Mark, ...], tick: int, count: int | None, draw: int) -> tuple[Hashable, tuple[Mark, ...]]:
+        answer = step(rule, marks, tick, count, draw)
+        return public_part(answer, cap), without_counts(answer.marks)
+
+    return decide
+
+
+@lru_cache(maxsize=1)
 def mechanism_of(rule: OverTimeRule, draws: Draws, cap: int) -> Mechanism:
-    """Return the real `step` with injected draws; a negative draw (two-sided mutant) lowers the count."""
+    """Return the real `step` with injected draws; a negative draw (two-sided mutant) lowers the count.
+
+    Tests that follow each other use the same mechanism, so that they share what is enumerated.
+    """
+    decide = decisions_of(rule, cap)
 
     def law(marks: tuple[Mark, ...], tick: int, count: int | None) -> Law:
         outcomes = []
         for draw, chance in draws:
             given = count if count is None or draw >= 0 else max(count + draw, 0)
-            answer = step(rule, marks, tick, given, max(draw, 0))
-            outcomes.append((public_part(answer, cap), chance, without_counts(answer.marks)))
+            public, after = decide(marks, tick, given, max(draw, 0))
+            outcomes.append((public, chance, after))
         return collect(outcomes)
 
     return law
@@ -98,8 +116,8 @@ def presence_ticks(rule: OverTimeRule, slots: int) -> range:
 
 
 @pytest.mark.promise(10)
-@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("q", QS)
+@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 def test_worst_loss_of_a_visit_is_epsilon(
     q: Fraction, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
@@ -133,8 +151,8 @@ def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) 
 
 
 @pytest.mark.promise(11)
-@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("slots", H_SLOTS)
+@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 def test_repeated_visits_pay_the_formula(
     slots: int, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:

@@ -5,8 +5,8 @@ zombie is applied, once or again. The clock advances, over the end of a slot or 
 closed tick, appends it to the ledger, and opens the next slot. A reader or an owner dies and another takes over. The
 store is flushed, or fails over to an earlier state. In any state, each of these may come next.
 
-The state of all parts is saved to one value (`State`) and restored from it. So each state is visited once, and the
-orders that lead to it are counted. The counts of each reading that could decide a tick are compared with the
+The state of all parts is saved to one value (`State`) and restored from it, so that `exploring.py` can visit each
+state once. The counts of each reading that could decide a tick are compared with the
 definitions.
 """
 
@@ -35,11 +35,13 @@ from monitor.windows.hashing import PersonHasher
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import PLACES, Plan
 from tests.privacy_service.states import (
+    BatchName,
     OwnerState,
     ReaderState,
     ShardState,
     Spans,
     State,
+    batch_name,
     shard_of_state,
     shard_state,
 )
@@ -72,7 +74,8 @@ class World:
         self.windows: Windows = (
             MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
         )
-        self._batches: dict[Spans, Batch] = {}
+        self._polled: dict[Spans, Batch] = {}
+        self._batches: dict[BatchName, Batch] = {}
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [self._reader(log) for log in self._logs]
         parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
@@ -89,7 +92,7 @@ class World:
         self._evidence: list[EvidenceReader | None] = [None] * plan.ledger_partitions
         self._owners = [OwnerState(-1, 0, None, frozenset())] * plan.ledger_partitions
         self.moment = 0
-        self._zombies: frozenset[Spans] = frozenset()
+        self._zombies: frozenset[BatchName] = frozenset()
         self._opens: frozenset[tuple[int, int]] = frozenset()
         self._replica: Any = None
         self._left = dict(plan.faults)
@@ -108,9 +111,9 @@ class World:
 
         def prepared(fetched: Sequence[Fetched]) -> Batch:
             spans = tuple(Span(part.partition, part.start, part.end) for part in fetched)
-            if spans not in self._batches:
-                self._batches[spans] = prepare(fetched)
-            return self._batches[spans]
+            if spans not in self._polled:
+                self._polled[spans] = prepare(fetched)
+            return self._polled[spans]
 
         reader._prepare = prepared  # type: ignore[method-assign]  # prepares the same records only once
         reader._queue.close()
@@ -136,7 +139,7 @@ class World:
             actions += self._of_owner(partition)
         actions += [("open", *due) for due in sorted(self._opens)]
         if self._left.get("zombie"):
-            actions += [("zombie", spans) for spans in sorted(self._zombies, key=repr)]
+            actions += [("zombie", name) for name in sorted(self._zombies, key=repr)]
         return [*actions, *self._of_store()]
 
     def _of_reader(self, number: int) -> Iterator[Action]:
@@ -214,14 +217,13 @@ class World:
         """End the process and assign its partitions to another. A write in flight may be applied later, or never."""
         self._left["crash"] -= 1
         for batch, _ in self._readers[number]._queue._sent:
-            self._zombies |= {batch.spans}
-            self._batches[batch.spans] = batch
+            self._zombies |= {self._name(batch)}
         self._logs[number] = HandLog(self.plan, self.plan.readers[number], self.clock)
         self._readers[number] = self._reader(self._logs[number])
 
-    def _zombie(self, spans: Spans) -> None:
+    def _zombie(self, name: BatchName) -> None:
         self._left["zombie"] -= 1
-        self._readers[0]._write(self._batches[spans])
+        self._readers[0]._write(self._batches[name])
 
     def _look(self, partition: int) -> None:
         """Let the owner look once, and check that the counts it could decide from are those of the log."""
@@ -323,73 +325,30 @@ class World:
 
     def _reader_state(self, number: int) -> ReaderState:
         log, queue = self._logs[number], self._readers[number]._queue
-        self._batches |= {batch.spans: batch for batch, _ in queue._sent}
-        writes = tuple((batch.spans, _landed(write)) for batch, write in queue._sent)
-        if queue._pending is not None:
-            self._batches[queue._pending.spans] = queue._pending
-        pending: Spans = () if queue._pending is None else queue._pending.spans
+        writes = tuple((self._name(batch), _landed(write)) for batch, write in queue._sent)
+        pending = None if queue._pending is None else self._name(queue._pending)
         return ReaderState(frozenset(log.reading.items()), frozenset(log.waiting), writes, pending)
+
+    def _name(self, batch: Batch) -> BatchName:
+        name = batch_name(batch)
+        self._batches[name] = batch
+        return name
 
     def _put_reader(self, number: int, state: ReaderState) -> None:
         log, reader = self._logs[number], self._readers[number]
         log.reading, log.waiting = dict(sorted(state.positions)), set(state.waiting)
         reader._queue._sent.clear()
-        for spans, landed in state.writes:
-            batch = self._batches[spans]
+        for name, landed in state.writes:
+            batch = self._batches[name]
             write = Write(reader._write, batch, None if landed is None else dict(landed))
             reader._queue._sent.append((batch, cast("Any", write)))
-        reader._queue._pending = self._batches[state.pending] if state.pending else None
+        reader._queue._pending = None if state.pending is None else self._batches[state.pending]
 
     def _stored(self) -> tuple[ShardState, ...]:
         return tuple(shard_state(shard) for shard in cast("MemoryWindows", self.windows)._shards)
 
     def _fill(self, store: Sequence[ShardState]) -> None:
         cast("MemoryWindows", self.windows)._shards = [shard_of_state(state) for state in store]
-
-
-@dataclass(frozen=True)
-class Explored:
-    """The number of states, of steps between them, and of orders of steps; and the observations."""
-
-    states: int
-    steps: int
-    orders: int
-    observed: Observations
-
-
-def explore(plan: Plan) -> Explored:
-    """Visit every reachable state once; `orders` counts the ways from the first state to a final one.
-
-    Steps that change nothing are not counted.
-    """
-    world = World(plan)
-    first = world.state()
-    orders: dict[State, int] = {}
-    after: dict[State, list[State]] = {}
-    stack = [first]
-    while stack:
-        state = stack[-1]
-        if state not in after:
-            after[state] = _next_states(world, state)
-            stack += [following for following in after[state] if following not in after]
-            continue
-        stack.pop()
-        if state not in orders:
-            assert all(following in orders for following in after[state]), "the states must not form a cycle"
-            orders[state] = sum(orders[following] for following in after[state]) or 1
-    return Explored(len(after), sum(map(len, after.values())), orders[first], world.observed)
-
-
-def _next_states(world: World, state: State) -> list[State]:
-    world.put(state)
-    following = []
-    for action in world.actions():
-        world.put(state)
-        world.do(action)
-        then = world.state()
-        if then != state:
-            following.append(then)
-    return following
 
 
 def _landed(write: Any) -> frozenset[tuple[int, int]] | None:

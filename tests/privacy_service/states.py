@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from monitor.windows.facts import Span
+from monitor.ingest.write_queue import Batch
+from monitor.windows.facts import ShardFacts, Span
 from tests.windows.memory import _Shard
 
 Spans = tuple[Span, ...]
+
+
+class BatchName(NamedTuple):
+    """The content of a batch. Batches of the same records differ if other polls were joined: their facts are in parts.
+
+    `facts`: the parts by shard.
+    """
+
+    spans: Spans
+    facts: tuple[tuple[int, tuple[ShardFacts, ...]], ...]
 
 
 class ShardState(NamedTuple):
@@ -25,8 +36,8 @@ class ReaderState(NamedTuple):
 
     positions: frozenset[tuple[int, int]]
     waiting: frozenset[int]
-    writes: tuple[tuple[Spans, frozenset[tuple[int, int]] | None], ...]
-    pending: Spans
+    writes: tuple[tuple[BatchName, frozenset[tuple[int, int]] | None], ...]
+    pending: BatchName | None
 
 
 class OwnerState(NamedTuple):
@@ -45,10 +56,16 @@ class State(NamedTuple):
     store: tuple[ShardState, ...]
     replica: tuple[ShardState, ...] | None
     readers: tuple[ReaderState, ...]
-    zombies: frozenset[Spans]
+    zombies: frozenset[BatchName]
     owners: tuple[OwnerState, ...]
     opens: frozenset[tuple[int, int]]
     faults: tuple[int, ...]
+
+
+def batch_name(batch: Batch) -> BatchName:
+    """Return the content of a batch."""
+    facts = sorted(batch.accepted.facts.items())
+    return BatchName(batch.spans, tuple((shard, tuple(parts)) for shard, parts in facts))
 
 
 def shard_state(shard: _Shard) -> ShardState:

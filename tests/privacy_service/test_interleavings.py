@@ -1,8 +1,8 @@
 """A count is a function of the log: every order of steps of readers, owners and the store gives the same counts.
 
-The real reader, windows and tick process a few records of two people (`interleavings.py` runs the steps), and each
-reachable state is visited once. The counts of every reading that could decide a tick are those of the accepted visits
-stamped before as_of. The same is true for the log without some records of a person.
+The real reader, windows and tick process a few records of two people. `interleavings.py` runs the steps, `exploring.py`
+all their orders. Each reachable state is visited once. The counts of every reading that could decide a tick are those
+of the accepted visits stamped before as_of. The same is true for the log without some records of a person.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import redis
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
-from tests.privacy_service.interleavings import Explored, World, explore
+from tests.privacy_service.exploring import Explored, explore
+from tests.privacy_service.interleavings import World
 from tests.privacy_service.plans import Entry, Plan
 from tests.privacy_service.stepped import HandClock
 

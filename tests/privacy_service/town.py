@@ -17,19 +17,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any, Final, cast
 
 import numpy as np
 
-from monitor.ingest.interfaces import DeadLetter
-from monitor.ingest.reader import Reader
-from monitor.ingest.source import Fetched, InputLog
-from monitor.ingest.write_queue import Batch
 from monitor.privacy.over_time import Mark, OverTimeRule
-from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
@@ -50,23 +45,11 @@ from tests.privacy_service.cells import (
     Ratio,
     State,
     Visit,
-    encode_record,
-    stamp_ms,
 )
+from tests.privacy_service.driving import Driver
 from tests.privacy_service.walk import Walk
-from tests.windows.memory import MemoryWindows
 
 HASHER: Final = PersonHasher(b"0123456789abcdef")
-
-
-@dataclass
-class _Letters:
-    """A dead-letter topic that keeps all dead letters."""
-
-    letters: list[DeadLetter] = field(default_factory=list)
-
-    def put(self, letters: Sequence[DeadLetter]) -> None:
-        self.letters += letters
 
 
 @dataclass(frozen=True)
@@ -150,66 +133,16 @@ class Town:
         return {tick: decider.questions(tick)[0] for tick in self.ticks}
 
     @cached_property
-    def _prepared(self) -> dict[Hashable, Batch]:
-        """The batches that readers prepared from the records at an offset. Preparing takes most of a reader's time."""
-        return {}
+    def _driver(self) -> Driver:
+        questions = {tick: (question, self.live(tick)) for tick, question in self._questions.items()}
+        return Driver(self.parameters, questions)
 
     def read(
         self, records: Sequence[Sequence[Visit]], *, twice: bool = False, known: bool = True
     ) -> tuple[dict[Cell, Counts], int]:
-        """Return the counts of each tick by cell, and the number of dead letters; `twice`: write every batch twice.
-
-        The records of one moment are read together, in the order of the moments. The clock of the store is in the first
-        seconds of the slot after the tick. `known`: batches that an earlier stream had at the same offset are not
-        prepared again; their visits are judged alone, so the outcome is the same.
-        """
-        clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start) + self.parameters.tolerance)
-        windows, letters = MemoryWindows(self.parameters, clock), _Letters()
-        windows.begin(0, 0, COMPLETE_FROM_START)
-        reader = Reader(self.parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None))
-        waiting = sorted(records, key=lambda visits: visits[0].moment)
-        offset, counts = 0, []
-        for tick in self.ticks:
-            clock.move_to(self.parameters.grid.as_of(tick) + self.parameters.tolerance)
-            due = [visits for visits in waiting if visits[0].first_read == tick]
-            if due:
-                self._ingest(reader, due, offset, twice=twice, known=known)
-                offset += len(due)
-            question = self._questions[tick]
-            reading = windows.read({0: question})[0]
-            assert reading.settled
-            assert (reading.progress, reading.complete_from, reading.evicted_before) == (
-                {0: offset},
-                COMPLETE_FROM_START,
-                COMPLETE_FROM_START,
-            )
-            counts.append(self._counted(tick, question, reading))
-            windows.open([0], tick + 1)
-        by_cell = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
-        return by_cell, len(letters.letters)
-
-    def _ingest(
-        self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int, *, twice: bool, known: bool
-    ) -> None:
-        key = (offset, *map(tuple, records))
-        batch = self._prepared.get(key) if known else None
-        if batch is None:
-            batch = self._prepared[key] = self._prepare(reader, records, offset)
-        reader._write(batch)
-        if twice:
-            reader._windows.write(batch.spans, batch.accepted.facts)
-
-    def _prepare(self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int) -> Batch:
-        end = offset + len(records)
-        stamps = [stamp_ms(visits[0].moment) for visits in records]
-        fetched = Fetched(0, offset, end, [encode_record(visits) for visits in records], stamps, range(offset, end))
-        return reader._prepare([fetched])
-
-    def _counted(self, tick: int, question: Question, reading: Reading) -> dict[Cell, int]:
-        counts = {Cell(row): reading.counts[row, first] for row, first in question.windows}
-        for time, instant in zip(self.live(tick), question.times, strict=True):
-            counts |= {Cell(row, time): count for row, count in enumerate(reading.present[instant].tolist())}
-        return counts
+        """Return the counts of each tick by cell, and the number of dead letters (see `Driver.read`)."""
+        counts, letters = self._driver.read(records, twice=twice, known=known)
+        return {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}, letters
 
     def law(
         self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], *cells: Cell

@@ -112,6 +112,22 @@ def test_stop_ends_all_in_order(site: Site) -> None:
     assert (site.folder / "stopped-2").exists()
 
 
+def test_hanging_process_is_killed(tmp_path: Path, eventually: Eventually) -> None:
+    """A process that does not end in time after SIGTERM is killed, so that the command itself ends in time."""
+    ready = tmp_path / "ready"
+    program = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open(sys.argv[1], 'w'); "
+    command = [sys.executable, "-c", f"{program}time.sleep(60)", str(ready)]
+    supervisor = Supervisor(1, lambda _number, _descriptor: command, stop_seconds=0.2)
+    stop = threading.Event()
+    thread = threading.Thread(target=supervisor.run, args=(stop,))
+    thread.start()
+    eventually(ready.exists, 30)
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert supervisor.pages.waiting() == {"process 1": "stopped"}
+
+
 @pytest.mark.parametrize("code", [0, 1])
 def test_crashed_process_restarts(site: Site, eventually: Eventually, code: int) -> None:
     """A process that crashes is started again and counted, and the other process continues to run."""

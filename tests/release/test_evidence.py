@@ -105,6 +105,41 @@ class TestEndOffsets:
         assert site.statuses() == ["safe", "noisy_count", "safe"]
 
     @pytest.mark.promise(5)
+    def test_known_progress_is_only_a_hint(
+        self,
+        make_site: MakeSite,
+        make_parameters: Make,
+        clock: SteppedClock,
+        put: Callable[..., None],
+        in_thread: Callable[..., Any],
+        eventually: Eventually,
+    ) -> None:
+        """
+        Progress of an earlier tick saves a read, and never decides: here the facts were lost after it was read.
+
+            progress of tick 0    .  .  ^   counted at once at tick 1
+            progress at tick 1    ^         refused, so tick 1 waits
+        """
+        parameters = make_parameters()
+        site = make_site(parameters, clock)
+        assert site.release.take_over()
+        put(site.input_topic, 1, 2)
+        site.windows.write([Span(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
+        clock.move_to(release_instant(parameters, 0))
+        assert site.tick(0)
+        site.windows.restart(1, 0, 0)
+        watched = spied(site)
+        clock.move_to(release_instant(parameters, 1))
+        thread = in_thread(lambda: site.tick(1))
+        eventually(lambda: len(watched.asked) > 2)
+        assert counted(watched)[:1] == [sorted(watched.asked[0])]
+        assert site.context.decided.number == 1
+        site.windows.write([Span(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
+        site.context.progressed.notify()
+        thread.join(20)
+        assert site.context.decided.number == 2
+
+    @pytest.mark.promise(5)
     def test_one_short_partition_is_unknown(
         self,
         make_site: MakeSite,

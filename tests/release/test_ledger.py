@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
+from kafka import OffsetSpec, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import LEAST_MESSAGE_BYTES
@@ -115,6 +115,28 @@ def test_trailing_markers_do_not_delay(
         writer.append([record(text)])
     began = time.monotonic()
     assert keys(connections, name) == ["a", "b", "c"]
+    assert time.monotonic() - began < 5
+
+
+def test_removed_marker_does_not_delay(
+    connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter, admin: Any, eventually: Any
+) -> None:
+    """If the broker has removed a transaction marker that an earlier read had to pass, the next read ends at once.
+
+    offset   0  1   2       3  4
+    log      a  b  marker
+    then                    c  marker      records below 3 were removed, also the marker
+    """
+    name, topic_id = make_topic("ledger")
+    writer = open_writer(name, topic_id)
+    writer.append([record("a"), record("b")])
+    place = TopicPartition(name, 0)
+    eventually(lambda: admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset == 3)
+    admin.delete_records({place: 3})
+    began = time.monotonic()
+    assert keys(connections, name) == []
+    writer.append([record("c")])
+    assert [key.key for _offset, key in read_partition(connections, name, 0, None, 2)] == [b"c"]
     assert time.monotonic() - began < 5
 
 

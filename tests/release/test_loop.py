@@ -337,11 +337,8 @@ class TestOwnership:
         world.clock.move_to(release_instant(world.parameters, 100))
         eventually(lambda: ticks_of(world) == [100])
 
-    def test_close_waits_for_all_partitions_together(
-        self, make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
-    ) -> None:
+    def test_close_waits_for_all_partitions_together(self, make_world: MakeWorld, eventually: Eventually) -> None:
         """`close` waits for hanging partitions together: four take as long as one."""
-        monkeypatch.setattr("monitor.release.loop.JOIN_SECONDS", 1.0)
         world, answering = make_world(ledger_partitions=4), threading.Event()
         world.owned = frozenset(range(4))
         hanging: list[int] = []
@@ -355,7 +352,7 @@ class TestOwnership:
         loop.reconcile()
         eventually(lambda: sorted(hanging) == [0, 1, 2, 3])
         began = time.monotonic()
-        loop.close()
+        loop.close(1.0)
         took = time.monotonic() - began
         answering.set()
         assert 1.0 <= took < 2.5

@@ -27,6 +27,7 @@ from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
+from tests.privacy.exact_loss import worst_ratio
 
 Q = Fraction(1, 2)
 TICKS = 5
@@ -183,28 +184,6 @@ REPORTED = [range(first, TICKS) for first in range(TICKS)]
 """The ticks that count a visit at a designated time: from its report to the end."""
 
 
-def _worst_ratio(law: Callable[[Known, int, TickInput], Law], start: Known, chosen: Sequence[Any]) -> Ratio:
-    """Return the exact maximum of Pr[D]/Pr[D'] over all choices and outcomes; inf if D' excludes an outcome."""
-
-    @cache
-    def worst(tick: int, known: Known, neighbour: Known) -> Ratio:
-        if tick == len(chosen):
-            return Fraction(1)
-        ratios: list[Ratio] = []
-        for tick_input, input_neighbour in chosen[tick]:
-            other = law(neighbour, tick, input_neighbour)
-            for outcome, (chance, after) in law(known, tick, tick_input).items():
-                if chance == 0:
-                    continue
-                chance_neighbour, after_neighbour = other.get(outcome, (Fraction(0), known))
-                if chance_neighbour == 0:
-                    return math.inf
-                ratios.append(chance / chance_neighbour * worst(tick + 1, after, after_neighbour))
-        return max(ratios)
-
-    return worst(0, start, start)
-
-
 @pytest.mark.promise(10)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("events", [TAKEOVERS, LOSSES], ids=["takeovers", "losses"])
@@ -228,7 +207,7 @@ def test_one_visit_costs_its_locations_epsilon(
         places=1, window=window, max_lead=max_lead, answers=answers, threshold=threshold, epsilon=Fraction(1)
     )
     law = law_of(parameters, cap=max(threshold, PEOPLE) + 1)
-    worst = max(_worst_ratio(law, Known(), choices(counted, events)) for counted in visits(parameters.mark_lifetime))
+    worst = max(worst_ratio(law, Known(), choices(counted, events)) for counted in visits(parameters.mark_lifetime))
     assert worst == Q ** -min(answers, parameters.mark_lifetime)
 
 
@@ -247,7 +226,7 @@ def test_designated_time_costs_its_epsilon(
     """
     noon = make_at_times("noon", NOON, horizon=5, threshold=threshold)
     law = law_of(make_parameters(places=1, watched={}, at_times=(noon,)), cap=3)
-    worst = max(_worst_ratio(law, Known(), choices(counted, TAKEOVERS)) for counted in REPORTED)
+    worst = max(worst_ratio(law, Known(), choices(counted, TAKEOVERS)) for counted in REPORTED)
     assert worst == 1 / Q
 
 
@@ -278,7 +257,7 @@ def test_lost_ledger_costs_no_more_for_a_time(
     chosen = choices(range(TICKS), ("",))
     for tick in range(1, TICKS):
         chosen[tick] += choices(range(TICKS), ("lost",))[tick]
-    assert _worst_ratio(law, Known(), chosen) == 1 / Q
+    assert worst_ratio(law, Known(), chosen) == 1 / Q
 
 
 class TestMutants:
@@ -288,7 +267,7 @@ class TestMutants:
         parameters = make_parameters(places=1, window=2, max_lead=1, threshold=1)
         law = law_of(parameters, 3, begin)
         return max(
-            _worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(parameters.mark_lifetime)
+            worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(parameters.mark_lifetime)
         )
 
     @pytest.mark.promise(31)

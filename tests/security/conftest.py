@@ -298,20 +298,18 @@ def _admin(server: EmbeddedKafka) -> Iterator[Any]:
         yield admin
 
 
-def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> str:
-    """Create the topics as an operator and return the id of the output topic."""
+def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> None:
+    """Create the topics as an operator."""
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
     valid = load_valid_config(write_configuration(folder, plain, {"url": "redis://localhost"}, service), {})
     config, settings = valid.config, settings_of(valid, PERSON_KEY.encode())
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
     set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
-    with _admin(server) as admin:
-        return str(admin.describe_topics([config.kafka.topics.alerts])[0]["topic_id"])
 
 
-def grant(server: EmbeddedKafka, user: str, rights: Iterable[Right], service: str, ledger_id: str) -> None:
+def grant(server: EmbeddedKafka, user: str, rights: Iterable[Right], service: str) -> None:
     with _admin(server) as admin:
-        admin.create_acls([right.acl(user, service, ledger_id) for right in rights])
+        admin.create_acls([right.acl(user, service) for right in rights])
 
 
 @dataclass(frozen=True)
@@ -323,21 +321,19 @@ class GuardedCity:
     """
 
     kafka: EmbeddedKafka
-    ledger_id: str
 
 
 @pytest.fixture(scope="session")
 def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> GuardedCity:
-    ledger_id = make_topics(guarded_kafka, tmp_path_factory.mktemp("topics"))
-    grant(guarded_kafka, "city", KAFKA_RIGHTS, "city", ledger_id)
+    make_topics(guarded_kafka, tmp_path_factory.mktemp("topics"))
+    grant(guarded_kafka, "city", KAFKA_RIGHTS, "city")
     for lacking in KAFKA_RIGHTS:
-        grant(guarded_kafka, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "city", ledger_id)
-    # Transactional ids begin with the topic's id, which is not known before the topic exists.
-    before = [right for right in ALL_KAFKA_RIGHTS if right.kind != "transactional id" or right.create]
-    grant(guarded_kafka, MAKER, before, MAKER, "")
-    for lacking in (right for right in before if right.create):
-        grant(guarded_kafka, lacking.lacked_by, (r for r in before if r != lacking), lacking.lacked_by, "")
-    return GuardedCity(guarded_kafka, ledger_id)
+        grant(guarded_kafka, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "city")
+    grant(guarded_kafka, MAKER, ALL_KAFKA_RIGHTS, MAKER)
+    for lacking in (right for right in ALL_KAFKA_RIGHTS if right.needed_to_create):
+        others = (right for right in ALL_KAFKA_RIGHTS if right != lacking)
+        grant(guarded_kafka, lacking.lacked_by, others, lacking.lacked_by)
+    return GuardedCity(guarded_kafka)
 
 
 @pytest.fixture(scope="session")
@@ -346,7 +342,8 @@ def village(
 ) -> tuple[EmbeddedKafka, Callable[..., None]]:
     """A broker on which a service `village` may run as the city does, and a function that changes its Redis rights."""
     server = guarded_city.kafka
-    grant(server, "city", KAFKA_RIGHTS, "village", make_topics(server, tmp_path_factory.mktemp("village"), "village"))
+    make_topics(server, tmp_path_factory.mktemp("village"), "village")
+    grant(server, "city", KAFKA_RIGHTS, "village")
 
     def redis_user(*rules: str) -> None:
         _set_redis_user(guarded_redis, "village", *rules)
@@ -361,9 +358,9 @@ def hamlet(
 ) -> EmbeddedKafka:
     """A broker with a service `hamlet`, whose partitions only users without a right to transactional ids take over."""
     server = guarded_city.kafka
-    ledger_id = make_topics(server, tmp_path_factory.mktemp("hamlet"), "hamlet")
+    make_topics(server, tmp_path_factory.mktemp("hamlet"), "hamlet")
     for lacking in (right for right in KAFKA_RIGHTS if right.kind == "transactional id"):
-        grant(server, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "hamlet", ledger_id)
+        grant(server, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "hamlet")
     _set_redis_user(guarded_redis, "hamlet", *(rule.replace("city", "hamlet") for rule in redis_rules()))
     return server
 

@@ -26,6 +26,11 @@ class Right:
     operation: str
     create: bool
 
+    @property
+    def needed_to_create(self) -> bool:
+        """Whether `topics --create` fails without it, on servers without topics."""
+        return self.create or self.kind == "transactional id"
+
     def __str__(self) -> str:
         return f"{self.kind} {self.name}: {self.operation}"
 
@@ -34,21 +39,19 @@ class Right:
         """The name of the user who has all other rights."""
         return re.sub(r"\W+", "-", f"without {self.kind} {self.name} {self.operation}")
 
-    def resource(self, service: str, ledger_id: str) -> str:
+    def resource(self, service: str) -> str:
         """Return Kafka's name of the resource."""
         if self.kind == "topic":
             return topics_of(service)[self.name]
-        if self.kind == "group":
-            return self.name.removeprefix("prefix: ").replace("<name>", service)
-        return "*" if "any" in self.name else ledger_id
+        return self.name.removeprefix("prefix: ").replace("<name>", service)
 
-    def acl(self, user: str, service: str, ledger_id: str) -> ACL:
+    def acl(self, user: str, service: str) -> ACL:
         """Return the entry of Kafka's access list that grants the right."""
         word = re.sub(r"(?<!^)(?=[A-Z])", "_", self.operation).upper()
         kind = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}.get(self.kind, ResourceType.TRANSACTIONAL_ID)
         prefixed = "prefix" in self.name
         pattern = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
-        name = ResourcePattern(kind, self.resource(service, ledger_id), pattern)
+        name = ResourcePattern(kind, self.resource(service), pattern)
         return ACL(f"User:{user}", "*", ACLOperation[word], ACLPermissionType.ALLOW, name)
 
 
@@ -66,7 +69,7 @@ def _read_kafka_rights() -> tuple[Right, ...]:
         words = resource.replace("`", "").replace(",", "")
         kind = "transactional id" if words.startswith("transactional id") else words.partition(" ")[0]
         name = words.removeprefix(f"{kind} ")
-        rights += [Right(kind, name, operation, "--create" in purpose) for operation in operations.split(", ")]
+        rights += [Right(kind, name, operation, purpose.startswith("only")) for operation in operations.split(", ")]
     return tuple(rights)
 
 

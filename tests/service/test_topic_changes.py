@@ -13,7 +13,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 import monitor.run
-from monitor.cli import load_settings
+from monitor.commands.settings import load_settings
 from monitor.public.clock import SystemClock
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.service.test_run import Site

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, ShardFacts, Span
-from monitor.windows.packing import PRESENT, SEEN, STAY, count_members, read_stays
+from monitor.windows.packing import CONSENT, PRESENT, SEEN, STAY, read_stays
 
 
 @dataclass(slots=True)
@@ -188,10 +188,20 @@ class MemoryWindows:
         return now >= self._grid.start(slot) + self._tolerance and shard.settle(tick, slot)
 
     def _present(self, number: int, instant: int) -> NDArray[np.int64]:
-        return count_members(self._shards[number].present.get(instant, ()), self._rows[number])[0]
+        return self._count(number, instant)[0]
 
     def _consenting(self, number: int, instant: int) -> NDArray[np.int64]:
-        return count_members(self._shards[number].present.get(instant, ()), self._rows[number])[1]
+        return self._count(number, instant)[1]
+
+    def _count(self, number: int, instant: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the people, and those who consented, one member after the other."""
+        rows = self._rows[number].tolist()
+        people, consenting = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        for member in self._shards[number].present.get(instant, ()):
+            row = int.from_bytes(member[:4])
+            counts = consenting if row >= CONSENT else people
+            counts[rows.index(row % CONSENT)] += 1
+        return people, consenting
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Evict facts before a slot and designated times. Nothing expires in memory, so `keep` has no effect."""

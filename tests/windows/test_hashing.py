@@ -73,3 +73,12 @@ def test_short_key_is_refused(length: int) -> None:
     """A short key is refused, with a command that creates one."""
     with pytest.raises(UsageError, match="urandom"):
         PersonHasher(b"k" * length)
+
+
+@pytest.mark.promise(23)
+def test_key_tag_reveals_no_key() -> None:
+    """Two keys have different tags, and a tag has 16 bits, so it confirms no guess."""
+    tags = {PersonHasher(bytes([number]) * 32).key_tag for number in range(1, 6)}
+    assert len(tags) == 5
+    assert {len(bytes.fromhex(tag)) for tag in tags} == {2}
+    assert PersonHasher(KEY).key_digest.hex()[:4] != PersonHasher(KEY).key_tag

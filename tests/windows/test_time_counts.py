@@ -1,31 +1,64 @@
-"""Kept counts of designated times are used only for a set of the same size, at the same or a later tick."""
+"""Counts of designated times by place, and when the counts of an earlier tick are used."""
 
 from __future__ import annotations
 
 from random import Random
 
 import numpy as np
+import pytest
 
+from monitor.errors import WindowsError
+from monitor.windows.hashing import HASH_BYTES
+from monitor.windows.packing import CONSENT
 from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
 
+ROWS = np.array([3, 4, 9, 20])
 
-def test_sparse_counts_are_the_counts() -> None:
-    """The array of a time equals the array that its counts were made of."""
+
+def make_member(row: int, person: int) -> bytes:
+    """Return a member of a designated time's set."""
+    return row.to_bytes(4) + person.to_bytes(HASH_BYTES)
+
+
+def make_counts() -> SparseCounts:
+    """Return the counts of three members."""
+    return SparseCounts.of([make_member(3, 1), make_member(4, 1), make_member(4, 2)], ROWS)
+
+
+def test_counts_are_those_of_the_set() -> None:
+    """The array of a time has the number of its members at each place, and the members who consented apart."""
     rng = Random(1)
     for _ in range(50):
-        size = rng.randrange(30)
-        counts, consenting = (np.array([rng.choice((0, 0, 0, 1, 7)) for _ in range(size)], np.int64) for _ in range(2))
-        sparse = SparseCounts.of(int(counts.sum()), counts, consenting)
+        people = {(rng.choice(ROWS.tolist()), rng.randrange(9)) for _ in range(rng.randrange(20))}
+        agreed = {who for who in people if rng.random() < 0.3}
+        members = [*(make_member(*who) for who in people), *(make_member(row + CONSENT, who) for row, who in agreed)]
+        rng.shuffle(members)
+        sparse = SparseCounts.of(members, ROWS)
+        assert sparse.members == len(members)
         present = TimeCounts({5: sparse})
-        assert present[5].tolist() == counts.tolist()
-        assert TimeCounts({5: sparse}, consenting=True)[5].tolist() == consenting.tolist()
-        assert present[5].dtype == np.int64
+        assert present[5].tolist() == [sum(at == row for at, _ in people) for row in ROWS.tolist()]
+        consenting = TimeCounts({5: sparse}, consenting=True)
+        assert consenting[5].tolist() == [sum(at == row for at, _ in agreed) for row in ROWS.tolist()]
+        assert present[5].dtype == consenting[5].dtype == np.int64
         assert (list(present), len(present)) == ([5], 1)
+
+
+@pytest.mark.parametrize("row", [2, 5, 21, 2**31 + 5])
+def test_place_of_another_shard_is_refused(row: int) -> None:
+    """A member whose row is not in the shard is an error, at either end of the rows and between them."""
+    with pytest.raises(WindowsError, match="another shard"):
+        SparseCounts.of([make_member(3, 1), make_member(row, 1)], ROWS)
+
+
+def test_member_of_another_length_is_refused() -> None:
+    """A member that is not 20 bytes long is an error."""
+    with pytest.raises(WindowsError, match="not 20 bytes"):
+        SparseCounts.of([make_member(3, 1), b"other"], ROWS)
 
 
 def test_earlier_tick_uses_nothing() -> None:
     """Counts kept at tick t serve tick t and later ones. A question without a tick neither uses nor keeps any."""
-    cache, counts = TimeCountsCache(), SparseCounts.of(3, np.array([1, 2]), np.array([0, 1]))
+    cache, counts = TimeCountsCache(), make_counts()
     cache.keep(0, None, {5: counts})
     assert cache.find(0, 9, [5]) == {}
     cache.keep(0, 7, {5: counts})
@@ -35,7 +68,7 @@ def test_earlier_tick_uses_nothing() -> None:
 
 def test_other_times_are_forgotten() -> None:
     """Only the counts of the last reading are kept, so the memory does not grow."""
-    cache, counts = TimeCountsCache(), SparseCounts.of(3, np.array([1, 2]), np.array([0, 1]))
+    cache, counts = TimeCountsCache(), make_counts()
     cache.keep(0, 7, {5: counts, 6: counts})
     cache.keep(0, 8, {6: counts})
     assert set(cache.find(0, 9, [5, 6])) == {6}

@@ -8,10 +8,10 @@ updates its counts tick by tick.
 
 from __future__ import annotations
 
-from monitor.tools.audit.audit import audit, audit_topics
+from monitor.tools.audit.audit import audit, audit_files, audit_topics
 from monitor.tools.audit.findings import AuditReport
 from monitor.tools.audit.planted import find_planted
 from monitor.tools.audit.rendering import render, render_kept
 from monitor.tools.audit.text import AuditError
 
-__all__ = ["AuditError", "AuditReport", "audit", "audit_topics", "find_planted", "render", "render_kept"]
+__all__ = ["AuditError", "AuditReport", "audit", "audit_files", "audit_topics", "find_planted", "render", "render_kept"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from monitor.tools.audit.counts import Presence
+from monitor.tools.audit.counts import PeopleAtTimes
 from monitor.tools.audit.findings import BUDGET, FORM, LEAST, Findings
+from monitor.tools.audit.history import History
 from monitor.tools.audit.terms import AtTimesTerms, AuditTerms
 
 _FIELDS = ("at_least_epsilon", "counts_at_least")
@@ -24,28 +25,26 @@ class Bounded(NamedTuple):
 class AtLeastCheck:
     """The check of one monitor's lower bounds, snapshot by snapshot in order of tick.
 
-    `answers` lists the draws, and `bounds` is the number of bounds that were compared with the recount. If input has
-    expired (`whole_input` is False), bounds are not compared, because the recount may lack people. If output has
-    expired (`whole_output` is False), missing bounds may have been published before.
+    `answers` lists the draws, and `bounds` is the number of bounds that were compared with the recount. While input
+    has expired (`whole_input` is False), bounds are not compared, because the recount may lack people. If output has
+    expired, or the number of shards has changed, missing bounds may have been published before.
     """
 
     def __init__(
         self,
         terms: AuditTerms,
         monitor: AtTimesTerms,
-        presence: Presence,
+        presence: PeopleAtTimes | None,
+        history: History,
         findings: Findings,
-        *,
-        whole_input: bool,
-        whole_output: bool,
     ) -> None:
         self._terms = terms
         self._monitor = monitor
         self._presence = presence
         self._findings = findings
-        self._whole_input = whole_input
-        self._whole_output = whole_output
-        self._drawn: set[tuple[int, int]] = set()
+        self._whole_output = history.marks.whole
+        self._drawn = history.bounds_drawn
+        self.whole_input = True
         self.answers: list[Bounded] = []
         self.bounds = 0
 
@@ -56,9 +55,9 @@ class AtLeastCheck:
             KeyError, TypeError, ValueError, AttributeError: a field is missing, or is not in the form of the interface.
         """
         is_due = value["final"] and value["status"] == "complete" and self._monitor.at_least is not None
-        subject = bounded.time, bounded.shard
+        subject = self._monitor.name, bounded.time, bounded.shard, self._terms.shards
         if not any(name in value for name in _FIELDS):
-            if is_due and self._whole_output and subject not in self._drawn:
+            if is_due and self._whole_output and not self._may_be_drawn(subject):
                 self._findings.add(FORM, f"{where}: the final snapshot has no lower bounds")
             return
         if not is_due:
@@ -70,18 +69,32 @@ class AtLeastCheck:
         if value["at_least_epsilon"] != str(self._monitor.at_least):
             self._findings.add(FORM, f"{where}: at_least_epsilon is not that of the configuration")
         for location, bound in value["counts_at_least"].items():
-            self._check_bound(bounded, location, bound, where)
+            for text in self._find_misplaced(bounded, location, bound):
+                self._findings.add(FORM, f"{where}, {location}: {text}")
+                break
 
-    def _check_bound(self, bounded: Bounded, location: str, bound: object, where: str) -> None:
-        for text in self._find_misplaced(bounded, location, bound):
-            self._findings.add(FORM, f"{where}, {location}: {text}")
+    def _may_be_drawn(self, subject: tuple[str, int, int, int]) -> bool:
+        """Return whether the bounds have been published before, perhaps by other shards."""
+        name, time, _shard, shards = subject
+        return subject in self._drawn or any(
+            (other, at) == (name, time) and number != shards for other, at, _, number in self._drawn
+        )
+
+    def prove(self, bounded: Bounded, value: Any, where: str) -> None:
+        """Compare the bounds of a snapshot that `take` has checked with the recount."""
+        if self._presence is None or not self.whole_input:
             return
-        if not self._whole_input:
-            return
-        self.bounds += 1
-        people = self._presence.count_consenting(bounded.time, self._terms.rows[location], bounded.last_report)
-        if isinstance(bound, int) and bound > people:
-            self._findings.add(LEAST, f"{where}, {location}: fewer people consented than the lower bound")
+        for location, bound in value.get("counts_at_least", {}).items():
+            if any(self._find_misplaced(bounded, location, bound)):
+                continue
+            self.bounds += 1
+            people = self._presence.count_consenting(bounded.time, self._terms.rows[location], bounded.last_report)
+            if bound > people:
+                self._findings.add(LEAST, f"{where}, {location}: fewer people consented than the lower bound")
+
+    def forget(self, tick: int) -> None:
+        """Forget the draws before a tick."""
+        self.answers = [answer for answer in self.answers if answer.tick >= tick]
 
     def _find_misplaced(self, bounded: Bounded, location: str, bound: object) -> Iterator[str]:
         row = self._terms.rows.get(location)

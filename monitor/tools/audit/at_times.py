@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from monitor.tools.audit.at_least import AtLeastCheck, Bounded
-from monitor.tools.audit.counts import Presence
+from monitor.tools.audit.counts import PeopleAtTimes
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, TICKS, Findings
+from monitor.tools.audit.history import History
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
-from monitor.tools.audit.sequence import Sequence
 from monitor.tools.audit.terms import AtTimesTerms, AuditTerms
 from monitor.tools.audit.text import format_utc, parse_instant
 
@@ -40,37 +40,40 @@ class _Snapshot:
     def value(self) -> Any:
         return self.record.value
 
+    @property
+    def noisy_counts(self) -> dict[str, tuple[int, int]]:
+        """The tick and the noisy count of each location that has one."""
+        return {name: (count["tick"], count["noisy_count"]) for name, count in self.value["noisy_counts"].items()}
+
+    @property
+    def bounded(self) -> Bounded:
+        """The lower bounds that the snapshot may contain."""
+        return Bounded(self.time, self.shard, self.tick, self.tick + (self.record.late_slots or 0))
+
 
 class AtTimesCheck:
     """The check of one monitor's snapshots, which it takes in order of tick.
 
     `answers` lists each noisy count once. `statuses` counts the snapshots by status. `safe` is the number of "safe"
-    answers in complete snapshots. If the output is not `whole`, because records have expired, the earlier noisy counts
-    in the first snapshot of a time are assumed to be correct. `lower_bounds` checks the lower bounds, which need a
-    `whole_input`.
+    answers in complete snapshots. `lower_bounds` checks the lower bounds. `presence` is None if there is no input to
+    compare with.
     """
 
-    def __init__(  # by name
+    def __init__(
         self,
         terms: AuditTerms,
         monitor: AtTimesTerms,
-        presence: Presence,
-        sequence: Sequence,
+        presence: PeopleAtTimes | None,
+        history: History,
         findings: Findings,
-        *,
-        whole: bool = True,
-        whole_input: bool = True,
     ) -> None:
         self._terms = terms
         self._monitor = monitor
         self._presence = presence
-        self._sequence = sequence
+        self._sequence = history.sequence
         self._findings = findings
-        self._whole = whole
-        self._noisy: dict[tuple[int, int], dict[str, tuple[int, int]]] = {}
-        self.lower_bounds = AtLeastCheck(
-            terms, monitor, presence, findings, whole_input=whole_input, whole_output=whole
-        )
+        self._noisy = history.noisy
+        self.lower_bounds = AtLeastCheck(terms, monitor, presence, history, findings)
         self._asked: tuple[int, frozenset[int]] = (0, frozenset())
         self.answers: list[TimedAnswer] = []
         self.statuses: Counter[str] = Counter()
@@ -87,22 +90,47 @@ class AtTimesCheck:
         Raises:
             KeyError, TypeError, ValueError: a field is missing, or is not in the form of docs/interface.md.
         """
-        value = record.value
-        shard, tick = value["shard"], value["tick"]
-        where = f"{self._monitor.name}/{value['time']}/{shard}, tick {tick}"
-        snapshot = _Snapshot(record, parse_instant(value["time"]), shard, tick, value["status"], where)
+        snapshot = self._read(record)
+        value, shard, tick, where = record.value, snapshot.shard, snapshot.tick, snapshot.where
         if snapshot.time not in self._times_asked(tick):
             self._findings.add(TICKS, f"{where}: the time is not designated, or not asked about at this tick")
             return
         self.statuses[snapshot.status] += 1
-        noisy = {name: (count["tick"], count["noisy_count"]) for name, count in value["noisy_counts"].items()}
+        noisy = snapshot.noisy_counts
         self._check_form(snapshot)
-        for text in self._find_false_safe(snapshot, noisy):
-            self._findings.add(SAFE, f"{where}: {text}")
+        if snapshot.status == "complete":
+            self.safe += self._terms.shard_sizes[shard] - len(noisy)
         if self._sequence.see((self._monitor.name, snapshot.time, shard), where.partition(",")[0], tick):
             self._check_changes(snapshot, noisy)
-            bounded = Bounded(snapshot.time, shard, tick, tick + (record.late_slots or 0))
-            self.lower_bounds.take(bounded, value, where)
+            self.lower_bounds.take(snapshot.bounded, value, where)
+
+    def _read(self, record: PublishedRecord) -> _Snapshot:
+        value = record.value
+        shard, tick = value["shard"], value["tick"]
+        where = f"{self._monitor.name}/{value['time']}/{shard}, tick {tick}"
+        return _Snapshot(record, parse_instant(value["time"]), shard, tick, value["status"], where)
+
+    def prove(self, record: PublishedRecord) -> None:
+        """Compare a record that `take` has checked with the recount."""
+        snapshot = self._read(record)
+        if self._presence is None or snapshot.time not in self._times_asked(snapshot.tick):
+            return
+        noisy = snapshot.noisy_counts
+        if snapshot.status == "complete":
+            for reached, location in self._presence.find_crowded(snapshot.time, snapshot.shard):
+                if reached <= snapshot.tick and location not in noisy:
+                    text = f'"safe" is false for {location}, there were {self._monitor.threshold} people or more'
+                    self._findings.add(SAFE, f"{snapshot.where}: {text}")
+        for location, (tick, count) in noisy.items():
+            row = self._terms.rows.get(location)
+            if tick == snapshot.tick and row is not None and self._presence.count(snapshot.time, row, tick) > count:
+                self._findings.add(NOISY, f"{snapshot.where}, {location}: there were more people than the noisy count")
+        self.lower_bounds.prove(snapshot.bounded, record.value, snapshot.where)
+
+    def forget(self, tick: int) -> None:
+        """Forget the answers before a tick."""
+        self.answers = [answer for answer in self.answers if answer.tick >= tick]
+        self.lower_bounds.forget(tick)
 
     def finish(self, first: int, last: int) -> None:
         """Check that each designated time has a snapshot in every shard at every tick of its horizon."""
@@ -138,21 +166,12 @@ class AtTimesCheck:
         if snapshot.status not in ("complete", "unknown"):
             self._findings.add(FORM, f"{snapshot.where}: {snapshot.status!r} is not a status")
 
-    def _find_false_safe(self, snapshot: _Snapshot, noisy: dict[str, tuple[int, int]]) -> Iterator[str]:
-        if snapshot.status != "complete":
-            return
-        self.safe += self._terms.shard_sizes[snapshot.shard] - len(noisy)
-        for reached, location in self._presence.crowded.get((snapshot.time, snapshot.shard), ()):
-            if reached <= snapshot.tick and location not in noisy:
-                yield f'"safe" is false for {location}, there were {self._monitor.threshold} people or more'
-
     def _check_changes(self, snapshot: _Snapshot, noisy: dict[str, tuple[int, int]]) -> None:
         """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and then never changes."""
         before = {location: count for location, count in noisy.items() if count[0] < snapshot.tick}
-        known = self._noisy.setdefault((snapshot.time, snapshot.shard), {} if self._whole else before)
-        if noisy == known:
-            return
-        for location in known.keys() - noisy.keys():
+        shard = snapshot.shard, self._terms.shards
+        known = self._noisy.of(self._monitor.name, snapshot.time, shard, before)
+        for location in self._of_shard(known, snapshot.shard) - noisy.keys():
             self._findings.add(BUDGET, f"{snapshot.where}: the noisy count of {location} is gone")
         for location, (tick, count) in noisy.items():
             if location not in known:
@@ -160,6 +179,11 @@ class AtTimesCheck:
                 self._check_new(snapshot, location, tick, count)
             elif known[location] != (tick, count):
                 self._findings.add(BUDGET, f"{snapshot.where}: the noisy count of {location} has changed")
+
+    def _of_shard(self, locations: Iterable[str], shard: int) -> set[str]:
+        """Return the locations that the registry assigns to a shard."""
+        rows, shards = self._terms.rows, self._terms.shard
+        return {name for name in locations if name in rows and shards[rows[name]] == shard}
 
     def _check_new(self, snapshot: _Snapshot, location: str, tick: int, count: int) -> None:
         where = f"{snapshot.where}, {location}"
@@ -172,5 +196,3 @@ class AtTimesCheck:
             self._findings.add(BUDGET, f"{where}: the noisy count of tick {tick} was not published at that tick")
         if count < self._monitor.threshold:
             self._findings.add(NOISY, f"{where}: the noisy count is below the threshold")
-        if self._presence.count(snapshot.time, row, tick) > count:
-            self._findings.add(NOISY, f"{where}: there were more people than the noisy count")

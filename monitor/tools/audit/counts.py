@@ -8,12 +8,36 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from typing import Protocol
 
 from monitor.tools.audit.terms import AuditTerms, OverTimeTerms, TimedTerms
 from monitor.tools.audit.visits import Visits
 
 Ticks = tuple[int, int]
 """A half-open range of ticks: the first is included, the second is not."""
+
+
+class CountAt(Protocol):
+    """The number of people in the window of a location, by tick."""
+
+    def at(self, tick: int) -> int:
+        """Return the count at a tick."""
+
+
+class PeopleAtTimes(Protocol):
+    """The people reported to be at each location at each designated time τ."""
+
+    def count(self, time: int, row: int, tick: int) -> int:
+        """Return the number of people at a location at τ who are reported before the tick's as_of."""
+
+    def count_consenting(self, time: int, row: int, tick: int) -> int:
+        """Return the number of people with a visit with consent at a location at τ, reported before the as_of."""
+
+    def find_crowded(self, time: int, shard: int) -> Sequence[tuple[int, str]]:
+        """Return the locations of a shard that reach the threshold, each with the first tick at which it does."""
+
+    def rows_at(self, time: int) -> Sequence[int]:
+        """Return the rows of the locations with at least one reported person, in registry order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +102,16 @@ class Presence:
         """Return the number of people with a visit with consent at a location at τ, reported before the as_of."""
         return sum(slot <= tick for slot in self.consenting.get((time, row), {}).values())
 
+    def find_crowded(self, time: int, shard: int) -> Sequence[tuple[int, str]]:
+        """Return the locations of a shard that reach the threshold, each with the first tick at which it does."""
+        return self.crowded.get((time, shard), ())
+
+    def rows_at(self, time: int) -> Sequence[int]:
+        """Return the rows of the locations with at least one reported person, in registry order."""
+        return self._rows.get(time, ())
+
     @cached_property
-    def rows(self) -> dict[int, list[int]]:
-        """The rows of the locations with at least one reported person, by τ, in registry order."""
+    def _rows(self) -> dict[int, list[int]]:
         rows: dict[int, list[int]] = {}
         for time, row in sorted(self.reports):
             rows.setdefault(time, []).append(row)

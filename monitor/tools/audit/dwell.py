@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
 from monitor.tools.audit.counts import designated_times, select
 from monitor.tools.audit.findings import DWELL, FORM, TICKS, Findings
+from monitor.tools.audit.history import History
 from monitor.tools.audit.hot_spots import Drawing
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.terms import AuditTerms, DwellTerms
 from monitor.tools.audit.text import format_utc, parse_instant
-from monitor.tools.audit.visits import Visits
+from monitor.tools.audit.visits import AcceptedVisit, Visits
 
 _SECOND: Final = 1_000_000
 _FURTHEST: Final = 45
 """Noise beyond 45 times its scale has a chance of about e^-45 per total, so it is an error rather than chance."""
+
+Length = tuple[int, int, int, int]
+"""A visit that covers a designated time: its person, row, slot of the report, and length in seconds."""
 
 _NUMBERS: Final = ("visit_seconds", "spare_seconds", "visits", "mean_seconds")
 
@@ -25,30 +30,28 @@ _NUMBERS: Final = ("visit_seconds", "spare_seconds", "visits", "mean_seconds")
 class DwellCheck:
     """The check of one monitor's records.
 
-    `answers` lists the draws, and `statuses` counts the records by status. If input has expired (`whole_input` is
-    False), totals are not compared, because the recount may lack visits.
+    `answers` lists the draws, and `statuses` counts the records by status. While input has expired (`whole_input` is
+    False), totals are not compared, because the recount may lack visits. `lengths` is None if there is no input.
     """
 
     safe = 0
     noisy = 0
 
-    def __init__(  # by name
+    def __init__(
         self,
         terms: AuditTerms,
         monitor: DwellTerms,
-        visits: Visits,
+        lengths: Mapping[int, Sequence[Length]] | None,
+        history: History,
         findings: Findings,
-        *,
-        every_tick: bool,
-        whole_input: bool,
     ) -> None:
         self._terms = terms
         self._monitor = monitor
         self._findings = findings
-        self._every_tick = every_tick
-        self._whole_input = whole_input
-        self._answered: set[int] = set()
-        self._lengths = _find_lengths(visits, terms, monitor)
+        self._every_tick = history.sequence.every_tick
+        self._answered = history.answered
+        self._lengths = lengths
+        self.whole_input = True
         self.answers: list[Drawing] = []
         self.statuses: Counter[str] = Counter()
 
@@ -60,19 +63,43 @@ class DwellCheck:
         """
         value, tick = record.value, int(record.value["tick"])
         time, where = parse_instant(value["time"]), f"{self._monitor.name}/{value['time']}, tick {tick}"
-        if not self._monitor.between(time, time + 1) or tick != self._monitor.ticks(time, self._terms.grid)[1]:
+        if not self._is_due(time, tick):
             self._findings.add(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
             return
-        if time in self._answered:
+        if (self._monitor.name, time) in self._answered:
             self._findings.add(TICKS, f"{where}: the time is answered a second time")
-        self._answered.add(time)
+        self._answered.add((self._monitor.name, time))
         self.statuses[value["status"]] += 1
         self._check_form(record, time, tick)
         if value["status"] == "complete":
             self.answers.append(Drawing(time, tick, tick + (record.late_slots or 0)))
-            self._check_numbers(value, self.answers[-1], where)
+            self._check_estimates(value, where)
         elif value["status"] != "unknown" or any(value[name] is not None for name in _NUMBERS):
             self._findings.add(FORM, f"{where}: expected complete, or unknown without numbers")
+
+    def prove(self, record: PublishedRecord) -> None:
+        """Check that the totals of a record that `take` has checked are near those of the recount."""
+        value, tick = record.value, int(record.value["tick"])
+        time, longest = parse_instant(value["time"]), self._monitor.longest
+        if self._lengths is None or not self.whole_input or value["status"] != "complete":
+            return
+        if not self._is_due(time, tick):
+            return
+        lengths = self._count(self._lengths.get(time, ()), tick + (record.late_slots or 0))
+        exact = sum(lengths), sum(longest - length for length in lengths)
+        published = value["visit_seconds"], value["spare_seconds"]
+        scale = 2 * self._monitor.per_person * longest / float(self._monitor.epsilon)
+        if any(abs(noisy - true) > math.ceil(_FURTHEST * scale) for noisy, true in zip(published, exact, strict=True)):
+            where = f"{self._monitor.name}/{value['time']}, tick {tick}"
+            self._findings.add(DWELL, f"{where}: a total is further from the recount than its noise")
+
+    def forget(self, tick: int) -> None:
+        """Forget the draws before a tick."""
+        self.answers = [answer for answer in self.answers if answer.tick >= tick]
+
+    def _is_due(self, time: int, tick: int) -> bool:
+        designated = bool(self._monitor.between(time, time + 1))
+        return designated and tick == self._monitor.ticks(time, self._terms.grid)[1]
 
     def finish(self, first: int, last: int) -> None:
         """Check that every designated time whose last tick is in the range was answered."""
@@ -80,7 +107,7 @@ class DwellCheck:
             return
         grid, horizon = self._terms.grid, self._monitor.horizon
         for time in self._monitor.between(grid.as_of(first) - horizon, grid.as_of(last + 1) - horizon):
-            if time not in self._answered:
+            if (self._monitor.name, time) not in self._answered:
                 tick = self._monitor.ticks(time, grid)[1]
                 self._findings.add(TICKS, f"{self._monitor.name}/{format_utc(time)}: tick {tick} is missing")
 
@@ -99,8 +126,8 @@ class DwellCheck:
         }
         check_facts(record, facts, self._findings)
 
-    def _check_numbers(self, value: Any, drawn: Drawing, where: str) -> None:
-        """Check that the estimates follow from the totals, and that the totals are near those of the recount."""
+    def _check_estimates(self, value: Any, where: str) -> None:
+        """Check that the estimates follow from the totals."""
         longest = self._monitor.longest
         above, below = value["visit_seconds"], value["spare_seconds"]
         both = above + below
@@ -108,33 +135,28 @@ class DwellCheck:
         estimates = both / longest, None if mean is None else float(mean)
         if (value["visits"], value["mean_seconds"]) != estimates:
             self._findings.add(FORM, f"{where}: the estimates do not follow from the totals")
-        if not self._whole_input:
-            return
-        lengths = self._count(drawn)
-        exact = sum(lengths), sum(longest - length for length in lengths)
-        scale = 2 * self._monitor.per_person * longest / float(self._monitor.epsilon)
-        if any(
-            abs(noisy - true) > math.ceil(_FURTHEST * scale) for noisy, true in zip((above, below), exact, strict=True)
-        ):
-            self._findings.add(DWELL, f"{where}: a total is further from the recount than its noise")
 
-    def _count(self, drawn: Drawing) -> list[int]:
+    def _count(self, reported: Sequence[Length], last_report: int) -> list[int]:
         """Return the lengths that count: the first visits of each person, in the order of the registry."""
         by_person: dict[int, dict[int, int]] = {}
-        for person, row, current, length in self._lengths.get(drawn.time, ()):
-            if current <= drawn.last_report:
+        for person, row, current, length in reported:
+            if current <= last_report:
                 own = by_person.setdefault(person, {})
                 own[row] = max(length, own.get(row, 0))
         return [own[row] for own in by_person.values() for row in sorted(own)[: self._monitor.per_person]]
 
 
-def _find_lengths(visits: Visits, terms: AuditTerms, monitor: DwellTerms) -> dict[int, list[tuple[int, int, int, int]]]:
-    """Return (person, row, slot of the report, length in seconds) of the visits that cover each designated time."""
+def measure(visit: AcceptedVisit, monitor: DwellTerms) -> Length:
+    """Return the length of a visit, as far as it counts."""
+    return visit.person, visit.row, visit.current, min((visit.left - visit.arrived) // _SECOND, monitor.longest)
+
+
+def find_lengths(visits: Visits, terms: AuditTerms, monitor: DwellTerms) -> dict[int, list[Length]]:
+    """Return the lengths of the visits that cover each designated time."""
     times = designated_times(visits, monitor)
-    lengths: dict[int, list[tuple[int, int, int, int]]] = {}
+    lengths: dict[int, list[Length]] = {}
     for visit in visits.accepted:
-        length = min((visit.left - visit.arrived) // _SECOND, monitor.longest)
         oldest = terms.grid.as_of(visit.current) - monitor.horizon
         for time in select(times, max(visit.arrived, oldest), visit.left):
-            lengths.setdefault(time, []).append((visit.person, visit.row, visit.current, length))
+            lengths.setdefault(time, []).append(measure(visit, monitor))
     return lengths

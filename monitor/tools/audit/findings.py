@@ -65,6 +65,8 @@ class AuditReport:
         paid: the largest ε that one person paid within any period.
         may_pay: the ε that the configuration allows (privacy.epsilon).
         fates: the number of visits by fate, as recounted.
+        missing: by output partition, the ranges (first, last) of ticks that nobody decided.
+        unjudged: the number of records that no given configuration explains.
     """
 
     records: int
@@ -81,6 +83,8 @@ class AuditReport:
     paid: Fraction
     may_pay: Fraction
     fates: dict[str, int]
+    missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    unjudged: int = 0
 
     @property
     def ok(self) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from monitor.tools.audit.counts import Presence
+from monitor.tools.audit.counts import PeopleAtTimes
 from monitor.tools.audit.findings import FORM, NOISY, TICKS, Findings
+from monitor.tools.audit.history import History
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.terms import AuditTerms, HotSpotsTerms
 from monitor.tools.audit.text import format_utc, parse_instant
@@ -37,19 +38,25 @@ class HotSpotsCheck:
     """The check of one monitor's records.
 
     `answers` lists the drawings, `noisy` is the number of their noisy counts, `statuses` counts the records by status.
+    `presence` is None if there is no input to compare with.
     """
 
     safe = 0
 
     def __init__(
-        self, terms: AuditTerms, monitor: HotSpotsTerms, presence: Presence, findings: Findings, *, every_tick: bool
+        self,
+        terms: AuditTerms,
+        monitor: HotSpotsTerms,
+        presence: PeopleAtTimes | None,
+        history: History,
+        findings: Findings,
     ) -> None:
         self._terms = terms
         self._monitor = monitor
         self._presence = presence
         self._findings = findings
-        self._every_tick = every_tick
-        self._answered: set[int] = set()
+        self._every_tick = history.sequence.every_tick
+        self._answered = history.answered
         self.answers: list[Drawing] = []
         self.statuses: Counter[str] = Counter()
         self.noisy = 0
@@ -60,27 +67,35 @@ class HotSpotsCheck:
         Raises:
             KeyError, TypeError, ValueError: a field is missing, or is not in the form of docs/interface.md.
         """
-        value = record.value
-        named = [(spot["location_id"], spot["noisy_count"]) for spot in value["hot_spots"]]
-        where = f"{self._monitor.name}/{value['time']}, tick {value['tick']}"
-        spots = _HotSpots(parse_instant(value["time"]), value["tick"], named, where)
+        value, spots = record.value, self._read(record)
+        named, where = spots.named, spots.where
         if not self._is_due(spots):
             self._findings.add(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
             return
-        if spots.time in self._answered:
+        subject = self._monitor.name, spots.time
+        if subject in self._answered:
             self._findings.add(TICKS, f"{where}: the time is answered a second time")
-        self._answered.add(spots.time)
+        self._answered.add(subject)
         self.statuses[value["status"]] += 1
         self._check_form(record, spots)
         if value["status"] == "complete":
             self.answers.append(Drawing(spots.time, spots.tick, spots.tick + (record.late_slots or 0)))
             self.noisy += len(named)
             self._add(FORM, spots, self._find_misnamed(spots))
-            self._add(NOISY, spots, self._find_exceeded(spots))
         elif value["status"] != "unknown":
             self._findings.add(FORM, f"{where}: {value['status']!r} is not a status")
         elif named:
             self._findings.add(FORM, f"{where}: unknown, and locations are named")
+
+    def prove(self, record: PublishedRecord) -> None:
+        """Compare a record that `take` has checked with the recount."""
+        spots = self._read(record)
+        if self._presence is not None and record.value["status"] == "complete" and self._is_due(spots):
+            self._add(NOISY, spots, self._find_exceeded(spots, self._presence))
+
+    def forget(self, tick: int) -> None:
+        """Forget the drawings before a tick."""
+        self.answers = [answer for answer in self.answers if answer.tick >= tick]
 
     def finish(self, first: int, last: int) -> None:
         """Check that every designated time whose last tick is in the range was answered."""
@@ -88,9 +103,15 @@ class HotSpotsCheck:
             return
         grid, horizon = self._terms.grid, self._monitor.horizon
         for time in self._monitor.between(grid.as_of(first) - horizon, grid.as_of(last + 1) - horizon):
-            if time not in self._answered:
+            if (self._monitor.name, time) not in self._answered:
                 tick = self._monitor.ticks(time, grid)[1]
                 self._findings.add(TICKS, f"{self._monitor.name}/{format_utc(time)}: tick {tick} is missing")
+
+    def _read(self, record: PublishedRecord) -> _HotSpots:
+        value = record.value
+        named = [(spot["location_id"], spot["noisy_count"]) for spot in value["hot_spots"]]
+        where = f"{self._monitor.name}/{value['time']}, tick {value['tick']}"
+        return _HotSpots(parse_instant(value["time"]), value["tick"], named, where)
 
     def _is_due(self, spots: _HotSpots) -> bool:
         designated = bool(self._monitor.between(spots.time, spots.time + 1))
@@ -128,13 +149,13 @@ class HotSpotsCheck:
             if before[:2] > after[:2]:
                 yield f"{after[2]} comes after {before[2]}, expected before it"
 
-    def _find_exceeded(self, spots: _HotSpots) -> Iterator[str]:
+    def _find_exceeded(self, spots: _HotSpots, presence: PeopleAtTimes) -> Iterator[str]:
         """Check that no count exceeds its noisy count, or the lowest published noisy count if it has none."""
         rows = self._terms.rows
         named = {rows[location]: count for location, count in spots.named if location in rows}
         least = min(((count, -row) for row, count in named.items()), default=None)
-        for row in self._presence.rows.get(spots.time, ()):
-            people = self._presence.count(spots.time, row, spots.tick)
+        for row in presence.rows_at(spots.time):
+            people = presence.count(spots.time, row, spots.tick)
             location = self._terms.locations[row]
             if people > named.get(row, people):
                 yield f"{location}: there were more people than the noisy count"

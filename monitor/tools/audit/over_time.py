@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from monitor.tools.audit.counts import Steps
+from monitor.tools.audit.counts import CountAt
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, Findings
+from monitor.tools.audit.history import History, Mark
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
-from monitor.tools.audit.sequence import Sequence
 from monitor.tools.audit.terms import AuditTerms, OverTimeTerms
 from monitor.tools.audit.text import is_utc, parse_epsilon
 
 P_VALUE_RELATIVE: Final = 1e-9
-
-
-class Mark(NamedTuple):
-    """A noisy answer whose ε counts as spent at its location up to the tick `until`."""
-
-    tick: int
-    noisy_count: int
-    epsilon: Fraction
-    until: int
 
 
 class Answer(NamedTuple):
@@ -55,27 +46,25 @@ class _LocationRecord:
 class OverTimeCheck:
     """The check of one monitor's records, which it takes in order of tick.
 
-    `answers` lists the noisy answers. `statuses` counts the records by status. If the output is not `whole`, because
-    records have expired, the marks in a location's first record are assumed to be correct. `lost_slots` has, by output
-    partition, the latest slot in which an earlier ledger was lost.
+    `answers` lists the noisy answers. `statuses` counts the records by status. `lost_slots` has, by output partition,
+    the latest slot in which an earlier ledger was lost. `counts` has the recount by location; it is None if there is no
+    input to compare with.
     """
 
-    def __init__(  # by name
+    def __init__(
         self,
         terms: AuditTerms,
         monitor: OverTimeTerms,
-        counts: dict[str, Steps],
-        sequence: Sequence,
+        counts: Mapping[str, CountAt] | None,
+        history: History,
         findings: Findings,
-        *,
-        whole: bool = True,
     ) -> None:
         self._terms = terms
         self._monitor = monitor
         self._counts = counts
-        self._sequence = sequence
+        self._sequence = history.sequence
         self._findings = findings
-        self._marks: dict[str, list[Mark]] = {location: [] for location in monitor.shares} if whole else {}
+        self._marks = history.marks
         self.lost_slots: dict[int | None, int] = {}
         self._cost = {location: share / monitor.answers for location, share in monitor.shares.items()}
         self.answers: list[Answer] = []
@@ -99,15 +88,35 @@ class OverTimeCheck:
         """
         location, tick, status = (published.value[name] for name in ("location_id", "tick", "status"))
         record = _LocationRecord(published, location, tick, status, f"{self._monitor.name}/{location}, tick {tick}")
-        if location not in self._counts:
+        if location not in self._monitor.shares:
             self._findings.add(FORM, f"{record.where}: the monitor does not watch this location")
             return
         self.statuses[status] += 1
         self._check_form(record)
-        self._check_counts(record)
+        if record.status == "noisy_count":
+            last_report = record.tick + (published.late_slots or 0)
+            self.answers.append(Answer(location, tick, self._cost[location], last_report))
+            for text in self._find_inconsistent(record):
+                self._findings.add(NOISY, f"{record.where}: {text}")
         if self._sequence.see((self._monitor.name, location), f"{self._monitor.name}/{location}", tick):
             for text in self._find_unaffordable(record):
                 self._findings.add(BUDGET, f"{record.where}: {text}")
+
+    def prove(self, published: PublishedRecord) -> None:
+        """Compare a record that `take` has checked with the recount."""
+        location, tick, status = (published.value[name] for name in ("location_id", "tick", "status"))
+        if self._counts is None or location not in self._counts:
+            return
+        exact, threshold = self._counts[location].at(tick), self._monitor.threshold
+        where = f"{self._monitor.name}/{location}, tick {tick}"
+        if status == "safe" and exact >= threshold:
+            self._findings.add(SAFE, f'{where}: "safe" is false, there were {threshold} people or more')
+        if status == "noisy_count" and exact > published.value["noisy_count"]:
+            self._findings.add(NOISY, f"{where}: there were more people than the noisy count")
+
+    def forget(self, tick: int) -> None:
+        """Forget the answers before a tick."""
+        self.answers = [answer for answer in self.answers if answer.tick >= tick]
 
     def finish(self, first: int, last: int) -> None:
         """Check that every location was answered from the first tick to the last."""
@@ -125,21 +134,9 @@ class OverTimeCheck:
         if record.status not in ("safe", "noisy_count", "paused", "unknown"):
             self._findings.add(FORM, f"{record.where}: {record.status!r} is not a status")
 
-    def _check_counts(self, record: _LocationRecord) -> None:
-        exact, threshold = self._counts[record.location].at(record.tick), self._monitor.threshold
-        if record.status == "safe" and exact >= threshold:
-            self._findings.add(SAFE, f'{record.where}: "safe" is false, there were {threshold} people or more')
-        if record.status == "noisy_count":
-            last_report = record.tick + (record.record.late_slots or 0)
-            self.answers.append(Answer(record.location, record.tick, self._cost[record.location], last_report))
-            for text in self._find_untrue(record, exact):
-                self._findings.add(NOISY, f"{record.where}: {text}")
-
-    def _find_untrue(self, record: _LocationRecord, exact: int) -> Iterator[str]:
+    def _find_inconsistent(self, record: _LocationRecord) -> Iterator[str]:
         threshold, cost = self._monitor.threshold, self._cost[record.location]
         noisy = record.value["noisy_count"]
-        if exact > noisy:
-            yield "there were more people than the noisy count"
         if noisy < threshold:
             yield "the noisy count is below the threshold"
         if record.value["count_at_most"] != noisy:
@@ -153,7 +150,7 @@ class OverTimeCheck:
         published = _read_marks(record.value["answers"])
         lifetime = self._mark_lifetime(record, published)
         if self._is_paused_by_loss(record, lifetime):
-            self._marks[record.location] = published
+            self._marks.set(self._monitor.name, record.location, published)
             return
         running = self._running_marks(record, published, lifetime)
         spent = sum((mark.epsilon for mark in running), Fraction(0))
@@ -162,7 +159,7 @@ class OverTimeCheck:
             running.append(Mark(record.tick, record.value["noisy_count"], cost, record.tick + lifetime - 1))
             if spent + cost > share:
                 yield f"the ε of the answers that run is {spent + cost}, more than the location's {share}"
-        self._marks[record.location] = running
+        self._marks.set(self._monitor.name, record.location, running)
         if published != running:
             end = "W + F - 1" if lifetime == self._monitor.mark_lifetime else "W + F"
             yield f"answers are not the noisy answers that run, each until tick + {end}"
@@ -196,7 +193,7 @@ class OverTimeCheck:
 
     def _running_marks(self, record: _LocationRecord, published: list[Mark], lifetime: int) -> list[Mark]:
         """Return the earlier marks that still run. A build extends the marks of builds with a shorter lifetime."""
-        known = self._marks.get(record.location)
+        known = self._marks.get(self._monitor.name, record.location)
         if known is None:
             known = [mark for mark in published if mark.tick < record.tick]
         lengthened = [mark._replace(until=max(mark.until, mark.tick + lifetime - 1)) for mark in known]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -133,12 +133,27 @@ class NoisyAnswers:
                 yield Charge((drawn.number, visit.row), drawn.epsilon, first, end)
 
 
-def most_paid(visits: Visits, answers: NoisyAnswers) -> Fraction:
-    """Return the most that any one person paid within any period, exactly."""
-    by_person: dict[int, list[AcceptedVisit]] = {}
-    for visit in visits.accepted:
-        by_person.setdefault(visit.person, []).append(visit)
-    return max((most_in_a_period(answers.charges(own)) for own in by_person.values()), default=Fraction(0))
+class Payer(NamedTuple):
+    """The noisy answers of one configuration, and the visits that they charge."""
+
+    answers: NoisyAnswers
+    visits: Visits
+
+
+def most_paid(payers: Sequence[Payer]) -> Fraction:
+    """Return the most that any one person paid within any period, exactly, for the answers of all configurations."""
+    by_person: dict[int, list[list[AcceptedVisit]]] = {}
+    for number, payer in enumerate(payers):
+        for visit in payer.visits.accepted:
+            by_person.setdefault(visit.person, [[] for _ in payers])[number].append(visit)
+    all_answers = [payer.answers for payer in payers]
+    return max((most_in_a_period(charge_all(all_answers, own)) for own in by_person.values()), default=Fraction(0))
+
+
+def charge_all(all_answers: Sequence[NoisyAnswers], visits: Sequence[Iterable[AcceptedVisit]]) -> Iterator[Charge]:
+    """Yield the charges of one person's visits, which are given as each configuration accepts them."""
+    for number, (answers, own) in enumerate(zip(all_answers, visits, strict=True)):
+        yield from (charge._replace(answer=(number, charge.answer)) for charge in answers.charges(own))
 
 
 def most_in_a_period(charges: Iterable[Charge]) -> Fraction:

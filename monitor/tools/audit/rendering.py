@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.tools.audit.findings import LISTED, ORACLES, AuditReport
+from monitor.tools.audit.partition_ticks import format_ticks
 from monitor.tools.audit.topics import Kept
 
 
@@ -25,12 +26,29 @@ def render(report: AuditReport, console: Console) -> None:
     fates = ", ".join(f"{fate}: {count:,}" for fate, count in report.fates.items())
     console.print(f"Visits by fate, recounted: {fates or 'none'}", highlight=False)
     console.print(_make_table(report))
+    _print_missing(report, console)
     for oracle, violations in report.violations.items():
         _print_violations(oracle, violations, report.totals.get(oracle, 0), console)
     console.print(
         f"The most that one person paid within any period: ε = {report.paid} of {report.may_pay}", highlight=False
     )
     console.print("[green]Nothing wrong was found.[/]" if report.ok else "[red]Violations were found.[/]")
+
+
+def _print_missing(report: AuditReport, console: Console) -> None:
+    """Print the missing ticks by output partition, and the number of records that were not judged."""
+    for partition, ranges in sorted(report.missing.items()):
+        listed = ", ".join(format_ticks(first, last) for first, last in ranges[:LISTED])
+        more = f", and {len(ranges) - LISTED:,} more ranges" if len(ranges) > LISTED else ""
+        text = f"Missing in output partition {partition}: {listed}{more}. Nobody decided them."
+        console.print(text, style="yellow", highlight=False)
+    if report.unjudged:
+        console.print(
+            f"Not judged: {report.unjudged:,} records, because none of the given configurations was in force. "
+            "Give the earlier configuration with another --config.",
+            style="yellow",
+            highlight=False,
+        )
 
 
 def render_kept(visits: Kept, alerts: Kept, console: Console) -> None:

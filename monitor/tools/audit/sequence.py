@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from monitor.tools.audit.findings import TICKS, Findings
@@ -27,6 +27,11 @@ class Sequence:
             self.findings.add(TICKS, f"{name}: {_format_ticks(last + 1, tick - 1)} missing")
         self._seen[subject] = first, tick
         return True
+
+    def forget(self, is_over: Callable[[Hashable], bool]) -> None:
+        """Forget the subjects about which there will be no more records."""
+        for subject in [subject for subject in self._seen if is_over(subject)]:
+            del self._seen[subject]
 
     def expect(self, subject: Hashable, name: str, first: int, last: int) -> None:
         """After the last record, check that a subject was answered from the first tick to the last."""

@@ -97,11 +97,11 @@ class Topic:
         return sorted(self._end)
 
 
-def read_input(topic: Topic, terms: AuditTerms) -> Visits:
+def read_input(topic: Topic, terms: AuditTerms, people: dict[str, int] | None = None) -> Visits:
     """Accept or refuse each visit of the input topic. The timestamp of its record is the time of report.
 
     Raises:
-        AuditError: the topic contains no visit, or cannot be read.
+        AuditError: the topic cannot be read.
     """
     lines = (
         line
@@ -109,10 +109,7 @@ def read_input(topic: Topic, terms: AuditTerms) -> Visits:
         for record in topic.records(partition)
         for line in decode(record.value, record.timestamp * 1_000, terms)
     )
-    try:
-        return accept_visits(lines, terms)
-    except ValueError as error:
-        raise AuditError(f"the input topic: {error}") from error
+    return accept_visits(lines, terms, people)
 
 
 def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:

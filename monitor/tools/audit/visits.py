@@ -51,8 +51,8 @@ class Line(NamedTuple):
     consent: bool = False
 
 
-def read_visits(path: Path, terms: AuditTerms) -> Visits:
-    """Read a replay file, and accept or refuse each visit.
+def read_visits(path: Path, terms: AuditTerms, people: dict[str, int] | None = None) -> Visits:
+    """Read a replay file, and accept or refuse each visit. `people` as in `accept_visits`.
 
     Raises:
         AuditError: the file cannot be read, or is not a replay file.
@@ -60,7 +60,7 @@ def read_visits(path: Path, terms: AuditTerms) -> Visits:
     limit = csv.field_size_limit(_FIELD_BYTES)  # a setting of the whole process, so it is restored
     try:
         with _open(path) as file:
-            return accept_visits(_read_lines(csv.reader(file), terms), terms)
+            return accept_visits(_read_lines(csv.reader(file), terms), terms, people)
     except (OSError, EOFError, csv.Error, StopIteration, ValueError) as error:
         raise AuditError(f"{path}: cannot be read as a replay file: {error}") from error
     finally:
@@ -112,15 +112,16 @@ def parse_line(  # the fields of a visit
     return Line(person, location, arrived_at, left_at, left_at if reported is None else reported)
 
 
-def accept_visits(lines: Iterable[Line | int | None], terms: AuditTerms) -> Visits:
+def accept_visits(
+    lines: Iterable[Line | int | None], terms: AuditTerms, people: dict[str, int] | None = None
+) -> Visits:
     """Accept or refuse each visit.
 
-    An invalid visit is given as its time of report, or as None: it then has the time of the next valid visit.
-
-    Raises:
-        ValueError: there is no valid visit.
+    An invalid visit is given as its time of report, or as None: it then has the time of the next valid visit. If there
+    is no valid visit, these have no time and are left out. `people` has the number of each person id; give the same
+    dict for several configurations.
     """
-    people: dict[str, int] = {}
+    people = {} if people is None else people
     accepted: list[AcceptedVisit] = []
     dead: list[int] = []
     grid, waiting, current = terms.grid, 0, None
@@ -133,19 +134,23 @@ def accept_visits(lines: Iterable[Line | int | None], terms: AuditTerms) -> Visi
             current = grid.slot_of(line.reported)
             dead += [current] * waiting
             waiting = 0
-            row = terms.rows.get(line.location)
-            if row is None or grid.slot_of(line.arrived) > current + terms.max_lead:
+            visit = accept(line, people.setdefault(line.person, len(people)), terms)
+            if visit is None:
                 dead.append(current)
             else:
-                accepted.append(_cut(line, people.setdefault(line.person, len(people)), row, current, terms))
-    if current is None:
-        raise ValueError("it has no valid visit")
-    return Visits(accepted, dead + [current] * waiting)
+                accepted.append(visit)
+    return Visits(accepted, dead if current is None else dead + [current] * waiting)
 
 
-def _cut(line: Line, person: int, row: int, current: int, terms: AuditTerms) -> AcceptedVisit:
-    """Return the visit, cut at the end of slot c + F. `last` is the last slot that it touches."""
+def accept(line: Line, person: int, terms: AuditTerms) -> AcceptedVisit | None:
+    """Return the visit, cut at the end of slot c + F, or None if it is refused.
+
+    `last` is the last slot that the visit touches.
+    """
     grid = terms.grid
+    row, current = terms.rows.get(line.location), grid.slot_of(line.reported)
+    if row is None or grid.slot_of(line.arrived) > current + terms.max_lead:
+        return None
     left = min(line.left, grid.start(current + terms.max_lead + 1))
     last = max(grid.slot_of(line.arrived), grid.slot_of(left - 1))
     return AcceptedVisit(person, row, current, line.arrived, left, last, line.consent)

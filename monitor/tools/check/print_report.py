@@ -25,12 +25,24 @@ from monitor.tools.check.compute_report import (
     format_percent,
     spell_duration,
 )
+from monitor.tools.check.live_report import LiveReport
+from monitor.tools.check.print_live import live_lines
 
 CHANGE: Final = (
     "If the two differ in locations, windows, times or the registry, the new one has a separate set of facts in Redis. "
     "Redis needs twice the memory until the old facts have expired. Start a new instance, wait until it is ready, and "
     "then stop an old one."
 )
+
+
+def render_live(report: LiveReport, console: Console) -> None:
+    """Print the result of `check --live`."""
+    say = _Printer(console)
+    for line, is_heading in live_lines(report):
+        if is_heading:
+            say.heading(line)
+        else:
+            say(line)
 
 
 def render(report: CheckReport, console: Console) -> None:

@@ -17,7 +17,8 @@ from quixstreams import Application
 def measure(file: str, window_hours: int, slide_hours: int, bootstrap: str) -> dict[str, float]:
     """Count the distinct people of each place and window. Return the seconds, the events and the updates emitted."""
     events = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
-    updates = [0]
+    expected = len(events) * window_hours // slide_hours  # each event updates all windows that contain it
+    updates, ended = [0], [0.0]
     with TemporaryDirectory() as state:
         app = Application(
             broker_address=bootstrap,
@@ -40,12 +41,17 @@ def measure(file: str, window_hours: int, slide_hours: int, bootstrap: str) -> d
 
         def count(_update: Any) -> None:
             updates[0] += 1
+            if updates[0] == expected:
+                ended[0] = time.perf_counter()
+                app.stop()
 
         counted = hopping.reduce(reducer=add, initializer=lambda event: {event["person"]: 1}).current()
         counted.update(count)
         began = time.perf_counter()
-        app.run(count=len(events), timeout=200)
-        return {"seconds": time.perf_counter() - began, "events": len(events), "counts": updates[0]}
+        app.run(timeout=60)
+    if updates[0] < expected:
+        sys.exit(f"quix-streams updated {updates[0]} windows: expected {expected}")
+    return {"seconds": ended[0] - began, "events": len(events), "counts": updates[0]}
 
 
 if __name__ == "__main__":

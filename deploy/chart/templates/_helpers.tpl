@@ -1,0 +1,219 @@
+{{- define "location-monitor.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "location-monitor.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "location-monitor.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "location-monitor.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "location-monitor.selector" -}}
+app.kubernetes.io/name: {{ include "location-monitor.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "location-monitor.labels" -}}
+{{ include "location-monitor.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* The labels of the instances. The pods of hooks have another component, so no service or budget selects them. */}}
+{{- define "location-monitor.instances" -}}
+{{ include "location-monitor.selector" . }}
+app.kubernetes.io/component: instance
+{{- end -}}
+
+{{- define "location-monitor.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "location-monitor.job" -}}
+{{- default (include "location-monitor.fullname" .) .Values.monitoring.job -}}
+{{- end -}}
+
+{{- define "location-monitor.metricsPort" -}}
+{{- (dig "metrics" "port" 9108 .Values.config) | int -}}
+{{- end -}}
+
+{{/* The configuration, with the files that the chart mounts. */}}
+{{- define "location-monitor.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $at := "/run/secrets/location-monitor" -}}
+{{- $files := dict "visits" (dict "person_key_file" (printf "%s/person.key" $at)) -}}
+{{- $registry := ternary (printf "/var/lib/location-monitor/%s" .Values.registry.file) "locations.csv" (ne .Values.registry.existingClaim "") -}}
+{{- $_ := set $files "locations" (dict "file" $registry) -}}
+{{- $kafka := dict -}}
+{{- $redis := dict -}}
+{{- with .Values.secrets -}}
+{{- if .kafkaPassword.existingSecret -}}{{- $_ := set $kafka "password_file" (printf "%s/kafka-password" $at) -}}{{- end -}}
+{{- if .kafkaCa.existingSecret -}}{{- $_ := set $kafka "ca_file" (printf "%s/kafka-ca.pem" $at) -}}{{- end -}}
+{{- if .kafkaClient.existingSecret -}}
+{{- $_ := set $kafka "certificate_file" (printf "%s/kafka-client.pem" $at) -}}
+{{- $_ := set $kafka "key_file" (printf "%s/kafka-client.key" $at) -}}
+{{- end -}}
+{{- if .redisPassword.existingSecret -}}{{- $_ := set $redis "password_file" (printf "%s/redis-password" $at) -}}{{- end -}}
+{{- if .redisCa.existingSecret -}}{{- $_ := set $redis "ca_file" (printf "%s/redis-ca.pem" $at) -}}{{- end -}}
+{{- end -}}
+{{- $_ := set $files "kafka" $kafka -}}
+{{- $_ := set $files "redis" $redis -}}
+{{- mustMergeOverwrite $config $files | toYaml -}}
+{{- end -}}
+
+{{/* The content of the ConfigMap. The preflight job has a copy of its own, because it runs before the release. */}}
+{{- define "location-monitor.configData" -}}
+config.yaml: |
+  {{- include "location-monitor.config" . | nindent 2 }}
+{{- with .Values.registry.csv }}
+locations.csv: |
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "location-monitor.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "location-monitor.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "location-monitor.mounts" -}}
+- {name: config, mountPath: /etc/location-monitor, readOnly: true}
+- {name: secrets, mountPath: /run/secrets/location-monitor, readOnly: true}
+{{- if .Values.registry.existingClaim }}
+- {name: registry, mountPath: /var/lib/location-monitor, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* The volumes. Call it with (dict "root" $ "configMap" NAME). */}}
+{{- define "location-monitor.volumes" -}}
+{{- $secrets := .root.Values.secrets -}}
+- name: config
+  projected:
+    defaultMode: 0444
+    sources:
+      - configMap:
+          name: {{ .configMap }}
+      {{- with .root.Values.registry.existingConfigMap }}
+      - configMap:
+          name: {{ . }}
+          items: [{key: locations.csv, path: locations.csv}]
+      {{- end }}
+- name: secrets
+  projected:
+    defaultMode: 0440
+    sources:
+      - secret:
+          name: {{ $secrets.personKey.existingSecret }}
+          items: [{key: {{ $secrets.personKey.key }}, path: person.key}]
+      {{- range $name, $path := dict "kafkaPassword" "kafka-password" "kafkaCa" "kafka-ca.pem" "redisPassword" "redis-password" "redisCa" "redis-ca.pem" }}
+      {{- $secret := get $secrets $name }}
+      {{- if $secret.existingSecret }}
+      - secret:
+          name: {{ $secret.existingSecret }}
+          items: [{key: {{ $secret.key }}, path: {{ $path }}}]
+      {{- end }}
+      {{- end }}
+      {{- with $secrets.kafkaClient }}
+      {{- if .existingSecret }}
+      - secret:
+          name: {{ .existingSecret }}
+          items:
+            - {key: {{ .certificateKey }}, path: kafka-client.pem}
+            - {key: {{ .privateKey }}, path: kafka-client.key}
+      {{- end }}
+      {{- end }}
+{{- with .root.Values.registry.existingClaim }}
+- name: registry
+  persistentVolumeClaim: {claimName: {{ . }}, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* The parts of a pod that all pods of the chart share. */}}
+{{- define "location-monitor.pod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.serviceAccountName }}
+serviceAccountName: {{ . }}
+{{- end }}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext: {{- include "location-monitor.podSecurity" . | nindent 2 }}
+{{- end -}}
+
+{{/* A duration of the configuration, such as 1h30m, in milliseconds. */}}
+{{- define "location-monitor.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 -}}
+{{- $total := 0 -}}
+{{- range regexFindAll "[0-9]+(ms|[smhdwy])" . -1 -}}
+{{- $total = add $total (mul (regexFind "[0-9]+" .) (get $units (regexFind "[a-z]+" .) | int64)) -}}
+{{- end -}}
+{{- $total -}}
+{{- end -}}
+
+{{/* The least retention of the input and of the output, in milliseconds, and a day more, as `topics --create` sets it. */}}
+{{- define "location-monitor.retention" -}}
+{{- $slot := include "location-monitor.milliseconds" .Values.config.clock.slot | int64 -}}
+{{- $lead := div (include "location-monitor.milliseconds" .Values.config.visits.accept_ahead | int64) $slot -}}
+{{- $history := 0 -}}
+{{- range .Values.config.monitors -}}
+{{- $back := include "location-monitor.milliseconds" (coalesce .window .reporting_horizon) | int64 -}}
+{{- $history = max $history (div (sub (add $back $slot) 1) $slot) -}}
+{{- end -}}
+{{- $period := div (sub (add (include "location-monitor.milliseconds" .Values.config.privacy.period | int64) $slot) 1) $slot -}}
+{{- $day := 86400000 -}}
+visits: {{ add (mul (add $history 2 $lead 2) $slot) $day | quote }}
+alerts: {{ add (mul (add $history 2 $lead $period 1) $slot) $day | quote }}
+{{- end -}}
+
+{{- define "location-monitor.kafkaUser" -}}
+{{- coalesce .Values.strimzi.user.name (dig "kafka" "username" "" .Values.config) (include "location-monitor.fullname" .) -}}
+{{- end -}}
+
+{{/* What the schema cannot express. Each message names the key. */}}
+{{- define "location-monitor.validate" -}}
+{{- $username := dig "kafka" "username" "" .Values.config -}}
+{{- if and (eq .Values.component "kafka") $username (ne $username (include "location-monitor.kafkaUser" .)) -}}
+{{- fail (printf "strimzi.user.name is %q: expected config.kafka.username (%q), because the service logs in as this user" .Values.strimzi.user.name $username) -}}
+{{- end -}}
+{{- $partitions := dig "kafka" "partitions" "visits" 8 .Values.config | int -}}
+{{- if gt (int .Values.autoscaling.maxReplicas) $partitions -}}
+{{- fail (printf "autoscaling.maxReplicas is %d: expected at most config.kafka.partitions.visits (%d), because further instances have nothing to read" (int .Values.autoscaling.maxReplicas) $partitions) -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled (gt (int .Values.replicas) (int (default $partitions .Values.autoscaling.maxReplicas))) -}}
+{{- fail (printf "replicas is %d: expected at most autoscaling.maxReplicas (%d), because with autoscaling it is the smallest number of instances" (int .Values.replicas) (int (default $partitions .Values.autoscaling.maxReplicas))) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,169 @@
+"""Settings of Sphinx (`make docs`). The build needs no network, and every warning ends it.
+
+The source folder is the root of the repository, so that links between the README and the pages work as they do on a
+code host. `NAVIGATION` lists the pages. A page that is in no group ends the build: add it there.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
+ROOT: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from monitor import __version__  # noqa: E402  # the checkout may not be installed
+
+NAVIGATION: Final = {
+    "Tutorial": ("docs/tutorial/*",),
+    "How to …": ("docs/how-to/*", "docs/producers", "docs/subscribers", "docs/planning", "docs/scaling"),
+    "Operate": (
+        "docs/operations",
+        "docs/kubernetes",
+        "docs/hosts",
+        "docs/alerts",
+        "docs/runbooks/*",
+        "docs/dashboards",
+        "docs/releases",
+        "docs/complaints",
+    ),
+    "Reference": (
+        "docs/configuration",
+        "docs/reference/*",
+        "docs/interface",
+        "docs/metrics",
+        "docs/guarantees",
+        "docs/glossary",
+        "docs/performance",
+    ),
+    "Explanation": (
+        "docs/privacy",
+        "docs/theory",
+        "docs/why-not",
+        "docs/page",
+        "docs/architecture",
+        "docs/runtime",
+        "docs/rules",
+        "docs/faults",
+        "docs/mutation",
+        "docs/osdp",
+        "docs/theorems",
+        "docs/experiments",
+        "docs/library-experiments",
+        "docs/decisions/README",
+        "docs/decisions/*",
+        "docs/references",
+    ),
+    "Project": ("docs/README", "CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"),
+}
+"""The pages by group. A pattern takes all pages that are not yet listed; a name without a page is left out."""
+
+project = "location-monitor"
+author = "the contributors"
+version = release = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "README"
+include_patterns = ["*.md", "docs/**.md"]
+exclude_patterns = [".*", "build", "dist", "monitor", "simulators", "tests", "config", "deploy", "node_modules"]
+templates_path = ["_templates"]
+
+myst_heading_anchors = 4
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!monitor\.(client|onesided)\.).*"),  # names of libraries and of modules that have no page
+]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_numpy_docstring = False
+
+html_theme = "furo"
+html_title = f"location-monitor {__version__}"
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+html_additional_pages = {"index": "index.html"}  # leads to the README
+
+
+def list_pages(patterns: tuple[str, ...]) -> Iterator[str]:
+    """Yield the names of the pages of a group, without the suffix."""
+    for pattern in patterns:
+        for path in sorted(ROOT.glob(f"{pattern}.md")):
+            yield path.relative_to(ROOT).with_suffix("").as_posix()
+
+
+def write_navigation() -> str:
+    """Return the hidden tables of contents that the first page gets."""
+    groups = []
+    for caption, patterns in NAVIGATION.items():
+        pages = "\n".join(dict.fromkeys(f"/{page}" for page in list_pages(patterns)))
+        groups.append(f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n")
+    return "".join(groups)
+
+
+def list_modules(package: str) -> Iterator[str]:
+    """Yield a package and its modules, in the order of their names."""
+    yield package
+    for found in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+        yield found.name
+
+
+def write_autodoc(match: re.Match[str]) -> str:
+    """Return the directives for a package and its modules."""
+    modules = "\n\n".join(f".. automodule:: {module}" for module in list_modules(match[1]))
+    return f"```{{eval-rst}}\n{modules}\n```"
+
+
+def unlink_folders(folder: Path, text: str) -> str:
+    """Replace links to folders, which have no page, by their texts."""
+
+    def replace(match: re.Match[str]) -> str:
+        return match[1] if (folder / match[2]).is_dir() else match[0]
+
+    return re.sub(r"\[([^\]\[]*)\]\(([^)#:\s]+)\)", replace, text)
+
+
+def prepare(app: Sphinx, name: str, source: list[str]) -> None:
+    """Adapt a page for Sphinx before it is parsed."""
+    text = unlink_folders(Path(app.env.doc2path(name)).parent, source[0])
+    text = re.sub(r"<!-- autodoc: ([\w.]+) -->", write_autodoc, text)
+    source[0] = text + (write_navigation() if name == root_doc else "")
+
+
+_SIGNS: Final = re.compile(r"((?<!^)\*|^\*(?! )|[|\\])")
+"""Signs with a meaning in reStructuredText, apart from the star of a list."""
+
+
+def escape(line: str) -> str:
+    """Return a line of a docstring, with its `code` and its signs as reStructuredText writes them."""
+    parts = re.split(r"(`[^`]+`)", line)
+    return "".join(f"`{part}`" if part.startswith("`") else _SIGNS.sub(r"\\\1", part) for part in parts)
+
+
+def adapt_docstring(*event: Any) -> None:
+    """Turn the lines of a docstring, the last argument of the event, into reStructuredText; tables become text."""
+    lines: list[str] = event[-1]
+    adapted: list[str] = []
+    in_table = False
+    for line in lines:
+        starts = line.startswith("|")
+        if starts and not in_table:
+            adapted += ["::", ""]
+        in_table = starts
+        adapted.append(f"    {line}" if starts else escape(line))
+    lines[:] = adapted
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the preparation of pages, and the language of diagrams, which are shown as text."""
+    app.connect("source-read", prepare)
+    app.connect("autodoc-process-docstring", adapt_docstring, priority=400)  # before napoleon, at 500
+    app.add_lexer("mermaid", TextLexer)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,50 @@
+"""The token with which a subscriber resumes: the offsets of the next records, and the time it was taken."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Final
+
+import msgspec
+
+from monitor.errors import TokenError
+
+_VERSION: Final = 1
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A position in the output topic. `offsets`: of the next record, by partition. `as_of` and `taken`: instants.
+
+    `as_of` is that of the latest record folded; None if there was no record.
+    """
+
+    topic: str
+    offsets: dict[int, int]
+    taken: int
+    as_of: int | None = None
+    version: int = _VERSION
+
+    def encode(self) -> str:
+        """Return the token as text that is safe in URLs and file names."""
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+
+def decode_token(text: str, topic: str) -> Token:
+    """Read a token.
+
+    Raises:
+        TokenError: the text is not a token of this version, or it is of another topic.
+    """
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
+    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+        raise TokenError(
+            f"the token is {text[:40]!r}: expected the text of `Places.token`. Start without a token."
+        ) from error
+    if token.version != _VERSION or token.topic != topic:
+        raise TokenError(
+            f"the token is of topic {token.topic!r} and version {token.version}: expected {topic!r} and version "
+            f"{_VERSION}. Start without a token."
+        )
+    return token

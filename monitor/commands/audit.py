@@ -1,0 +1,77 @@
+"""`location-monitor audit`: a run, checked against its input."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from monitor.commands.options import EXISTING, report_errors
+from monitor.errors import EXIT_FAILED, UsageError
+from monitor.operate.logs import set_up_logging
+from monitor.run import stop_on_signals
+from monitor.tools import audit as recount
+from monitor.tools.auditor.command import FollowOptions, audit_topics, follow_topics
+
+
+@click.command()
+@click.argument("visits", type=EXISTING, required=False)
+@click.option(
+    "--config",
+    "config_files",
+    type=EXISTING,
+    required=True,
+    multiple=True,
+    help="The configuration file (YAML). Repeat it for earlier configurations that were in force, newest first.",
+)
+@click.option("--alerts", type=EXISTING, help="With VISITS: the alerts file that replay wrote.")
+@click.option("--live", is_flag=True, help="The service ran in real time, so ticks may have been skipped.")
+@click.option("--follow", is_flag=True, help="Follow the topics until SIGTERM, with metrics and health.")
+@click.option("--output-only", is_flag=True, help="With --follow: do not read the input, check only the output.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="With --follow: instead of auditor.port.")
+@click.option("--since", help="With --follow: report no findings about ticks until this time (RFC 3339).")
+@report_errors
+def audit(
+    visits: Path | None,
+    config_files: tuple[Path, ...],
+    alerts: Path | None,
+    live: bool,  # noqa: FBT001  # click passes options by name
+    follow: bool,  # noqa: FBT001  # as above
+    output_only: bool,  # noqa: FBT001  # as above
+    metrics_port: int | None,
+    since: str | None,
+) -> None:
+    """Check a run against its input.
+
+    The audit shares no code with the service. It exits with 1 if the run breaks a promise. Without VISITS and --alerts
+    it reads the topics of the configuration, once or with --follow as they grow.
+    """
+    options = FollowOptions(output_only, metrics_port, since)
+    if (visits is None) != (alerts is None):
+        raise UsageError("VISITS and --alerts must be given together; without both, the topics are read")
+    if follow and visits is not None:
+        raise UsageError("--follow reads the topics: leave out VISITS and --alerts")
+    if not follow and options != FollowOptions():
+        raise UsageError("--output-only, --metrics-port and --since require --follow")
+    try:
+        if follow:
+            set_up_logging(20)
+            stop = threading.Event()
+            signals = partial(stop_on_signals, stop, lambda text: click.echo(text, err=True))
+            follow_topics(config_files, os.environ, options, stop, signals)
+            return
+        with Console(stderr=True).status("Auditing"):
+            if visits is None or alerts is None:
+                report = audit_topics(config_files, os.environ, Console())
+            else:
+                report = recount.audit_files(visits, config_files, alerts, every_tick=not live)
+    except recount.AuditError as error:
+        raise UsageError(str(error)) from error
+    recount.render(report, Console())
+    if not report.ok:
+        sys.exit(EXIT_FAILED)

@@ -1,0 +1,45 @@
+"""`location-monitor dead-letters`: refused visits, shown, exported for correction, and sent again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from monitor.commands.options import EXISTING, config_option, report_errors
+from monitor.commands.settings import load_settings
+from monitor.errors import UsageError
+from monitor.operate.logs import set_up_logging
+from monitor.public.clock import SystemClock
+from monitor.tools.dead_letters.command import ShowOptions, export_command, reasons, resend_command, show_command
+
+
+@click.command("dead-letters")
+@config_option
+@click.option("--reason", "reason", multiple=True, type=click.Choice(reasons()), help="Only this reason; repeatable.")
+@click.option("--since", help="Only from a time on (RFC 3339), or of the last 2h, for example.")
+@click.option("--latest", type=click.IntRange(0), default=20, show_default=True, help="How many to list.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--export", type=click.Path(path_type=Path), help="Write them to a new file, for correction.")
+@click.option("--resend", type=EXISTING, help="Send the corrected visits of such a file to the input topic.")
+@click.option("--dry-run", is_flag=True, help="With --resend: check the file and send nothing.")
+@report_errors
+def dead_letters(config_file: Path, export: Path | None, resend: Path | None, **options: Any) -> None:
+    """Show refused visits by reason, or send corrected ones again.
+
+    Values are never shown, because they name people. A visit that is sent again counts like a visit that is reported
+    now: from the next tick on, and only if a window or horizon still contains it.
+    """
+    set_up_logging(30)
+    if (export is not None and resend is not None) or (options["dry_run"] and resend is None):
+        raise UsageError("--export and --resend exclude each other, and --dry-run requires --resend")
+    settings, clock = load_settings(config_file, bytes(16)), SystemClock()
+    show = ShowOptions(options["reason"], options["since"], options["latest"])
+    if resend is not None:
+        resend_command(settings, resend, clock, click.echo, dry_run=options["dry_run"])
+    elif export is not None:
+        export_command(settings, show, clock, export, click.echo)
+    else:
+        show_command(settings, show, clock, Console(), as_json=options["as_json"])

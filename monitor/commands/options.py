@@ -1,0 +1,46 @@
+"""What the commands share: the option --config, and the way in which errors end a command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Final, NoReturn, ParamSpec, TypeVar
+
+import click
+
+from monitor.errors import EXIT_FAILED, MonitorError
+
+EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _fail(error: MonitorError) -> NoReturn:
+    click.echo(f"location-monitor: {error}", err=True)
+    sys.exit(error.exit_code)
+
+
+def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Turn an error into one message on standard error and the error's exit code."""
+
+    @wraps(command)
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return command(*args, **kwargs)
+        except MonitorError as error:
+            _fail(error)
+        except KeyboardInterrupt:
+            click.echo("location-monitor: interrupted", err=True)
+            sys.exit(EXIT_FAILED)
+
+    return wrapped
+
+
+def config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Add the option --config, whose parameter is `config_file`."""
+    return click.option("--config", "config_file", type=EXISTING, required=True, help="The configuration file (YAML).")(
+        command
+    )

@@ -1,0 +1,34 @@
+"""`location-monitor page`: the public page."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+from pathlib import Path
+
+import click
+
+from monitor.commands.options import config_option, report_errors
+from monitor.config import load_valid_config
+from monitor.operate.logs import set_up_logging
+from monitor.page import require_page
+from monitor.run import stop_on_signals
+
+
+@click.command()
+@config_option
+@report_errors
+def page(config_file: Path) -> None:
+    """Serve the public page until SIGTERM or SIGINT.
+
+    The page shows what is published about each place, as a list and on a map, and updates itself. It reads the output
+    topic and the registry only, and needs no secret of the service. It needs the extra `page`.
+    """
+    require_page()
+    from monitor.page.command import page_command  # noqa: PLC0415  # the extra may be absent
+
+    set_up_logging(30)
+    stop = threading.Event()
+    signals = partial(stop_on_signals, stop, partial(click.echo, err=True))
+    page_command(load_valid_config(config_file, os.environ), stop, signals, click.echo)

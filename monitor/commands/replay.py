@@ -1,0 +1,42 @@
+"""`location-monitor replay`: the service on a file of visits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from monitor.commands.options import EXISTING, config_option, report_errors
+from monitor.errors import TimeError, UsageError
+from monitor.operate.logs import set_up_logging
+from monitor.public.instants import parse_instant
+from monitor.tools.replay.command import replay_command
+
+
+@click.command()
+@click.argument("visits", type=EXISTING)
+@config_option
+@click.option(
+    "--alerts", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the alerts to."
+)
+@click.option("--embedded", is_flag=True, help="Start Kafka and Valkey from Python packages, and stop them at the end.")
+@click.option("--until", help="Stop after the last tick whose as_of is not after this time (RFC 3339).")
+@report_errors
+def replay(visits: Path, config_file: Path, alerts: Path, embedded: bool, until: str | None) -> None:  # noqa: FBT001  # by name
+    """Run the service on a file of visits.
+
+    The clock is simulated, so the run is as fast as possible.
+
+    VISITS is CSV, optionally gzipped (.csv.gz), with the header
+    person_id,location_id,arrived_at,left_at,reported_at,consent. The last three columns are optional. Times are RFC
+    3339 with an offset, such as 2026-11-20T08:15:00Z. docs/interface.md, section 2, describes the format.
+    """
+    set_up_logging(30)
+    replay_command(visits, config_file, alerts, _instant(until), embedded=embedded)
+
+
+def _instant(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_instant(text)
+    except TimeError as error:
+        raise UsageError(f"--until {text}: {error}") from error

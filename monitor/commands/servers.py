@@ -1,0 +1,27 @@
+"""`location-monitor servers`: a Kafka and a Valkey to try things out."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import click
+
+from monitor.commands.options import report_errors
+from monitor.operate.logs import set_up_logging
+from monitor.run import stop_on_signals
+from monitor.tools.embedded.command import servers_command
+
+
+@click.command()
+@report_errors
+def servers() -> None:
+    """Run a Kafka and a Valkey until Ctrl-C.
+
+    The command prints their addresses as variables for a shell. It needs the extra `embedded`. The data is removed at
+    the end, so the servers are for trying things out only.
+    """
+    set_up_logging(30)
+    report = partial(click.echo, err=True)
+    stop = threading.Event()
+    servers_command(stop, partial(stop_on_signals, stop, report), click.echo, report)

@@ -1,0 +1,56 @@
+"""`location-monitor topics`: the topics that the service needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import click
+
+from monitor.brokers.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
+from monitor.commands.options import config_option, report_errors
+from monitor.commands.settings import load_settings
+from monitor.errors import UsageError
+from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
+from monitor.public.clock import SystemClock
+from monitor.service import Settings
+
+
+@click.command()
+@config_option
+@click.option("--create", is_flag=True, help="Create the missing topics, with the required settings.")
+@click.option("--first-start", is_flag=True, help="With --create: no answer was ever published.")
+@click.option("--ledger-lost", is_flag=True, help="With --create: answers were published, but the ledger is lost.")
+@report_errors
+def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool) -> None:  # noqa: FBT001  # by name
+    """Check the topics that the service needs, or create them."""
+    if first_start and ledger_lost:
+        raise UsageError("--first-start and --ledger-lost exclude each other: give only one of them")
+    if (first_start or ledger_lost) and not create:
+        raise UsageError("--first-start and --ledger-lost require --create")
+    settings = load_settings(config_file, bytes(16))
+    wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
+    if not create:
+        _check_topics(settings, wanted)
+        return
+    beginning = Beginning.UNSPECIFIED
+    if first_start:
+        beginning = Beginning.FIRST_START
+    elif ledger_lost:
+        beginning = Beginning.LEDGER_LOST
+    lost_by = None
+    if ledger_lost:
+        ask_redis = partial(redis_time, settings.redis)
+        lost_by, explanation = date_ledger_loss(SystemClock(), settings.parameters.tolerance, ask_redis)
+        click.echo(f"the ledger counts as lost at {explanation}")
+    factor = settings.config.kafka.replication_factor
+    click.echo(set_up(settings.kafka, settings.parameters, wanted, beginning, SystemClock().now(), factor, lost_by))
+
+
+def _check_topics(settings: Settings, wanted: Sequence[TopicNeeds]) -> None:
+    topics = check_topics(settings.kafka, wanted)
+    for name, topic in topics.items():
+        click.echo(f"{name}: {topic.partitions} partitions, all required settings present")
+    for warning in list_risks(wanted, topics):
+        click.echo(f"warning: {warning}", err=True)

@@ -1,0 +1,187 @@
+"""Examples of every record for the AsyncAPI document. Output records are written by the service's own writers."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+from monitor.contracts.alerts import (
+    OutputRecord,
+    at_times_record,
+    hot_spots_record,
+    ledger_record,
+    over_time_record,
+    owner_record,
+)
+from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
+from monitor.contracts.dwell import dwell_record
+from monitor.contracts.visits import Fault, Reason
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
+from monitor.privacy.paired import PairedTotals
+from monitor.public.instants import HOUR, parse_instant
+from monitor.public.slot_grid import SlotGrid
+
+_GRID: Final = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
+_RULE: Final = OverTimeRule(Fraction(1), 1, 10, 168, 1)
+_REGISTRY: Final = "4a44dc15364204a80fe80e9039455cc1608281820fe2b24f1e5233ade6af1dd5"
+_NOON: Final = _GRID.start(12)
+_TOPIC_ID: Final = "vPp3kQxHRhuWZTdJ0XkQdg"
+_VISIT: Final = {
+    "person_id": "p-17",
+    "location_id": "station-central",
+    "arrived_at": "2026-01-05T08:15:00Z",
+    "left_at": "2026-01-05T08:40:00Z",
+}
+_LIMIT: Final = 1_000_000
+
+
+class Example(NamedTuple):
+    """An example of a record: its name, what it shows, and its value. Visits have no headers.
+
+    `record` is the record of the output topic that the example shows; None for other topics.
+    """
+
+    name: str
+    summary: str
+    payload: Any
+    headers: dict[str, str]
+    record: OutputRecord | None = None
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The example as an AsyncAPI message example."""
+        headers = {"headers": self.headers} if self.headers else {}
+        return {"name": self.name, "summary": self.summary, **headers, "payload": self.payload}
+
+
+def examples() -> dict[str, tuple[Example, ...]]:
+    """Return the examples of each message of the AsyncAPI document."""
+    return {
+        "visits": (
+            Example("batch", "The visits of one person.", {"batch_id": "b-1", "visits": [_VISIT]}, {}),
+            Example("visit", "One visit, with consent to lower bounds.", {**_VISIT, "consent": True}, {}),
+        ),
+        "overTime": (
+            _output("safe", "Fewer than ten people.", _over_time("safe", 8)),
+            _output("noisyCount", "An alarm: at most twelve people.", _over_time("noisy_count", 16, 12)),
+            _output("paused", "The budget is spent until the mark ends.", _over_time("paused", 17)),
+            _output("unknown", "The input was not known to be complete.", _over_time("unknown", 15)),
+        ),
+        "atTimes": (
+            _output("complete", "Every place of the shard but the museum is safe.", _at_times(14)),
+            _output("final", "The last snapshot, with certain lower bounds.", _at_times(35, {"museum": 3})),
+        ),
+        "hotSpots": (_output("complete", "The two places with the most people.", _hot_spots()),),
+        "dwell": (_output("complete", "About twenty visits of fifty minutes.", _dwell()),),
+        "owner": (_output("takeover", "An instance begins to write a partition.", _owner()),),
+        "ledger": (_output("first", "The first record of an output partition.", _ledger()),),
+        "deadLetter": (_dead_letter(),),
+    }
+
+
+def _output(name: str, summary: str, record: OutputRecord) -> Example:
+    headers = {header: value.decode() for header, value in record.headers}
+    return Example(name, summary, json.loads(record.value), headers, record)
+
+
+def _over_time(status: Status, tick: int, noisy_count: int | None = None) -> OutputRecord:
+    mark = Mark(16, 12, Fraction(1), 16 + _RULE.window + _RULE.max_lead - 1)
+    answer = OverTimeAnswer(status, noisy_count, (mark,) if tick >= mark.tick else (), None)
+    return over_time_record(
+        source="town",
+        monitor="places",
+        location_id="station-central",
+        rule=_RULE,
+        tick=tick,
+        as_of=_GRID.as_of(tick),
+        window_start=_GRID.start(tick - _RULE.window + 1),
+        answer=answer,
+        resumes_at=_GRID.as_of(mark.until + 1) if status == "paused" else None,
+    )
+
+
+def _at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRecord:
+    return at_times_record(
+        source="town",
+        monitor="midday",
+        time=_NOON,
+        shard=8,
+        shards=16,
+        tick=tick,
+        as_of=_GRID.as_of(tick),
+        complete=True,
+        final=bounds is not None,
+        registry=_REGISTRY,
+        locations=3,
+        threshold=9,
+        epsilon=Fraction(1),
+        noisy_counts={"museum": (14, 12)},
+        counts_at_least=None if bounds is None else (Fraction(1, 2), bounds),
+    )
+
+
+def _hot_spots() -> OutputRecord:
+    return hot_spots_record(
+        source="town",
+        monitor="busiest",
+        time=_NOON,
+        tick=35,
+        as_of=_GRID.as_of(35),
+        registry=_REGISTRY,
+        locations=40,
+        top=2,
+        epsilon=Fraction(1, 2),
+        hot_spots=(("museum", 31), ("station-central", 27)),
+    )
+
+
+def _dwell() -> OutputRecord:
+    return dwell_record(
+        source="town",
+        monitor="lengths",
+        time=_NOON,
+        tick=35,
+        as_of=_GRID.as_of(35),
+        registry=_REGISTRY,
+        locations=40,
+        epsilon=Fraction(1),
+        longest=7_200,
+        per_person=1,
+        totals=PairedTotals(60_000, 84_000, 0, 7_200),
+    )
+
+
+def _owner() -> OutputRecord:
+    return owner_record(
+        source="town",
+        service="town",
+        fingerprint="9f86d081884c7d65",
+        input_topic_id=_TOPIC_ID,
+        partitions=1,
+        lost_at=None,
+        input_since=None,
+        partition=0,
+        at=_GRID.as_of(7) + HOUR // 4,
+        input_partitions=8,
+    )
+
+
+def _ledger() -> OutputRecord:
+    return ledger_record(
+        source="town",
+        service="town",
+        partitions=1,
+        lost_at=None,
+        partition=0,
+        at=_GRID.start(0),
+        input_topic_id=_TOPIC_ID,
+    )
+
+
+def _dead_letter() -> Example:
+    fault = Fault(Reason.UNKNOWN_LOCATION, "location_id: expected a location of the registry")
+    visit = {**_VISIT, "location_id": "station-centrall"}
+    value, headers = make_dead_letter(fault, encode_visit(visit), Origin("visits", 3, 1_207), 0, _LIMIT)
+    texts = {name: text.decode() for name, text in headers}
+    return Example("unknownLocation", "A visit to a place that is not in the registry.", value.decode(), texts)

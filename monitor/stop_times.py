@@ -1,0 +1,26 @@
+"""How long a stop may take. The service, its supervisor, and the units and charts of deploy/ agree on these times.
+
+    SIGTERM                                    a process has ended        SIGKILL
+    ├── FINISH_SECONDS: work in progress ──┤ leave the groups, close ├────┤
+    ├── STOP_SECONDS: then the supervisor kills the process ─────────┤    │
+    ├── GRACE_SECONDS: then systemd, compose or Kubernetes kills everything ┤
+
+A stop of a healthy instance takes 6 to 12 seconds, most of them for a release that is at most ten seconds away. The
+times are for servers that do not answer (docs/operations.md, "How long a stop takes").
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FINISH_SECONDS: Final = 30.0
+"""The time in which all threads together finish their work. Work that is left is done by the next instance."""
+
+EXPORT_SECONDS: Final = 5.0
+"""The time in which the last metrics and spans are sent to a collector of OpenTelemetry."""
+
+STOP_SECONDS: Final = 65.0
+"""The time in which a process ends after SIGTERM: `FINISH_SECONDS`, and half a minute to leave both groups."""
+
+GRACE_SECONDS: Final = 70.0
+"""The time between SIGTERM and SIGKILL that deploy/ gives the service: longer than the supervisor waits."""

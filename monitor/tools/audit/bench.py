@@ -1,0 +1,185 @@
+"""The checks of one configuration. Several configurations can have been in force, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from monitor.tools.audit.at_times import AtTimesCheck
+from monitor.tools.audit.counts import CountAt, PeopleAtTimes, count_people, find_present
+from monitor.tools.audit.dwell import DwellCheck, Length, find_lengths
+from monitor.tools.audit.findings import FORM, Findings
+from monitor.tools.audit.history import History
+from monitor.tools.audit.hot_spots import HotSpotsCheck
+from monitor.tools.audit.over_time import OverTimeCheck
+from monitor.tools.audit.payments import NoisyAnswers
+from monitor.tools.audit.records import PublishedRecord
+from monitor.tools.audit.terms import AtTimesTerms, AuditTerms, DwellTerms, HotSpotsTerms, OverTimeTerms
+from monitor.tools.audit.text import parse_instant
+from monitor.tools.audit.visits import Visits
+
+KINDS: Final = ("over_time", "at_times", "hot_spots", "dwell")
+_COUNTING: Final = 2
+"""The least `counting` in owner records of builds whose counts contain no visit reported at or after as_of."""
+
+Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck | DwellCheck
+
+
+class Recount(Protocol):
+    """The people and lengths that the visits of the input give under one configuration."""
+
+    def counts_of(self, monitor: OverTimeTerms) -> Mapping[str, CountAt]:
+        """Return the number of people in the window, by location."""
+
+    def presence_of(self, monitor: AtTimesTerms | HotSpotsTerms) -> PeopleAtTimes:
+        """Return the people at each designated time."""
+
+    def lengths_of(self, monitor: DwellTerms) -> Mapping[int, Sequence[Length]]:
+        """Return the visits that cover each designated time."""
+
+
+class WholeRecount:
+    """The recount of all visits at once."""
+
+    def __init__(self, visits: Visits, terms: AuditTerms) -> None:
+        self._visits = visits
+        self._terms = terms
+
+    def counts_of(self, monitor: OverTimeTerms) -> Mapping[str, CountAt]:
+        """Return the number of people in the window, by location."""
+        return count_people(self._visits, self._terms, monitor)
+
+    def presence_of(self, monitor: AtTimesTerms | HotSpotsTerms) -> PeopleAtTimes:
+        """Return the people at each designated time."""
+        threshold = monitor.threshold if isinstance(monitor, AtTimesTerms) else None
+        return find_present(self._visits, self._terms, monitor, threshold)
+
+    def lengths_of(self, monitor: DwellTerms) -> Mapping[int, Sequence[Length]]:
+        """Return the visits that cover each designated time."""
+        return find_lengths(self._visits, self._terms, monitor)
+
+
+class Bench:
+    """The checks of one configuration's monitors. `recount` is None if there is no input to compare with."""
+
+    def __init__(self, terms: AuditTerms, recount: Recount | None, history: History, findings: Findings) -> None:
+        self.terms = terms
+        self._findings = findings
+        self._whole = history.marks.whole
+        self._late_slots: dict[int | None, int] = {}
+        self.over_time = {
+            monitor.name: OverTimeCheck(
+                terms, monitor, None if recount is None else recount.counts_of(monitor), history, findings
+            )
+            for monitor in terms.over_time
+        }
+        self.at_times = {
+            monitor.name: AtTimesCheck(
+                terms, monitor, None if recount is None else recount.presence_of(monitor), history, findings
+            )
+            for monitor in terms.at_times
+        }
+        self.hot_spots = {
+            monitor.name: HotSpotsCheck(
+                terms, monitor, None if recount is None else recount.presence_of(monitor), history, findings
+            )
+            for monitor in terms.hot_spots
+        }
+        self.dwell = {
+            monitor.name: DwellCheck(
+                terms, monitor, None if recount is None else recount.lengths_of(monitor), history, findings
+            )
+            for monitor in terms.dwell
+        }
+
+    @property
+    def checks(self) -> dict[str, Check]:
+        """The check of every monitor."""
+        return {**self.over_time, **self.at_times, **self.hot_spots, **self.dwell}
+
+    def find_check(self, record: PublishedRecord) -> Check | None:
+        """Return the check of a record; None if the configuration has no such monitor of this kind."""
+        kinds: dict[str, Mapping[str, Check]] = {
+            "over_time": self.over_time,
+            "at_times": self.at_times,
+            "hot_spots": self.hot_spots,
+            "dwell": self.dwell,
+        }
+        name = record.value.get("monitor") if isinstance(record.value, dict) else None
+        return kinds[record.kind].get(name) if isinstance(name, str) else None
+
+    def take(self, record: PublishedRecord) -> PublishedRecord | None:
+        """Check everything about a record except for its truth.
+
+        Return the record for `prove`, or None if it cannot be read.
+        """
+        check = self.find_check(record)
+        if check is None:
+            self._findings.add(FORM, f"{record.ce_id} ({record.place}): the configuration has no such monitor")
+            return None
+        unknown = 0 if self._whole else None
+        dated = replace(record, late_slots=self._late_slots.get(record.partition, unknown))
+        try:
+            check.take(dated)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            # Other messages than a missing key may quote the record.
+            what = repr(error) if isinstance(error, KeyError) else type(error).__name__
+            self._findings.add(FORM, f"{record.ce_id} ({record.place}): not in the form of the interface: {what}")
+            return None
+        return dated
+
+    def prove(self, record: PublishedRecord) -> None:
+        """Compare a record that `take` returned with the recount."""
+        check = self.find_check(record)
+        if check is not None:
+            check.prove(record)
+
+    def take_owner(self, record: PublishedRecord) -> None:
+        """Record whether a ledger was lost, and how the partition's new owner counts.
+
+        The counts of earlier builds also contained visits reported in the slot after the tick's, so their marks run for
+        W + F + 1 ticks. Their owner records have `counting` 1 or none.
+        """
+        if not isinstance(record.value, dict):
+            return
+        lost_at, counting = record.value.get("lost_at"), record.value.get("counting")
+        if isinstance(lost_at, str):
+            lost = self.terms.grid.slot_of(parse_instant(lost_at))
+            for check in self.over_time.values():
+                check.lost_slots[record.partition] = max(lost, check.lost_slots.get(record.partition, lost))
+        if record.kind == "owner":
+            self._late_slots[record.partition] = 0 if isinstance(counting, int) and counting >= _COUNTING else 1
+
+    def finish(self, first: int, last: int) -> None:
+        """After the last record, check that no tick is missing."""
+        for check in self.checks.values():
+            check.finish(first, last)
+
+    def forget(self, tick: int) -> None:
+        """Forget the answers before a tick."""
+        for check in self.checks.values():
+            check.forget(tick)
+
+    def set_whole_input(self, whole: bool) -> None:  # noqa: FBT001  # a state
+        """Set whether the recount has every visit that the next answers may count."""
+        for timed in self.at_times.values():
+            timed.lower_bounds.whole_input = whole
+        for dwell in self.dwell.values():
+            dwell.whole_input = whole
+
+    def answers(self) -> NoisyAnswers:
+        """Return all noisy answers."""
+        answers = NoisyAnswers(self.terms)
+        for windowed in self.terms.over_time:
+            answers.add_over_time(windowed, self.over_time[windowed.name].answers)
+        for timed in self.terms.at_times:
+            check = self.at_times[timed.name]
+            answers.add_at_times(timed.epsilon, check.answers)
+            if timed.at_least is not None:
+                answers.add_at_least(timed.at_least, check.lower_bounds.answers)
+        for ranked in self.terms.hot_spots:
+            answers.add_hot_spots(ranked.epsilon, self.hot_spots[ranked.name].answers)
+        for stated in self.terms.dwell:
+            answers.add_dwell(stated.epsilon, self.dwell[stated.name].answers)
+        return answers

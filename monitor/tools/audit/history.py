@@ -1,0 +1,135 @@
+"""What earlier records said: marks, noisy counts and ticks. All configurations of a run share it.
+
+If earlier records are not known, because they have expired or no configuration was given for them, the next record of
+the subject is assumed to be correct about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+from monitor.tools.audit.records import PublishedRecord
+from monitor.tools.audit.sequence import Sequence
+from monitor.tools.audit.text import parse_instant
+
+
+class Mark(NamedTuple):
+    """A noisy answer whose ε counts as spent at its location up to the tick `until`."""
+
+    tick: int
+    noisy_count: int
+    epsilon: Fraction
+    until: int
+
+
+@dataclass(slots=True)
+class Marks:
+    """The running marks by monitor and location. If the output is not `whole`, earlier marks are not known."""
+
+    whole: bool = True
+    _known: dict[tuple[str, str], list[Mark]] = field(default_factory=dict)
+    _doubtful: set[tuple[str, str]] = field(default_factory=set)
+
+    def get(self, monitor: str, location: str) -> list[Mark] | None:
+        """Return the marks; None if they are not known."""
+        subject = monitor, location
+        if subject in self._doubtful:
+            return None
+        return self._known.get(subject, [] if self.whole else None)
+
+    def set(self, monitor: str, location: str, marks: list[Mark]) -> None:
+        """Set the marks after a record."""
+        self._doubtful.discard((monitor, location))
+        self._known[monitor, location] = marks
+
+    def doubt(self, monitor: str, location: str) -> None:
+        """Record that a record was not judged, so the marks after it are not known."""
+        self._known.pop((monitor, location), None)
+        self._doubtful.add((monitor, location))
+
+
+@dataclass(slots=True)
+class NoisyCounts:
+    """The noisy counts of monitors of designated times: (tick, count) by location, for each monitor and time τ.
+
+    Locations can change their shards when the configuration changes, so the counts of all shards are kept together.
+    """
+
+    whole: bool = True
+    _known: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
+    _seen: set[tuple[str, int, int, int]] = field(default_factory=set)
+
+    def of(
+        self, monitor: str, time: int, shard: tuple[int, int], earlier: dict[str, tuple[int, int]]
+    ) -> dict[str, tuple[int, int]]:
+        """Return the counts about τ, to which the caller adds new ones.
+
+        Args:
+            monitor: the monitor's name.
+            time: the designated time τ.
+            shard: the shard and the number of shards.
+            earlier: the counts of earlier ticks in this record, which are added if earlier records are not known.
+        """
+        known = self._known.setdefault((monitor, time), {})
+        subject = (monitor, time, *shard)
+        if subject not in self._seen:
+            self._seen.add(subject)
+            if not self.whole:
+                known.update({name: count for name, count in earlier.items() if name not in known})
+        return known
+
+    def doubt(self, monitor: str, time: int, noisy: dict[str, tuple[int, int]]) -> None:
+        """Take the counts of a record that was not judged as correct."""
+        self._known.setdefault((monitor, time), {}).update(noisy)
+
+    def forget(self, time: int) -> None:
+        """Forget the designated times before an instant."""
+        self._known = {subject: counts for subject, counts in self._known.items() if subject[1] >= time}
+        self._seen = {subject for subject in self._seen if subject[1] >= time}
+
+
+@dataclass(slots=True)
+class History:
+    """The ticks, marks and noisy counts so far, and the drawings of hot spots, dwell times and lower bounds.
+
+    `drawn` has (monitor, τ, shard, number of shards) of lower bounds, and (monitor, τ) of other drawings.
+    """
+
+    sequence: Sequence
+    marks: Marks = field(default_factory=Marks)
+    noisy: NoisyCounts = field(default_factory=NoisyCounts)
+    bounds_drawn: set[tuple[str, int, int, int]] = field(default_factory=set)
+    answered: set[tuple[str, int]] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, sequence: Sequence, *, whole: bool) -> History:
+        """Return an empty history. `whole`: no output record has expired."""
+        return cls(sequence, Marks(whole), NoisyCounts(whole))
+
+    def doubt(self, record: PublishedRecord) -> None:
+        """Note an answer that is not judged: what it says about earlier answers is assumed to be correct."""
+        value = record.value
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            if record.kind == "over_time":
+                self.marks.doubt(value["monitor"], value["location_id"])
+            elif record.kind == "at_times":
+                noisy = {name: (count["tick"], count["noisy_count"]) for name, count in value["noisy_counts"].items()}
+                self.noisy.doubt(value["monitor"], parse_instant(value["time"]), noisy)
+            else:
+                self.answered.add((value["monitor"], parse_instant(value["time"])))
+
+    def forget(self, time: int) -> None:
+        """Forget the designated times before an instant, about which there will be no more records."""
+        self.noisy.forget(time)
+        self.bounds_drawn = {subject for subject in self.bounds_drawn if subject[1] >= time}
+        self.answered = {subject for subject in self.answered if subject[1] >= time}
+        self.sequence.forget(lambda subject: _is_before(subject, time))
+
+
+def _is_before(subject: Hashable, time: int) -> bool:
+    """Return whether a subject is about a designated time before an instant."""
+    return isinstance(subject, tuple) and len(subject) > 2 and subject[1] < time  # noqa: PLR2004  # (monitor, τ, shard)

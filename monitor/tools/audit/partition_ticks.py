@@ -1,0 +1,42 @@
+"""The ticks that each output partition answers, and those that are missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from monitor.tools.audit.records import PublishedRecord
+
+
+@dataclass(slots=True)
+class PartitionTicks:
+    """The latest tick of each output partition, and the missing ticks between those that it has.
+
+    `missing` has ranges (first, last) of ticks by partition. A tick is missing if nobody decided it: a decided tick has
+    answers, or an owner record that names it.
+    """
+
+    last: dict[int, int] = field(default_factory=dict)
+    missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def take(self, record: PublishedRecord) -> range:
+        """Add a record. Return the ticks that it shows to be missing."""
+        tick = read_tick(record.value)
+        if record.partition is None or tick is None:
+            return range(0)
+        last = self.last.get(record.partition, tick)
+        self.last[record.partition] = max(tick, last)
+        if tick <= last + 1:
+            return range(0)
+        self.missing.setdefault(record.partition, []).append((last + 1, tick - 1))
+        return range(last + 1, tick)
+
+
+def read_tick(value: object) -> int | None:
+    """Return the tick of a record's value, if it has one."""
+    tick = value.get("tick") if isinstance(value, dict) else None
+    return tick if isinstance(tick, int) and not isinstance(tick, bool) else None
+
+
+def format_ticks(first: int, last: int) -> str:
+    """Return a range of ticks in words."""
+    return f"tick {first}" if first == last else f"ticks {first} to {last}"

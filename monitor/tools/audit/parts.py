@@ -1,0 +1,85 @@
+"""Check that a decided tick has a record of every place, and of every designated time and shard.
+
+The records of a tick are one transaction, so a decided tick that lacks some of them is wrong, in contrast to a tick
+that nobody decided.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from monitor.tools.audit.bench import Bench
+from monitor.tools.audit.findings import TICKS, Findings
+from monitor.tools.audit.records import PublishedRecord
+from monitor.tools.audit.terms import AuditTerms
+
+
+@dataclass(slots=True)
+class _Tick:
+    number: int
+    is_first: bool
+    benches: list[Bench] = field(default_factory=list)
+    records: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class TickParts:
+    """The records of the latest tick of each output partition, by monitor.
+
+    `partitions`: Q, the number of output partitions that the shards use; None until an owner record states it. The
+    first tick of a partition is not checked, because some of its records may have expired.
+    """
+
+    findings: Findings
+    partitions: int | None = None
+    _ticks: dict[int, _Tick] = field(default_factory=dict)
+
+    def take_owner(self, record: PublishedRecord) -> None:
+        """Read Q from an owner or start record, and end the tick before one that had nothing to answer."""
+        value = record.value if isinstance(record.value, dict) else {}
+        partitions, tick = value.get("partitions"), value.get("tick")
+        if isinstance(partitions, int) and partitions > 0:
+            self.partitions = partitions
+        if isinstance(tick, int) and record.partition is not None:
+            self._begin(record.partition, tick)
+
+    def take(self, record: PublishedRecord, bench: Bench | None) -> None:
+        """Add an answer, and the checks that judged it, if any."""
+        tick, partition = record.value.get("tick"), record.partition
+        if not isinstance(tick, int) or partition is None:
+            return
+        known = self._begin(partition, tick)
+        if known.number == tick and bench is not None:
+            known.records[str(record.value.get("monitor"))] += 1
+            if bench not in known.benches:
+                known.benches.append(bench)
+
+    def _begin(self, partition: int, tick: int) -> _Tick:
+        known = self._ticks.get(partition)
+        if known is None or tick > known.number:
+            if known is not None and not known.is_first:
+                self._check(partition, known)
+            known = self._ticks[partition] = _Tick(tick, is_first=known is None)
+        return known
+
+    def _check(self, partition: int, tick: _Tick) -> None:
+        if self.partitions is None or len(tick.benches) != 1:  # during a change both configurations may answer
+            return
+        for monitor, expected in self._expect(tick.benches[0].terms, partition, tick.number).items():
+            found = tick.records[monitor]
+            if found < expected:
+                text = f"partition {partition}, tick {tick.number}: {monitor} has {found} of {expected} records"
+                self.findings.add(TICKS, text)
+
+    def _expect(self, terms: AuditTerms, partition: int, tick: int) -> dict[str, int]:
+        count = self.partitions or 1
+        shards = sum(shard % count == partition for shard in range(terms.shards))
+        expected = {
+            monitor.name: sum(terms.shard[terms.rows[location]] % count == partition for location in monitor.shares)
+            for monitor in terms.over_time
+        }
+        as_of = terms.grid.as_of(tick)
+        for monitor in terms.at_times:
+            expected[monitor.name] = shards * len(monitor.between(as_of - monitor.horizon, as_of))
+        return expected

@@ -1,0 +1,63 @@
+"""What the follower reports: findings, ticks and states. The caller turns it into metrics and log lines."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, Protocol
+
+from monitor.tools.audit.findings import FATES, LISTED, ORACLES, Findings
+
+FINDING_KINDS: Final = tuple(kind for kind in ORACLES if kind != FATES)
+
+
+class Outcome(StrEnum):
+    """What is known about a tick.
+
+    PROVEN: every answer was compared with the whole input that it counts. PARTIAL: some of this input has expired, so a
+    false "safe" may not be found. OUTPUT_ONLY: nothing was compared with input. UNPROVEN: the input could not be read
+    until too much had to wait. UNJUDGED: no given configuration was in force.
+    """
+
+    PROVEN = "proven"
+    PARTIAL = "partial"
+    OUTPUT_ONLY = "output_only"
+    UNPROVEN = "unproven"
+    UNJUDGED = "unjudged"
+
+
+class Watcher(Protocol):
+    """Receives the reports of a follower."""
+
+    def finding(self, kind: str, text: str | None) -> None:
+        """Report a finding. The text is None if enough findings of this kind have been described."""
+
+    def record(self, kind: str) -> None:
+        """Report that a record was read."""
+
+    def tick(self, partition: int, tick: int, as_of: int) -> None:
+        """Report the latest tick of an output partition."""
+
+    def outcome(self, outcome: Outcome) -> None:
+        """Report what is known about a tick."""
+
+    def missing(self, partition: int, first: int, last: int) -> None:
+        """Report ticks that nobody decided."""
+
+    def unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
+        """Report that a stretch begins or ends that no given configuration explains."""
+
+
+class ReportedFindings(Findings):
+    """Findings that are reported at once, and not kept."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        super().__init__()
+        self._watcher = watcher
+        self.muted = False
+
+    def add(self, oracle: str, text: str) -> None:
+        """Report a finding, unless findings are muted."""
+        if self.muted:
+            return
+        self.totals[oracle] += 1
+        self._watcher.finding(oracle, text if self.totals[oracle] <= LISTED else None)

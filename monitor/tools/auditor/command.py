@@ -1,0 +1,127 @@
+"""`location-monitor audit` on topics: once, or with `--follow` as they grow."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.config import Config, load_config
+from monitor.errors import TimeError, UnreachableError, UsageError
+from monitor.ingest.fetcher import FetchState, read_leniently
+from monitor.operate.health import Endpoint, Health
+from monitor.public.clock import SystemClock
+from monitor.public.instants import parse_instant
+from monitor.service import kafka_connections
+from monitor.tools import audit
+from monitor.tools.audit.follow import Sources
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.auditor.metrics import AuditMetrics
+from monitor.tools.auditor.process import AuditProcess
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    """The options of `audit --follow`: without `port` that of the configuration; `since` as RFC 3339."""
+
+    output_only: bool = False
+    port: int | None = None
+    since: str | None = None
+
+
+def connect(config: Config) -> KafkaConnections:
+    """Return the connection settings of Kafka with the auditor's own identity, if it has one."""
+    return kafka_connections(config.model_copy(update={"kafka": config.auditor.identify(config.kafka)}))
+
+
+def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], console: Console) -> audit.AuditReport:
+    """Recount what the topics contain, and print how much that is.
+
+    Raises:
+        AuditError: a configuration or a topic cannot be read.
+        UnreachableError: Kafka does not answer.
+    """
+    config = load_config(config_files[0], environ)
+    kafka = connect(config)
+
+    def open_input(**settings: str) -> object:
+        return read_leniently(kafka.consumer(**settings), FetchState(tries=1))
+
+    with kafka.translate_errors():
+        topics = config.kafka.topics
+        report, source, output = audit.audit_topics(
+            config_files, kafka.consumer, topics.visits, topics.alerts, open_input
+        )
+    audit.render_kept(source, output, console)
+    return report
+
+
+def follow_topics(
+    config_files: Sequence[Path],
+    environ: Mapping[str, str],
+    options: FollowOptions,
+    stop: threading.Event,
+    signals: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """Judge what is published until `stop` is set, with metrics and health on a port.
+
+    Raises:
+        AuditError: a configuration cannot be read, or they have different slots.
+        UsageError: `since` is not a time, or the port is in use.
+    """
+    config = load_config(config_files[0], environ)
+    configs = [read_terms(path) for path in config_files]
+    kafka = connect(config)
+    if config.auditor.username is None and config.kafka.uses_sasl:
+        log.warning("the auditor uses the service's user: set auditor.username to one that may only read")
+    metrics, health = AuditMetrics(), Health()
+    process = AuditProcess(
+        configs, _sources(config, kafka, output_only=options.output_only), _since(options.since), metrics, health
+    )
+    endpoint = Endpoint(config.auditor.port if options.port is None else options.port, metrics.registry, health)
+    log.info("metrics and health are served on port %d", endpoint.port)
+    try:
+        with signals():
+            process.run(stop)
+    finally:
+        endpoint.close()
+
+
+def _sources(config: Config, kafka: KafkaConnections, *, output_only: bool) -> Sources:
+    topics = config.kafka.topics
+
+    def open_output(**settings: str) -> Any:
+        return _explained(kafka, settings)
+
+    def open_input(**settings: str) -> Any:
+        return read_leniently(_explained(kafka, settings), FetchState(tries=1))
+
+    def explain(error: Exception) -> str:
+        return str(error) if isinstance(error, ConnectionError) else str(kafka.unreachable_error(error))
+
+    source = None if output_only else open_input
+    return Sources(topics.alerts, open_output, topics.visits, source, SystemClock().now, explain)
+
+
+def _explained(kafka: KafkaConnections, settings: Mapping[str, str]) -> Any:
+    """Open a consumer. The audit knows only errors of the operating system and of kafka-python."""
+    try:
+        return kafka.consumer(**settings)
+    except UnreachableError as error:
+        raise ConnectionError(str(error)) from error
+
+
+def _since(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_instant(text)
+    except TimeError as error:
+        raise UsageError(f"--since {text}: {error}") from error

@@ -1,0 +1,109 @@
+"""The loop of `audit --follow`: turns of the follower, with health, metrics and words for every state."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from monitor.operate.health import Health
+from monitor.tools.audit.follow import Follower, Sources
+from monitor.tools.audit.reader import TopicChangedError, UnreadableTopicError
+from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.auditor.metrics import AuditMetrics
+
+log = logging.getLogger(__name__)
+
+LOOP: Final = "audit"
+PAUSE_SECONDS: Final = 0.5
+_STATES_WITHOUT_WORDS: Final = ("judging", "catching_up")
+
+_CUT_OFF: Final = (
+    'the input cannot be read: %s. Bytes, form, pauses and ε of new answers are checked, but whether "safe" and the '
+    "bounds are true is not known. They are compared as soon as the input can be read"
+)
+
+
+class AuditProcess:
+    """Runs followers until it is stopped. If a topic is re-created, another follower begins.
+
+    Args:
+        configs: the configurations, newest first.
+        sources: how to read the topics.
+        since: findings about earlier ticks are not reported.
+        metrics, health: receive the state after every turn.
+        unix_time: returns the present time in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[AuditTerms],
+        sources: Sources,
+        since: int | None,
+        metrics: AuditMetrics,
+        health: Health,
+        unix_time: Callable[[], float] = time.time,
+    ) -> None:
+        self._configs = configs
+        self._sources = sources
+        self._since = since
+        self._metrics = metrics
+        self._health = health
+        self._unix_time = unix_time
+        self._state = ""
+        metrics.describe(configs, compares_input=sources.open_input is not None)
+        health.expect(LOOP)
+
+    def run(self, stop: threading.Event) -> None:
+        """Judge what is published until `stop` is set.
+
+        Raises:
+            AuditError: the configurations have different slots.
+        """
+        while not stop.is_set():
+            follower = Follower(self._configs, self._sources, self._metrics, self._since)
+            self._metrics.restart()
+            try:
+                self._follow(follower, stop)
+            except TopicChangedError as error:
+                log.warning("%s: it was re-created, and is read from its beginning", error)
+            finally:
+                follower.close()
+
+    def _follow(self, follower: Follower, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                more = follower.turn()
+            except UnreadableTopicError as error:
+                self._enter("no_output", str(error))
+            else:
+                self._describe(follower, more=more)
+            self._metrics.update(follower, self._configs)
+            if self._state != "catching_up":
+                stop.wait(PAUSE_SECONDS)
+
+    def _describe(self, follower: Follower, *, more: bool) -> None:
+        if follower.cut_off:
+            self._enter("cut_off", follower.cut_off)
+        elif more:
+            self._enter("catching_up", "catching up")
+        else:
+            self._enter("judging", "")
+            self._metrics.success(self._unix_time())
+
+    def _enter(self, state: str, reason: str) -> None:
+        self._health.report_alive(LOOP, reason)
+        self._metrics.state(state)
+        if state == self._state:
+            return
+        before, self._state = self._state, state
+        if state == "cut_off":
+            log.warning(_CUT_OFF, reason)
+        elif state == "no_output":
+            log.warning("the output cannot be read, so nothing is checked: %s", reason)
+        elif before not in _STATES_WITHOUT_WORDS and before:
+            log.warning("the topics can be read again")
+        elif state == "judging":
+            log.info("everything that was published has been judged")

@@ -1,0 +1,50 @@
+"""`location-monitor check`: validate a configuration and explain it, with --live on the servers as they are now."""
+
+from __future__ import annotations
+
+import json
+
+from rich.console import Console
+
+from monitor.config import ValidConfig, read_person_key
+from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
+from monitor.public.clock import Clock
+from monitor.service import settings_of
+from monitor.tools.check.compute_report import CheckReport, compute_report
+from monitor.tools.check.live import check_live
+from monitor.tools.check.live_report import LiveReport
+from monitor.tools.check.print_report import render, render_live
+
+
+def check_command(valid: ValidConfig, console: Console, *, as_json: bool) -> None:
+    """Print what a valid configuration means."""
+    _print(compute_report(valid), None, console, as_json=as_json)
+
+
+def check_live_command(valid: ValidConfig, clock: Clock, console: Console, *, has_key: bool, as_json: bool) -> int:
+    """Print what a valid configuration means, and what `run` would decide now; return its exit code.
+
+    Args:
+        valid: the configuration.
+        clock: the clock of this machine.
+        console: where to print.
+        has_key: whether the key of person ids is readable here.
+        as_json: whether to print JSON.
+    """
+    key = read_person_key(valid.config.visits) if has_key else bytes(16)
+    live = check_live(settings_of(valid, key), clock, has_key=has_key)
+    _print(compute_report(valid), live, console, as_json=as_json)
+    if live.refusals:
+        return EXIT_REFUSED
+    return EXIT_FAILED if live.obstacles else EXIT_DONE
+
+
+def _print(report: CheckReport, live: LiveReport | None, console: Console, *, as_json: bool) -> None:
+    if as_json:
+        tree = json.loads(report.to_json()) | ({} if live is None else {"live": live.tree()})
+        text = json.dumps(tree, ensure_ascii=False, indent=2)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        return
+    render(report, console)
+    if live is not None:
+        render_live(live, console)

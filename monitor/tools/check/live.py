@@ -1,0 +1,187 @@
+"""`location-monitor check --live`: a dry run of a configuration against the ledger and the topics that exist.
+
+It calls the functions that `run` calls, in the same order, and only reads: it opens no transaction, joins no group and
+writes nothing to Redis. What it cannot try out without writing are the rights to write (`run` does).
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from monitor.brokers.groups import list_member_ids, release_group
+from monitor.brokers.topics import TopicDescription, TopicNeeds, list_risks
+from monitor.errors import FailedError, MonitorError, RefusedError
+from monitor.ingest.start_probe import InputProbe, plan_readings
+from monitor.operate.preflight import Preflight, check_past_charges, open_account, run_preflight
+from monitor.public.clock import Clock
+from monitor.public.parameters import Parameters
+from monitor.release.declared_charges import declare_charges
+from monitor.release.owner_records import OwnerRecords
+from monitor.release.period_check import PeriodLimits, TakeoverRules
+from monitor.release.version import compute_version, member_versions
+from monitor.run import check_clock, topic_needs
+from monitor.service import Settings, ledger_place
+from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionReading, Refusal, TopicFacts
+from monitor.tools.check.live_silence import Horizon, find_silences
+from monitor.windows.facts import COMPLETE_FROM_START
+from monitor.windows.probe import StoreProbe
+from monitor.windows.redis_client import redis_client
+
+NO_KEY = "the person key could not be read, and facts belong to a key"
+
+
+def check_live(settings: Settings, clock: Clock, *, has_key: bool = True) -> LiveReport:
+    """Return what `run` would decide now.
+
+    Args:
+        settings: the new configuration.
+        clock: the clock of this machine.
+        has_key: whether the settings have the real person key. Without it, the facts in Redis cannot be found.
+    """
+    report = LiveReport(clock.now())
+    try:
+        found = run_preflight(
+            settings.kafka,
+            settings.parameters,
+            topic_needs(settings, clock),
+            settings.config.kafka.topics.alerts,
+            clock.now,
+        )
+        report = _describe_servers(report, settings, clock, found)
+        report = _check_cost(report, settings, found)
+        report = _count_members(report, settings, found, has_key=has_key)
+    except (RefusedError, FailedError) as error:
+        return _note(report, error)
+    return _look_at_facts(report, settings, clock, found, has_key=has_key)
+
+
+def _note(report: LiveReport, error: MonitorError) -> LiveReport:
+    """Add an error of the servers to the report: a refusal, or an obstacle that `run` waits for."""
+    if isinstance(error, RefusedError):
+        return replace(report, refusals=(*report.refusals, Refusal(type(error).__name__, str(error))))
+    return replace(report, obstacles=(*report.obstacles, str(error)))
+
+
+def _describe_servers(report: LiveReport, settings: Settings, clock: Clock, found: Preflight) -> LiveReport:
+    needs, grid = topic_needs(settings, clock), settings.parameters.grid
+    ticks = [state.last_tick for state in found.states if state.last_tick is not None]
+    return replace(
+        report,
+        warnings=tuple(list_risks(needs, found.topics)),
+        topics=tuple(_describe_topic(need, found.topics[need.topic]) for need in needs),
+        ledger_partitions=found.terms.partitions,
+        last_answers=grid.as_of(max(ticks)) if ticks else None,
+    )
+
+
+def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicFacts:
+    retention = topic.settings.get("retention.ms", "")
+    return TopicFacts(need.config_key, need.topic, topic.partitions, topic.replicas, retention)
+
+
+def _check_cost(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
+    """Add what one person may pay, and the refusal of `run` if it is too much."""
+    parameters, stated, worst = settings.parameters, settings.config.privacy.epsilon, settings.worst
+    tick = parameters.grid.slot_of(report.at) - 1  # as in `monitor.run.prepare`
+    account = open_account(parameters, found.states, worst)
+    total = account.total(tick)
+    fits_from = None if total <= stated else account.fits_from(stated, tick)
+    cost = Cost(
+        stated,
+        worst,
+        total,
+        account.added_by_monitor(tick) if total > worst else {},
+        None if fits_from is None else parameters.grid.start(fits_from),
+        _fences_others(parameters, PeriodLimits(stated, worst), found, tick),
+    )
+    report = replace(report, cost=cost)
+    try:
+        check_past_charges(parameters, found.states, stated, worst, tick)
+    except RefusedError as error:
+        return _note(report, error)
+    return report
+
+
+def _fences_others(parameters: Parameters, limits: PeriodLimits, found: Preflight, tick: int) -> bool | None:
+    """Return whether the takeover of the first partition fences the owners of others; None if there are none."""
+    rules = TakeoverRules(parameters, limits, declare_charges(parameters))
+    spent = {partition: state.spent() for partition, state in enumerate(found.states)}
+    spent[0] = replace(spent[0], owned=True, charges=rules.charges)
+    others = rules.find_others(spent)
+    return not rules.fits_with(spent, others, tick) if others else None
+
+
+def _count_members(report: LiveReport, settings: Settings, found: Preflight, *, has_key: bool) -> LiveReport:
+    """Add the members of the release group, and how many of them have another configuration or person key."""
+    group = release_group(settings.parameters.name)
+    with settings.kafka.translate_errors(), closing(settings.kafka.admin()) as admin:
+        versions = member_versions(settings.kafka.client_id, list_member_ids(admin, group))
+    if not has_key:
+        return replace(report, members=len(versions))
+    version = compute_version(settings.parameters, settings.fingerprint(found))
+    return replace(report, members=len(versions), other_members=sum(other != version for other in versions))
+
+
+def _look_at_facts(
+    report: LiveReport, settings: Settings, clock: Clock, found: Preflight, *, has_key: bool
+) -> LiveReport:
+    """Add what would be read again, and which answers would be missing. Without Redis, only pauses are known."""
+    now, complete_from = report.at, COMPLETE_FROM_START
+    try:
+        with closing(StoreProbe(redis_client(settings.redis), clock.now if clock.simulated else None)) as store:
+            report = _check_store(report, settings, store, clock)
+            now = store.time()
+            if has_key:
+                planned = _plan_facts(settings, found, store, now)
+                report, complete_from = replace(report, facts=planned.shown), planned.complete_from
+            else:
+                report = replace(report, facts_unknown=NO_KEY)
+    except (RefusedError, FailedError) as error:
+        if str(error) not in report.obstacles:
+            report = _note(report, error)
+        report = replace(report, facts_unknown=str(error))
+    complete_from = max(complete_from, _input_since(settings, found, now))
+    horizon = Horizon(settings.parameters.grid.slot_of(now), complete_from)
+    return replace(report, silences=find_silences(settings.parameters, found.states, horizon))
+
+
+def _check_store(report: LiveReport, settings: Settings, store: StoreProbe, clock: Clock) -> LiveReport:
+    """Add what `run` would say about the eviction policy and the clock of Redis."""
+    try:
+        store.require_no_eviction()
+        check_clock(store, clock, settings.parameters.tolerance)
+    except (RefusedError, FailedError) as error:
+        return _note(report, error)
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedFacts:
+    """The facts for the report, and the slot from which they are complete."""
+
+    shown: Facts
+    complete_from: int
+
+
+def _plan_facts(settings: Settings, found: Preflight, store: StoreProbe, now: int) -> _PlannedFacts:
+    parameters, topic = settings.parameters, settings.config.kafka.topics.visits
+    fingerprint = settings.fingerprint(found)
+    stored = store.read(parameters.name, fingerprint, parameters.registry.shards)
+    visits = found.topics[topic]
+    with closing(InputProbe(settings.kafka, topic, visits.topic_id, parameters.name)) as source:
+        planned = plan_readings(parameters, source, stored, visits.partitions, now)
+    complete_from = max(reading.complete_from for reading in planned)
+    partitions = tuple(
+        PartitionReading(reading.partition, reading.start, reading.end, reading.cause) for reading in planned
+    )
+    exist = any(shard.progress for shard in stored)
+    shown = Facts(fingerprint, exist, partitions, parameters.grid.start(complete_from))
+    return _PlannedFacts(shown, complete_from)
+
+
+def _input_since(settings: Settings, found: Preflight, now: int) -> int:
+    """Return the slot from which the input is complete, as the next owner records would say it."""
+    records = OwnerRecords(ledger_place(settings, found, now), settings.parameters, None, lambda: now)
+    since = [records.update_terms(state.terms, partition).input_since for partition, state in enumerate(found.states)]
+    return max((slot for slot in since if slot is not None), default=COMPLETE_FROM_START)

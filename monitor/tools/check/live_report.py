@@ -1,0 +1,167 @@
+"""The result of `check --live`: what `run` would decide about the servers as they are, and what would change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from monitor.privacy.epsilon import format_epsilon
+from monitor.public.instants import format_instant
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why `run` would refuse to start (exit code 3), in the words of `run`. `kind`: the name of the error."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic that exists: its number of partitions and replicas, and its retention in milliseconds as Kafka has it."""
+
+    key: str
+    topic: str
+    partitions: int
+    replicas: int
+    retention_ms: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one person may pay in a period, with the answers that were published under earlier configurations.
+
+    `worst`: under the new configuration alone. `total`: with earlier answers. `added`: by name of a monitor, by how
+    much the total would be smaller without its published answers. `fits_from`: the instant from which the total fits,
+    if it does not fit now; None if it fits now, or never. `fences_others`: whether a takeover would fence instances
+    with another configuration, because the sum is too large while both answer; None if there are no such instances.
+    """
+
+    stated: Fraction
+    worst: Fraction
+    total: Fraction
+    added: Mapping[str, Fraction]
+    fits_from: int | None
+    fences_others: bool | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the total is at most the stated ε."""
+        return self.total <= self.stated
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReading:
+    """What would be read of an input partition: offsets, and the reason if it does not continue where the facts end."""
+
+    partition: int
+    start: int
+    end: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts that a new instance would read before it is ready.
+
+    `fingerprint`: of the new configuration's facts. `exist`: whether Redis has facts of this configuration.
+    `partitions`: what would be read. `complete_from`: the instant from which the facts are then complete.
+    """
+
+    fingerprint: str
+    exist: bool
+    partitions: tuple[PartitionReading, ...]
+    complete_from: int
+
+    @property
+    def records(self) -> int:
+        """The most records that would be read."""
+        return sum(max(0, partition.end - partition.start) for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The answers that a monitor could not give after a takeover now. All times are instants, None if there are none.
+
+    `places`: how many places it watches, for `over_time`. `paused`: how many of them are paused, `longer` how many of
+    these for longer than was published. `first_resumes`, `last_resumes`: when the first and the last of them can answer
+    again, at the earliest. `unknown_until`: the last as_of with unknown answers, because earlier facts are missing.
+    `times_unknown_before`: designated times before it that are still evaluated stay unknown.
+    """
+
+    monitor: str
+    kind: str
+    places: int | None = None
+    paused: int = 0
+    longer: int = 0
+    first_resumes: int | None = None
+    last_resumes: int | None = None
+    unknown_until: int | None = None
+    times_unknown_before: int | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether any answer is missing."""
+        return bool(self.paused) or self.unknown_until is not None or self.times_unknown_before is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReport:
+    """The whole result. A part is None if an earlier problem makes it unknowable.
+
+    `at`: the instant of the check. `refusals`: why `run` would not start; it names the first one. `obstacles`: why
+    `run` would wait and try again, such as a server that does not answer. `other_members`: how many members of the
+    release group have another configuration; a new instance waits until they have left.
+    """
+
+    at: int
+    refusals: tuple[Refusal, ...] = ()
+    obstacles: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    topics: tuple[TopicFacts, ...] = ()
+    ledger_partitions: int | None = None
+    last_answers: int | None = None
+    cost: Cost | None = None
+    facts: Facts | None = None
+    facts_unknown: str = ""
+    silences: tuple[Silence, ...] = ()
+    members: int | None = None
+    other_members: int | None = None
+
+    def tree(self) -> dict[str, Any]:
+        """Return the report as an object for JSON: ε as exact strings, times as RFC 3339."""
+        tree: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_exact))
+        for entry, names in (
+            (tree, ("at", "last_answers")),
+            (tree["cost"], ("fits_from",)),
+            (tree["facts"], ("complete_from",)),
+            *((silence, _SILENCE_TIMES) for silence in tree["silences"]),
+        ):
+            for name in names if entry is not None else ():
+                entry[name] = None if entry[name] is None else format_time(entry[name])
+        if self.cost is not None:
+            tree["cost"]["fits"] = self.cost.fits
+        if self.facts is not None:
+            tree["facts"]["records"] = self.facts.records
+        return tree
+
+
+_SILENCE_TIMES = ("first_resumes", "last_resumes", "unknown_until", "times_unknown_before")
+
+
+def format_time(instant: int) -> str | None:
+    """Return an instant as RFC 3339, None for one that is before or after every date."""
+    try:
+        return format_instant(instant)
+    except OverflowError:
+        return None
+
+
+def _exact(value: object) -> str:
+    if isinstance(value, Fraction):
+        return format_epsilon(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

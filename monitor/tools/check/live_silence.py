@@ -1,0 +1,95 @@
+"""Compute which answers a configuration could not give after a takeover now: pauses, and facts that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.privacy.over_time import OverTimeRule, find_standing, may_answer
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Timed
+from monitor.release.state import LedgerState
+from monitor.tools.check.live_report import Silence
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """The first tick after the takeover, and the slot from which the facts of all shards are complete then."""
+
+    tick: int
+    complete_from: int
+
+
+def find_silences(parameters: Parameters, states: Sequence[LedgerState], horizon: Horizon) -> tuple[Silence, ...]:
+    """Return what each monitor could not answer, in the order of the configuration's kinds.
+
+    Args:
+        parameters: the parameters of the new configuration.
+        states: the state of each of the Q ledger partitions.
+        horizon: when it takes over, and with which facts.
+    """
+    over_time = [_find_over_time(parameters, monitor, states, horizon) for monitor in parameters.over_time]
+    timed = [_find_timed(parameters, monitor, states, horizon) for monitor in parameters.timed]
+    return (*over_time, *timed)
+
+
+def _find_over_time(
+    parameters: Parameters, monitor: OverTime, states: Sequence[LedgerState], horizon: Horizon
+) -> Silence:
+    grid, tick = parameters.grid, horizon.tick
+    paused = [
+        (resumes_at, was_running)
+        for row, rule in zip(monitor.rows, monitor.rules, strict=True)
+        for state in (states[int(parameters.registry.shard[row]) % len(states)],)
+        for resumes_at, was_running in _find_pause(
+            parameters, rule, state, (monitor.name, parameters.registry.ids[row]), tick
+        )
+    ]
+    first_known = horizon.complete_from + monitor.window - 1
+    resumes = sorted(resumes_at for resumes_at, _was_running in paused)
+    return Silence(
+        monitor.name,
+        "over_time",
+        places=len(monitor.rows),
+        paused=len(paused),
+        longer=sum(not was_running for _resumes_at, was_running in paused),
+        first_resumes=grid.as_of(resumes[0]) if resumes else None,
+        last_resumes=grid.as_of(resumes[-1]) if resumes else None,
+        unknown_until=grid.as_of(first_known - 1) if first_known > tick else None,
+    )
+
+
+def _find_pause(
+    parameters: Parameters, rule: OverTimeRule, state: LedgerState, place: tuple[str, str], tick: int
+) -> list[tuple[int, bool]]:
+    """Return the tick at which a paused place can answer, and whether its published marks alone pause it; else nothing.
+
+    Published marks run until their `until`. A longer window or lead lengthens them.
+    """
+    marks = state.marks_of(*place)
+    lost_tick = None if state.lost_at is None else parameters.grid.slot_of(state.lost_at)
+    if not marks and lost_tick is None:
+        return []
+    standing = find_standing(rule, marks, tick, lost_tick)
+    if standing.paused is None or standing.paused.resumes_at is None:
+        return []
+    published = tuple(mark for mark in marks if mark.until >= tick)
+    was_running = lost_tick is not None or not may_answer(rule, published, tick)
+    return [(standing.paused.resumes_at, was_running)]
+
+
+def _find_timed(parameters: Parameters, monitor: Timed, states: Sequence[LedgerState], horizon: Horizon) -> Silence:
+    """Return from when designated times can be answered. Those before facts are complete, or before a loss, cannot."""
+    grid = parameters.grid
+    lost = max((state.lost_at for state in states if state.lost_at is not None), default=None)
+    known_from = grid.start(horizon.complete_from)
+    known_from = known_from if lost is None else max(known_from, lost)
+    as_of = grid.as_of(horizon.tick)
+    unknown = any(time < known_from for time in monitor.live(as_of))
+    unknown = unknown or (known_from > as_of and monitor.times.between(as_of, known_from).size > 0)
+    return Silence(monitor.name, _kind(monitor), times_unknown_before=known_from if unknown else None)
+
+
+def _kind(monitor: Timed) -> str:
+    if isinstance(monitor, AtTimes):
+        return "at_times"
+    return "hot_spots" if isinstance(monitor, HotSpots) else "dwell"

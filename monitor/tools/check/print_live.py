@@ -1,0 +1,138 @@
+"""Print the result of `check --live` as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from monitor.ingest.start_probe import CONTINUES
+from monitor.privacy.epsilon import format_epsilon
+from monitor.public.instants import MILLISECOND, format_duration
+from monitor.tools.check.live_report import Cost, Facts, LiveReport, Silence, TopicFacts, format_time
+
+_CAUSES = {
+    "no_progress": "Redis has no facts of this configuration",
+    "behind_the_log": "records have expired before they were read",
+    "log_lost_records": "the input has lost records that were read",
+}
+
+
+def live_lines(report: LiveReport) -> Iterator[tuple[str, bool]]:
+    """Yield (line, whether it is a heading) of a report."""
+    yield "On the servers as they are now", True
+    yield from ((line, False) for line in _decision(report))
+    sections = (
+        ("Topics", [_topic(topic) for topic in report.topics]),
+        ("What one person pays, with earlier answers", [] if report.cost is None else list(_cost(report.cost))),
+        ("What would be read again", list(_facts(report))),
+        ("What would be silent", list(_silences(report))),
+        ("Instances that run", list(_members(report))),
+        ("Warnings about the servers", list(report.warnings)),
+    )
+    for heading, lines in sections:
+        if lines:
+            yield heading, True
+            yield from ((f"  {line}", False) for line in lines)
+
+
+def _decision(report: LiveReport) -> Iterator[str]:
+    at = format_time(report.at)
+    if report.refusals:
+        yield f"`run` would refuse to start (exit code 3), as of {at}:"
+        yield from (f"  {refusal.message}" for refusal in report.refusals)
+    elif not report.obstacles:
+        yield f"`run` would start, as of {at}."
+    if report.obstacles:
+        yield "`run` would wait and try again:"
+        yield from (f"  {obstacle}" for obstacle in report.obstacles)
+
+
+def _topic(topic: TopicFacts) -> str:
+    milliseconds = topic.retention_ms
+    kept = "for ever" if milliseconds == "-1" else "for an unknown time"
+    if milliseconds.isdecimal():
+        kept = f"for {format_duration(int(milliseconds) * MILLISECOND)}"
+    return f"{topic.key}: {topic.topic}, {topic.partitions} partitions, {topic.replicas} replicas, kept {kept}"
+
+
+def _cost(cost: Cost) -> Iterator[str]:
+    more, total = cost.total - cost.worst, format_epsilon(cost.total)
+    stated = format_epsilon(cost.stated)
+    if not more:
+        yield f"At most {total} within any period; privacy.epsilon states {stated}. Earlier answers add nothing."
+    else:
+        sum_ = f"{format_epsilon(cost.worst)} + {format_epsilon(more)} for earlier answers = {total}"
+        yield f"At most {sum_} within any period; privacy.epsilon states {stated}."
+    for monitor, amount in cost.added.items():
+        yield f"Without the published answers of {monitor} it would be {format_epsilon(amount)} less."
+    if not cost.fits:
+        when = "It would never fit" if cost.fits_from is None else f"It would fit from {format_time(cost.fits_from)} on"
+        yield f"{when}, if nothing more is published until then."
+    if cost.fences_others is not None:
+        yield (
+            "The first takeover would permanently fence instances with another configuration from all partitions: "
+            "the sum is too large while both answer."
+            if cost.fences_others
+            else "Instances with another configuration may answer until they stop."
+        )
+
+
+def _facts(report: LiveReport) -> Iterator[str]:
+    if report.facts is None:
+        if report.facts_unknown:
+            yield f"Not known: {report.facts_unknown}."
+        return
+    facts = report.facts
+    again = [partition for partition in facts.partitions if partition.cause != CONTINUES]
+    if not again:
+        yield f"Nothing: the facts exist ({facts.fingerprint}). At most {facts.records} new records are left to read."
+        return
+    yield from _rereading(facts, len(again))
+
+
+def _rereading(facts: Facts, again: int) -> Iterator[str]:
+    causes = dict.fromkeys(partition.cause for partition in facts.partitions if partition.cause != CONTINUES)
+    why = "; ".join(_CAUSES.get(cause, cause) for cause in causes)
+    yield (
+        f"At most {facts.records} records, {again} of {len(facts.partitions)} partitions from an earlier offset: {why} "
+        f"({facts.fingerprint})."
+    )
+    for partition in facts.partitions:
+        yield f"partition {partition.partition}: offsets {partition.start} to {partition.end}"
+    if not facts.exist:
+        yield "Redis needs room for a separate set of facts until the old one has expired."
+
+
+def _silences(report: LiveReport) -> Iterator[str]:
+    for silence in report.silences:
+        if silence.is_silent:
+            yield f"{silence.monitor} ({silence.kind}): {'; '.join(_silence(silence))}."
+    if report.silences and not any(silence.is_silent for silence in report.silences):
+        yield "Nothing, once the facts are read. Until then the instances that run now continue to answer."
+
+
+def _silence(silence: Silence) -> Iterator[str]:
+    if silence.paused:
+        longer = f", {silence.longer} of them longer than was published" if silence.longer else ""
+        yield (
+            f"{silence.paused} of {silence.places} places are paused{longer}; the first can answer again at "
+            f"{_time(silence.first_resumes)}, the last at {_time(silence.last_resumes)}"
+        )
+    if silence.unknown_until is not None:
+        yield f"unknown until {_time(silence.unknown_until)}, because earlier visits are missing in the input"
+    if silence.times_unknown_before is not None:
+        yield f"designated times before {_time(silence.times_unknown_before)} stay unknown"
+
+
+def _time(instant: int | None) -> str:
+    return (None if instant is None else format_time(instant)) or "an unknown time"
+
+
+def _members(report: LiveReport) -> Iterator[str]:
+    if report.members is None:
+        return
+    if report.other_members is None:
+        yield f"{report.members} in the release group."
+        return
+    yield f"{report.members} in the release group, {report.other_members} of them with another configuration."
+    if report.other_members:
+        yield "A new instance reads first, and takes over when the others have left."

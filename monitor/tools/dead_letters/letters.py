@@ -1,0 +1,148 @@
+"""Read the topic of dead letters, and filter and count them. Values name people, so nothing here prints a value."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kafka import TopicPartition
+from pydantic import ValidationError
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.visits import Reason
+from monitor.errors import TopicError, UnreachableError
+from monitor.public.instants import MILLISECOND
+
+POLL_MS: Final = 250
+READ_TIMEOUT_SECONDS: Final = 30.0
+_MAX_RECORDS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A record of the topic of dead letters.
+
+    `at`: its timestamp, an instant. `headers`: None if another program wrote the record. `value`: the refused record or
+    visit, which is personal data.
+    """
+
+    partition: int
+    offset: int
+    at: int
+    headers: DeadLetterHeaders | None
+    value: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which dead letters to show: those with one of the reasons (all if empty), from an instant on (None: all)."""
+
+    reasons: frozenset[Reason] = frozenset()
+    since: int | None = None
+
+    def includes(self, letter: Letter) -> bool:
+        """Return whether a dead letter is to be shown. A record of another program has no reason."""
+        if self.since is not None and letter.at < self.since:
+            return False
+        return not self.reasons or (letter.headers is not None and letter.headers.reason in self.reasons)
+
+
+@dataclass(slots=True)
+class ReasonCount:
+    """The dead letters of one reason: their number, that of the visits or records in them, first and last instant."""
+
+    letters: int = 0
+    refused: int = 0
+    first: int = 0
+    last: int = 0
+
+    def add(self, letter: Letter) -> None:
+        """Count a dead letter."""
+        self.first = letter.at if not self.letters else min(self.first, letter.at)
+        self.last = max(self.last, letter.at)
+        self.letters += 1
+        self.refused += 1 if letter.headers is None else int(letter.headers.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The counts by reason, in the order of `Reason`, those of other programs, and the latest dead letters."""
+
+    topic: str
+    reasons: dict[Reason, ReasonCount]
+    foreign: ReasonCount
+    latest: tuple[Letter, ...]
+
+
+def summarize(topic: str, letters: Iterable[Letter], latest: int) -> Summary:
+    """Count dead letters by reason. Of the dead letters themselves, only the `latest` ones are kept in memory."""
+    counts: dict[Reason, ReasonCount] = {}
+    foreign, kept = ReasonCount(), deque[Letter](maxlen=latest)
+    for letter in letters:
+        count = foreign if letter.headers is None else counts.setdefault(letter.headers.reason, ReasonCount())
+        count.add(letter)
+        kept.append(letter)
+    ordered = {reason: counts[reason] for reason in Reason if reason in counts}
+    return Summary(topic, ordered, foreign, tuple(sorted(kept, key=lambda letter: letter.at)))
+
+
+def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> Iterator[Letter]:
+    """Yield the dead letters that a filter includes, up to the present end of the topic.
+
+    Partitions are read together. The order is that of the offsets within each partition.
+
+    Raises:
+        TopicError: the topic does not exist.
+        UnreachableError: Kafka does not answer.
+    """
+    consumer = connections.consumer(isolation_level="read_committed")
+    try:
+        with connections.translate_errors():
+            ends = _seek_start(consumer, topic, wanted.since)
+            received_at = time.monotonic()
+            while waiting := [place for place, end in ends.items() if consumer.position(place) < end]:
+                polled = consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
+                if polled:
+                    received_at = time.monotonic()
+                elif time.monotonic() - received_at > READ_TIMEOUT_SECONDS:
+                    silent = ", ".join(f"{topic}-{place.partition}" for place in waiting)
+                    raise UnreachableError(f"the dead letters could not be read to their end: {silent}")
+                letters = (_to_letter(record) for records in polled.values() for record in records)
+                yield from (
+                    letter
+                    for letter in letters
+                    if letter.offset < ends[TopicPartition(topic, letter.partition)] and wanted.includes(letter)
+                )
+    finally:
+        consumer.close(autocommit=False)
+
+
+def _seek_start(consumer: Any, topic: str, since: int | None) -> dict[Any, int]:
+    """Assign all partitions, seek to the first dead letters to read, and return the present end of each partition."""
+    places = [TopicPartition(topic, partition) for partition in sorted(consumer.partitions_for_topic(topic) or ())]
+    if not places:
+        raise TopicError(
+            f"kafka.topics.dead_letters is {topic!r}: there is no such topic; create it with `location-monitor topics "
+            "--create`, or correct kafka.topics.dead_letters or kafka.bootstrap_servers"
+        )
+    consumer.assign(places)
+    starts, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
+    if since is not None:
+        found = consumer.offsets_for_times(dict.fromkeys(places, max(0, since // MILLISECOND)))
+        starts = {place: ends[place] if found.get(place) is None else found[place].offset for place in places}
+    for place in places:
+        consumer.seek(place, starts[place])
+    return {place: int(end) for place, end in ends.items()}
+
+
+def _to_letter(record: Any) -> Letter:
+    try:
+        named = {name: (text or b"").decode() for name, text in record.headers or ()}
+        headers = DeadLetterHeaders.model_validate(named)
+    except (ValidationError, UnicodeDecodeError):
+        headers = None
+    return Letter(record.partition, record.offset, record.timestamp * MILLISECOND, headers, record.value or b"")

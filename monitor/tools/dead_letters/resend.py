@@ -1,0 +1,202 @@
+"""Send corrected visits to the input again, after each of them was checked as the service will check it.
+
+The fate of a visit depends on the visit, the broker's timestamp of its record and the configuration (docs/interface.md,
+section 1). A visit that is sent again gets a new timestamp: the earliest tick that counts it is the next one to close,
+and a visit that is too late for every window and horizon stays too late. Messages name lines, never a value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.dead_letters import encode_visit
+from monitor.contracts.visits import Fault, open_record
+from monitor.errors import TopicError, UsageError
+from monitor.ingest.accept import APPLIED, DEAD_LETTER, EXPIRED, NOT_WATCHED, accept
+from monitor.ingest.decode import decode_records
+from monitor.public.instants import MILLISECOND, format_instant
+from monitor.public.parameters import Parameters
+from monitor.windows.hashing import HASH_BYTES
+
+SEND_SECONDS: Final = 30.0
+CLOSE_SECONDS: Final = 5.0
+MOST_PROBLEMS: Final = 100
+"""The most problems that a message lists."""
+
+_WHY_NOT: Final = {
+    EXPIRED: "too late: no window or horizon of this configuration contains it any more",
+    NOT_WATCHED: "no monitor of this configuration watches it",
+}
+
+
+class _Nobody:
+    """The hashes of people, where only fates are needed."""
+
+    def many(self, persons: list[str]) -> list[bytes]:
+        """Return one meaningless hash per person."""
+        return [bytes(HASH_BYTES)] * len(persons)
+
+
+@dataclass(frozen=True, slots=True)
+class LineVisits:
+    """The visits of a line of the file that are to be sent, encoded. `number` counts lines from 1."""
+
+    number: int
+    visits: tuple[bytes, ...]
+
+    @property
+    def record(self) -> bytes:
+        """The value of the record to send."""
+        return b'{"visits":[' + b",".join(self.visits) + b"]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The lines to send, and the visits that are not sent because they would count nowhere, as (line, fate)."""
+
+    lines: tuple[LineVisits, ...]
+    left_out: tuple[tuple[int, str], ...]
+
+    @property
+    def visits(self) -> int:
+        """The number of visits to send."""
+        return sum(len(line.visits) for line in self.lines)
+
+    def explain_left_out(self) -> Iterator[str]:
+        """Yield a sentence for each fate of visits that are not sent, with their lines."""
+        for fate, why in _WHY_NOT.items():
+            numbers = [number for number, of_visit in self.left_out if of_visit == fate]
+            if numbers:
+                lines = ", ".join(map(str, sorted(set(numbers))))
+                yield f"{len(numbers)} not sent ({fate}), lines {lines}: {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The fates of the visits that were sent, by the timestamps of the brokers, and the last of these (an instant)."""
+
+    fates: Mapping[str, int]
+    stamped: int
+
+
+def judge(parameters: Parameters, visit: bytes, stamp: int) -> tuple[str, Fault | None]:
+    """Return the fate of a visit whose record is stamped at an instant, and the reason if it is refused.
+
+    The service's own code decides, so this is what the service will decide.
+    """
+    columns = decode_records([b'{"visits":[' + visit + b"]}"], parameters.default_stay)
+    accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.slot_of(stamp)]))
+    if accepted.refused:
+        return DEAD_LETTER, accepted.refused[0].fault
+    return next(fate for fate, count in accepted.fates.items() if count), None
+
+
+def plan_resending(parameters: Parameters, path: Path, now: int) -> Plan:
+    """Read a file with a batch of visits, or one visit, per line, and decide what to send.
+
+    Args:
+        parameters: the parameters of the service.
+        path: a file as `--export` writes it. Only the visits are sent, without the other keys of a line.
+        now: the present instant.
+
+    Raises:
+        UsageError: a line has no visits, or a visit would be refused again. The message names all such lines.
+    """
+    problems: list[str] = []
+    lines: list[LineVisits] = []
+    left_out: list[tuple[int, str]] = []
+    for number, visits in _read_lines(path, problems):
+        kept = []
+        for index, visit in enumerate(map(encode_visit, visits)):
+            fate, fault = judge(parameters, visit, now)
+            if fault is not None:
+                problems.append(f"line {number}, visit {index}: {fault.reason.value}: {fault.error}")
+            elif fate == APPLIED:
+                kept.append(visit)
+            else:
+                left_out.append((number, fate))
+        if kept:
+            lines.append(LineVisits(number, tuple(kept)))
+    if problems:
+        raise UsageError(_describe_problems(path, problems))
+    return Plan(tuple(lines), tuple(left_out))
+
+
+def _read_lines(path: Path, problems: list[str]) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the number and the visits of each line, and add lines without visits to the problems."""
+    with path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if not text.strip():
+                continue
+            visits = open_record(text.strip())
+            if isinstance(visits, Fault):
+                problems.append(f"line {number}: {visits.reason.value}: {visits.error}")
+            elif not visits:
+                problems.append(f"line {number}: visits: expected at least one visit; delete the line to leave it out")
+            else:
+                yield number, visits
+
+
+def _describe_problems(path: Path, problems: Sequence[str]) -> str:
+    shown = "\n".join(f"  - {problem}" for problem in problems[:MOST_PROBLEMS])
+    more = f"\n  and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
+    return f"--resend {path}: nothing was sent, because the service would refuse these again:\n{shown}{more}"
+
+
+def send(connections: KafkaConnections, topic: str, plan: Plan, parameters: Parameters) -> Sent:
+    """Send one record per line, wait until all in-sync replicas have them, and return the visits' fates.
+
+    Raises:
+        TopicError: the input topic does not exist.
+        UnreachableError: Kafka does not accept a record. Some may have been written: send the file again, because a
+            visit that arrives twice counts once.
+    """
+    _require_topic(connections, topic)
+    fates: Counter[str] = Counter()
+    stamped = 0
+    with connections.translate_errors(), closing(_Producer(connections)) as producer:
+        sent = [(line, producer.client.send(topic, value=line.record)) for line in plan.lines]
+        producer.client.flush(timeout=SEND_SECONDS)
+        for line, future in sent:
+            stamp = int(future.get(timeout=SEND_SECONDS).timestamp) * MILLISECOND
+            fates.update(judge(parameters, visit, stamp)[0] for visit in line.visits)
+            stamped = max(stamped, stamp)
+    return Sent(fates, stamped)
+
+
+class _Producer:
+    """A producer whose `close` waits for a limited time."""
+
+    def __init__(self, connections: KafkaConnections) -> None:
+        self.client = connections.producer(linger_ms=5)
+
+    def close(self) -> None:
+        """Close the producer."""
+        self.client.close(timeout=CLOSE_SECONDS)
+
+
+def _require_topic(connections: KafkaConnections, topic: str) -> None:
+    with connections.translate_errors(), closing(connections.consumer()) as consumer:
+        if not consumer.partitions_for_topic(topic):
+            raise TopicError(f"kafka.topics.visits is {topic!r}: there is no such topic, so nothing was sent")
+
+
+def explain(sent: Sent, parameters: Parameters) -> Iterator[str]:
+    """Yield sentences about what the sent visits count as."""
+    grid = parameters.grid
+    stamped, as_of = format_instant(sent.stamped), format_instant(grid.as_of(grid.slot_of(sent.stamped)))
+    fates = ", ".join(f"{fate} {count}" for fate, count in sent.fates.items())
+    yield (
+        f"Their fates: {fates}. The broker stamped them until {stamped}, so they count from the tick that ends at "
+        f"{as_of} on. Earlier answers are not revised."
+    )
+    if set(sent.fates) != {APPLIED}:
+        yield "Some are not applied, because a slot has ended, or a clock differs, since they were checked."

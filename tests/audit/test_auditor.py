@@ -1,0 +1,219 @@
+"""The auditor as a process: its metrics, health, log lines and runbooks, on a real Kafka."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.cli import main
+from monitor.config.servers import AuditorSettings, KafkaSettings
+from monitor.tools.auditor.catalog import AUDITOR_METRICS, STATES
+from monitor.tools.auditor.command import FollowOptions, follow_topics
+from monitor.tools.embedded import EmbeddedKafka
+from monitor.tools.embedded.ports import ReservedPort
+from tests.audit.conftest import Tiny
+from tests.audit.test_follow import Run, charges, owner, run
+
+__all__ = ["run"]  # a fixture
+
+Eventually = Callable[..., Any]
+ROOT = Path(__file__).parents[2]
+RUNBOOKS = ("audit-finding", "auditor-absent", "auditor-no-success", "audit-ticks-missing")
+
+
+@dataclass
+class Auditor:
+    """A running auditor."""
+
+    port: int
+
+    def fetch(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except urllib.error.URLError:  # it does not listen yet
+            return 0, ""
+
+    def value(self, name: str, **labels: str) -> float | None:
+        families = text_string_to_metric_families(self.fetch("/metrics")[1])
+        samples = (sample for family in families for sample in family.samples)
+        found = (
+            sample.value
+            for sample in samples
+            if sample.name == f"location_monitor_audit_{name}" and sample.labels == labels
+        )
+        return next(found, None)
+
+
+def write_service(run: Run, kafka: EmbeddedKafka, visits: str | None = None) -> Path:
+    """Write the tiny configuration with the servers of the run."""
+    run.tiny.config += (
+        f"kafka: {{bootstrap_servers: ['{kafka.bootstrap_servers}'], topics: {{visits: {visits or run.visits}, "
+        f"alerts: {run.alerts}, dead_letters: none}}}}\nredis: {{url: 'redis://localhost:6379/0'}}\n"
+    )
+    return run.tiny.write()[1]
+
+
+@contextmanager
+def auditing(config: Path, **options: Any) -> Iterator[Auditor]:
+    """Run an auditor in a thread."""
+    reserved, stop, failures = ReservedPort(), threading.Event(), []
+    port = reserved.number
+    reserved.release()
+
+    def work() -> None:
+        try:
+            follow_topics([config], {}, FollowOptions(port=port, **options), stop, nullcontext)
+        except Exception as error:  # noqa: BLE001  # raised below
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield Auditor(port)
+    finally:
+        stop.set()
+        thread.join(30)
+    assert failures == []
+
+
+def ready(auditor: Auditor) -> bool:
+    return auditor.fetch("/readyz")[0] == 200
+
+
+def test_metrics_say_what_was_found(
+    run: Run, kafka: EmbeddedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A false "safe" that is published meanwhile is counted and logged once, without a person or a count."""
+    run.report()
+    run.publish(owner(charges()), *(line for line in run.tiny.records if line["value"]["tick"] < 6))
+    config = write_service(run, kafka)
+    with caplog.at_level(logging.INFO), auditing(config) as auditor:
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("findings_total", kind="safe") == 0
+        assert auditor.value("ticks_total", outcome="proven") == 6
+        assert auditor.value("epsilon_spent", monitor="walk") == 1
+        run.report([f"planted-{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(47)])
+        run.publish(*(line for line in run.tiny.records if line["value"]["tick"] == 6))
+        eventually(lambda: auditor.value("findings_total", kind="safe") == 1)
+        assert auditor.value("last_success_timestamp_seconds") is not None
+        assert auditor.value("last_tick_timestamp_seconds", partition="0") == 1_767_250_800  # 2026-01-01T07:00:00Z
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("monitor.")]
+    findings = [line for line in lines if line.startswith("finding")]
+    assert findings == [
+        'finding (safe, broken: every "safe" is true): walk/park, tick 6: "safe" is false, there were 2 people or more'
+    ]
+    assert not any("planted" in line or "47" in line for line in lines)
+
+
+def test_state_is_never_silently_green(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+    """Cut off from the input the auditor is not ready, says why, and has no success."""
+    run.publish(owner(charges()), *run.tiny.records)
+    config = write_service(run, kafka, visits="not-there")
+    with auditing(config) as auditor:
+        eventually(lambda: auditor.value("waiting_ticks") == 7, 30)
+        assert auditor.value("state", state="cut_off") == 1
+        status, text = auditor.fetch("/readyz")
+        assert status == 503
+        assert "there is no topic not-there" in text
+        assert auditor.value("last_success_timestamp_seconds") is None
+        assert auditor.value("compares_input") == 1
+        assert auditor.fetch("/healthz")[0] == 200
+
+
+def test_commands_of_runbooks_run(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+    """The commands of the auditor's runbooks that look at the auditor run against one that found something."""
+    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
+    run.publish(*(line for line in run.tiny.records if line["value"]["tick"] != 2))
+    config = write_service(run, kafka)
+    (config.parent / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE", encoding="utf-8")
+    with auditing(config) as auditor:
+        eventually(lambda: ready(auditor), 30)
+        environ = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CONFIG": str(config)}
+        for page in RUNBOOKS:
+            for command in commands(ROOT / "docs" / "runbooks" / f"{page}.md"):
+                printed = execute(command, environ | {"AUDITOR": f"127.0.0.1:{auditor.port}"})
+                assert printed, command
+
+
+def commands(page: Path) -> list[str]:
+    """Return the commands of a runbook, except those that do not end or ask the service, which does not run here."""
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in textwrap.dedent(block).splitlines() if line]
+    asks_service = ("$METRICS", "location-monitor topics", "location-monitor check")
+    return [line for line in lines if "--follow" not in line and not any(word in line for word in asks_service)]
+
+
+def execute(command: str, environ: dict[str, str]) -> str:
+    """Run a command, and return its output."""
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],  # noqa: S607  # from the search path
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+def test_auditor_has_its_own_identity() -> None:
+    """The auditor's user and certificate replace those of the service, each pair as a whole."""
+    kafka = KafkaSettings.model_validate(
+        {
+            "bootstrap_servers": ["localhost:9092"],
+            "topics": {"visits": "v", "alerts": "a", "dead_letters": "d"},
+            "username": "service",
+            "password": "planted",
+        }
+    )
+    identified = AuditorSettings.model_validate({"username": "auditor"}).identify(kafka)
+    assert (identified.username, identified.password) == ("auditor", None)
+    assert identified.topics == kafka.topics
+    assert AuditorSettings().identify(kafka) == kafka
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--output-only"], "--output-only, --metrics-port and --since require --follow"),
+        (["--follow", "--since", "noon"], "--since noon"),
+        (["--follow", "VISITS", "--alerts", "VISITS"], "leave out VISITS and --alerts"),
+    ],
+)
+def test_wrong_options_are_refused(tiny: Tiny, words: list[str], text: str) -> None:
+    """Wrong options end with exit code 2 before anything starts."""
+    tiny.config += "kafka: {bootstrap_servers: ['localhost:1'], topics: {visits: v, alerts: a, dead_letters: d}}\n"
+    tiny.config += "redis: {url: 'redis://localhost:1/0'}\n"
+    visits, config, _alerts = tiny.write()
+    given = [str(visits) if word == "VISITS" else word for word in words]
+    result = CliRunner().invoke(main, ["audit", "--config", str(config), *given])
+    assert result.exit_code == 2
+    assert text in result.output
+
+
+def test_catalog_has_closed_sets() -> None:
+    """Every metric has a help text, and each state and kind of finding a series from the start."""
+    names = [metric.name for metric in AUDITOR_METRICS]
+    assert len(set(names)) == len(names)
+    (state,) = (metric for metric in AUDITOR_METRICS if metric.name == "audit_state")
+    assert state.closed_labels() == [(name,) for name in STATES]

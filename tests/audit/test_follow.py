@@ -1,0 +1,373 @@
+"""The standing auditor on real topics: what it finds as it is published, restarts, configurations, a lost input.
+
+The run is drawn in conftest.py, here in two output partitions: shard 0 of `walk` and `night` is in partition 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.tools.audit.follow import Follower, Sources
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.text import parse_instant
+from monitor.tools.audit.watching import Outcome
+from monitor.tools.embedded import EmbeddedKafka
+from tests.audit.conftest import Tiny, record, walk
+
+LONGEST = str(2**63 - 1)
+STRANGE = "planted-person-7"
+
+
+@dataclass
+class Reports:
+    """A watcher that keeps all reports."""
+
+    findings: list[tuple[str, str | None]] = field(default_factory=list)
+    records: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    stretches: list[tuple[int | None, bool]] = field(default_factory=list)
+    last: dict[int, int] = field(default_factory=dict)
+
+    def finding(self, kind: str, text: str | None) -> None:
+        self.findings.append((kind, text))
+
+    def record(self, kind: str) -> None:
+        self.records[kind] += 1
+
+    def tick(self, partition: int, tick: int, as_of: int) -> None:
+        assert as_of > 0
+        self.last[partition] = tick
+
+    def outcome(self, outcome: Outcome) -> None:
+        self.outcomes[outcome] += 1
+
+    def missing(self, partition: int, first: int, last: int) -> None:
+        self.gaps.append((partition, first, last))
+
+    def unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
+        assert place
+        self.stretches.append((partition, begins))
+
+    @property
+    def kinds(self) -> set[str]:
+        return {kind for kind, _text in self.findings}
+
+
+@dataclass
+class Run:
+    """The tiny run, on topics that tests fill step by step."""
+
+    tiny: Tiny
+    kafka: KafkaConnections
+    visits: str
+    alerts: str
+
+    def create(self) -> None:
+        bounds = dict.fromkeys(("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), LONGEST)
+        made = {"replication_factor": 1, "configs": bounds | {"retention.ms": "-1"}}
+        with closing(self.kafka.admin()) as admin:
+            topics = {name: made | {"num_partitions": count} for name, count in ((self.visits, 2), (self.alerts, 1))}
+            admin.create_topics(topics, wait_for_metadata=True)
+
+    def report(self, lines: list[str] | None = None) -> None:
+        """Produce lines of visits; by default those of the run."""
+        header = self.tiny.lines[:1]
+        with closing(self.kafka.producer()) as producer:
+            for number, row in enumerate(csv.DictReader(header + (self.tiny.lines[1:] if lines is None else lines))):
+                reported = row.pop("reported_at") or row["left_at"]
+                stamp = int(datetime.fromisoformat(reported).timestamp() * 1_000)
+                producer.send(self.visits, json.dumps(row).encode(), partition=number % 2, timestamp_ms=stamp)
+            producer.flush()
+
+    def publish(self, *records: dict[str, Any]) -> None:
+        """Produce output records; by default those of the run."""
+        with closing(self.kafka.producer()) as producer:
+            for line in records or self.tiny.records:
+                headers = [(name, text.encode()) for name, text in line["headers"].items()]
+                value, key = json.dumps(line["value"]).encode(), line["key"].encode()
+                producer.send(self.alerts, value, key, headers=headers, partition=line["partition"])
+            producer.flush()
+
+    def follow(self, reports: Reports, *, output_only: bool = False, **options: Any) -> Follower:
+        """Return a follower of the configurations as they are now."""
+        self.tiny.write()
+        configs = options.pop("configs", None) or [self.tiny.folder / "config.yaml"]
+        sources = Sources(self.alerts, self.kafka.consumer, self.visits, None if output_only else self.kafka.consumer)
+        sources = options.pop("sources", sources)
+        return Follower([read_terms(path) for path in configs], sources, reports, **options)
+
+    def judge(self, **options: Any) -> Reports:
+        """Follow what there is to its end."""
+        reports = Reports()
+        with closing(self.follow(reports, **options)) as follower:
+            while follower.turn():
+                pass
+            assert follower.cut_off == ""
+            assert follower.waiting == 0
+        return reports
+
+
+@pytest.fixture
+def run(tiny: Tiny, kafka: EmbeddedKafka) -> Run:
+    name = uuid.uuid4().hex[:10]
+    made = Run(tiny, KafkaConnections((kafka.bootstrap_servers,)), f"visits-{name}", f"alerts-{name}")
+    made.create()
+    return made
+
+
+def owner(charges: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Return an owner record."""
+    value = {"service": "tiny", "partitions": 1, "lost_at": None, "counting": 2, "charges": charges, **more}
+    made = record("owner", 0, value | {"kind": "owner"})
+    made["headers"] |= {"ce_id": f"owner/0/{uuid.uuid4().hex}"}
+    return made
+
+
+def charges(night_at: str = "02:30:00") -> dict[str, Any]:
+    """Return the charges of the tiny configuration."""
+    places = [{"monitor": "walk", "answers": 1, "window": 3, "shares": {"1": ["park"]}}]
+    night = {"monitor": "night", "kind": "at_times", "epsilon": "1/2", "horizon": "3h", "at": [night_at]}
+    times = [night | {"timezone": "Europe/London", "instants": "0" * 16}]
+    return {"digest": "0" * 16, "ahead": 1, "places": places, "times": times}
+
+
+def test_correct_run_has_no_finding(run: Run) -> None:
+    """A correct run has no finding, and every tick is proven."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = run.judge()
+    assert reports.findings == []
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    assert reports.records == {"owner": 1, "over_time": 7, "at_times": 3}
+    assert reports.last == {0: 6}
+    assert reports.gaps == []
+
+
+def _false_safe(run: Run) -> str:
+    run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
+    return "safe"
+
+
+def _false_safe_of_snapshot(run: Run) -> str:
+    for tick in (3, 4):
+        run.tiny[f"night/2026-01-01T02:30:00Z/0/{tick}"]["noisy_counts"] = {}
+    return "safe"
+
+
+def _low_bound(run: Run) -> str:
+    run.report([f"q{n},park,2026-01-01T01:10:00Z,2026-01-01T01:20:00Z," for n in range(2)])
+    return "noisy_count"
+
+
+def _second_value(run: Run) -> str:
+    again = json.loads(json.dumps(next(line for line in run.tiny.records if line["value"]["tick"] == 6)))
+    again["value"]["status"] = "unknown"
+    run.tiny.records.append(again)
+    return "bytes"
+
+
+def _too_much(run: Run) -> str:
+    run.tiny.config = run.tiny.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "3/4"')
+    return "paid"
+
+
+def _second_answer(run: Run) -> str:
+    mark = {"noisy_count": 3, "epsilon": "1"}
+    marks = [mark | {"tick": 1, "until": 4}, mark | {"tick": 3, "until": 6}]
+    p_value = run.tiny["walk/park/1"]["p_value"]
+    run.tiny.walk(3, "noisy_count", marks, noisy_count=3, count_at_most=3, p_value=p_value)
+    return "budget"
+
+
+def _stranger(run: Run) -> str:
+    visit = {"person_id": STRANGE, "location_id": "park", "tick": 10**9}
+    run.tiny.records.insert(5, {"key": STRANGE, "headers": {"ce_id": STRANGE}, "value": visit, "partition": 0})
+    return "form"
+
+
+def _part_of_a_tick(run: Run) -> str:
+    run.tiny.remove("walk/park/3")
+    return "ticks"
+
+
+PLANTED: list[Callable[[Run], str]] = [
+    _false_safe,
+    _false_safe_of_snapshot,
+    _low_bound,
+    _second_value,
+    _too_much,
+    _second_answer,
+    _stranger,
+    _part_of_a_tick,
+]
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__[1:])
+def test_planted_falsehood_is_found(run: Run, plant: Callable[[Run], str]) -> None:
+    """Each planted falsehood is found by its own kind alone, and no text repeats what a stranger wrote."""
+    kind = plant(run)
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = run.judge()
+    # A second answer within a window may also cost more than stated.
+    assert {kind} <= reports.kinds <= {kind} | ({"paid"} if kind == "budget" else set()), reports.findings
+    assert STRANGE not in str(reports.findings)
+
+
+def test_missing_tick_is_shown_by_partition(run: Run) -> None:
+    """A tick that nobody decided is reported by partition, and is no finding."""
+    run.report()
+    run.tiny.remove("walk/park/3", "night/2026-01-01T02:30:00Z/0/3")
+    run.tiny["night/2026-01-01T02:30:00Z/0/4"]["noisy_counts"]["shop"]["tick"] = 4
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = run.judge()
+    assert reports.gaps == [(0, 3, 3)]
+    assert reports.findings == []
+
+
+def _by_tick(run: Run) -> Iterator[list[dict[str, Any]]]:
+    for tick in range(7):
+        yield [line for line in run.tiny.records if line["value"]["tick"] == tick]
+
+
+def test_findings_come_as_ticks_are_published(run: Run) -> None:
+    """A false "safe" is found at the turn after its tick, whenever the visits are read; repeats are no findings."""
+    reports = Reports()
+    run.report(["q1,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,", *run.tiny.lines[1:]])
+    run.publish(owner(charges()))
+    with closing(run.follow(reports)) as follower:
+        for tick, records in enumerate(_by_tick(run)):
+            if tick == 6:
+                run.report(["q2,park,2026-01-01T06:15:00Z,2026-01-01T06:20:00Z,"])
+            run.publish(*records, *records)
+            while follower.turn():
+                pass
+            assert reports.outcomes == {Outcome.PROVEN: tick + 1}
+            assert reports.kinds == ({"safe"} if tick == 6 else set())
+    assert len(reports.findings) == 1
+
+
+def test_restart_loses_and_repeats_nothing(run: Run) -> None:
+    """A new process reaches the same findings and numbers as one that was never stopped."""
+    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
+    ticks = list(_by_tick(run))
+    run.publish(*(line for records in ticks[:4] for line in records))
+    before = run.judge()
+    assert before.kinds == {"safe"}
+    run.publish(*(line for records in ticks[4:] for line in records))
+    after = run.judge()
+    assert after.findings == before.findings
+    assert after.outcomes == {Outcome.PROVEN: 7}
+    assert sum(after.records.values()) == len(run.tiny.records)
+
+
+def test_examined_ticks_are_not_reported(run: Run) -> None:
+    """With `since`, findings about earlier ticks are left out, and later ones are not."""
+    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
+    run.publish()
+    assert run.judge(since=parse_instant("2026-01-01T00:59:59Z")).kinds == {"safe"}
+    assert run.judge(since=parse_instant("2026-01-01T01:00:00Z")).findings == []
+
+
+def test_output_alone_is_checked_without_input(run: Run) -> None:
+    """Without input the ε, pauses, form and bytes are checked, and no tick counts as proven."""
+    _second_answer(run)
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = run.judge(output_only=True)
+    assert "budget" in reports.kinds
+    assert set(reports.outcomes) == {Outcome.OUTPUT_ONLY}
+
+
+def test_lost_input_is_said_and_made_up_for(run: Run) -> None:
+    """While the input cannot be read the follower says so, checks the output, and compares everything afterwards."""
+    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
+    _second_answer(run)
+    run.publish(owner(charges()), *run.tiny.records)
+    down, reports = [True], Reports()
+
+    def open_input(**settings: str) -> Any:
+        if down:
+            raise ConnectionError("not now")
+        return run.kafka.consumer(**settings)
+
+    sources = Sources(run.alerts, run.kafka.consumer, run.visits, open_input)
+    with closing(run.follow(reports, sources=sources)) as follower:
+        follower.turn()
+        assert "not now" in follower.cut_off
+        assert follower.waiting == 7
+        assert reports.outcomes == {}
+        assert "budget" in reports.kinds
+        assert "safe" not in reports.kinds
+        down.clear()
+        follower.turn()
+        assert follower.cut_off == ""
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    assert "safe" in reports.kinds
+
+
+def _change_the_time(run: Run) -> list[Any]:
+    """Let the designated time change to 03:30 after tick 3. Return the configurations, the newer one first."""
+    earlier = run.tiny.folder / "earlier.yaml"
+    earlier.write_text(run.tiny.config)
+    run.tiny.config = run.tiny.config.replace('at: ["02:30"]', 'at: ["03:30"]')
+    run.tiny.remove("night/2026-01-01T02:30:00Z/0/4")
+    for tick in (4, 5, 6):
+        moved = json.loads(json.dumps(next(line for line in run.tiny.records if "night" in line["key"])))
+        key = "night/2026-01-01T03:30:00Z/0"
+        fresh = walk(tick, "safe", [])
+        moved |= {"key": key}
+        moved["headers"] |= {"ce_id": f"{key}/{tick}", "ce_time": fresh["headers"]["ce_time"]}
+        facts = {"time": "2026-01-01T03:30:00Z", "tick": tick, "as_of": fresh["value"]["as_of"], "noisy_counts": {}}
+        moved["value"] |= facts | {"final": tick == 5}
+        if tick < 6:
+            run.tiny.records.append(moved)
+    run.tiny.records.sort(key=lambda line: line["value"]["tick"])
+    place = next(n for n, line in enumerate(run.tiny.records) if line["value"]["tick"] == 4)
+    run.tiny.records.insert(place, owner(charges("03:30:00")))
+    run.tiny.records.insert(0, owner(charges("02:30:00")))
+    return [run.tiny.folder / "config.yaml", earlier]
+
+
+def test_each_stretch_is_judged_by_its_configuration(run: Run) -> None:
+    """After a designated time was changed, each tick is judged by the configuration that was in force."""
+    configs = _change_the_time(run)
+    run.report()
+    run.publish()
+    reports = run.judge(configs=configs)
+    assert reports.findings == []
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    assert reports.stretches == []
+
+
+def test_stretch_without_configuration_is_named(run: Run) -> None:
+    """If the earlier configuration is not given, its ticks are said to be unjudged, and raise no finding."""
+    configs = _change_the_time(run)
+    run.report()
+    run.publish()
+    reports = run.judge(configs=configs[:1])
+    assert reports.findings == []
+    assert reports.outcomes == {Outcome.UNJUDGED: 4, Outcome.PROVEN: 3}
+    assert reports.stretches == [(0, True), (0, False)]
+
+
+def test_expired_input_is_partial(run: Run) -> None:
+    """If input has expired, ticks that may count it are not said to be proven."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with closing(run.kafka.admin()) as admin:
+        admin.delete_records({TopicPartition(run.visits, 0): 1})
+    assert run.judge().outcomes[Outcome.PARTIAL] == 7

@@ -1,0 +1,106 @@
+"""`dead-letters` on a real Kafka: counts, filters and positions, and never a value."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from monitor.cli import main
+from monitor.contracts.visits import Reason
+from monitor.public.instants import HOUR, format_instant
+from tests.dead_letters.refused import PERSON, Refused
+
+
+def show(refused: Refused, *words: str, code: int = 0) -> Result:
+    """Run the command, and check its exit code and that no output names the planted person."""
+    result = CliRunner().invoke(main, ["dead-letters", "--config", str(refused.config), *words])
+    assert result.exit_code == code, result.output
+    assert PERSON not in result.output
+    return result
+
+
+@pytest.fixture
+def three(refused: Refused) -> Refused:
+    """Two unknown locations, of now and of five hours ago, and an undecodable record three hours ago."""
+    refused.put(Reason.UNKNOWN_LOCATION, refused.visit("nowhere"), refused.now - 5 * HOUR)
+    refused.put(Reason.NOT_JSON, f"{{{PERSON}".encode(), refused.now - 3 * HOUR)
+    refused.put(Reason.UNKNOWN_LOCATION, refused.visit("nowhere"))
+    return refused
+
+
+def as_json(refused: Refused, *words: str) -> dict[str, Any]:
+    """Return the JSON output."""
+    parsed: dict[str, Any] = json.loads(show(refused, "--json", *words).output)
+    return parsed
+
+
+@pytest.mark.promise(22)
+def test_reasons_and_positions_are_shown(three: Refused) -> None:
+    """The text has the number, the first and last time of each reason, and the position and origin of each letter."""
+    topics = three.settings.config.kafka.topics
+    lines = show(three).output.splitlines()
+    assert lines[0] == f"{topics.dead_letters}: 3 dead letters"
+    counts = next(line.split() for line in lines if line.strip().startswith("unknown_location"))
+    assert counts == ["unknown_location", "2", "2", format_instant(three.now - 5 * HOUR), format_instant(three.now)]
+    place = f"{format_instant(three.now)} {topics.dead_letters}-0@2 from {topics.visits}-0@2 visit 3"
+    assert lines[-1].strip() == f"{place}: unknown_location: location_id: expected another"
+
+
+def test_json_has_the_same(three: Refused) -> None:
+    """--json has the counts by reason and the latest dead letters, oldest first."""
+    tree = as_json(three, "--latest", "2")
+    assert tree["reasons"]["not_json"] == {
+        "dead_letters": 1,
+        "refused": 1,
+        "first": format_instant(three.now - 3 * HOUR),
+        "last": format_instant(three.now - 3 * HOUR),
+    }
+    assert [letter["offset"] for letter in tree["latest"]] == [1, 2]
+    assert tree["latest"][0]["origin"] == {
+        "topic": three.settings.config.kafka.topics.visits,
+        "partition": 0,
+        "offset": 1,
+        "index": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "offsets"),
+    [
+        (("--reason", "not_json"), [1]),
+        (("--since", "4h"), [1, 2]),
+        (("--since", "4h", "--reason", "unknown_location"), [2]),
+        (("--reason", "bad_id"), []),
+    ],
+)
+def test_filters_select(three: Refused, words: tuple[str, ...], offsets: list[int]) -> None:
+    """--reason and --since select dead letters."""
+    assert [letter["offset"] for letter in as_json(three, *words)["latest"]] == offsets
+
+
+def test_since_may_be_a_time(three: Refused) -> None:
+    """--since takes an instant too, and refuses any other text."""
+    at = format_instant(three.now - HOUR)
+    assert [letter["offset"] for letter in as_json(three, "--since", at)["latest"]] == [2]
+    assert "--since yesterday: expected a duration such as 2h" in show(three, "--since", "yesterday", code=2).output
+
+
+def test_records_of_others_are_counted(refused: Refused) -> None:
+    """A record without the headers of a dead letter is counted apart, and several refusals count by their number."""
+    refused.write(PERSON.encode(), [("reason", b"because")])
+    refused.put(Reason.OTHERS_REFUSED, b'{"visits": []}', count=120)
+    tree = as_json(refused)
+    assert tree["foreign"]["dead_letters"] == 1
+    assert tree["reasons"]["others_refused"]["refused"] == 120
+    assert "1 records are not dead letters of this service" in show(refused).output
+
+
+def test_missing_topic_is_refused(refused: Refused) -> None:
+    """Without the topic, the command says what to do, with exit code 3."""
+    name = refused.settings.config.kafka.topics.dead_letters
+    refused.config.write_text(refused.config.read_text().replace(name, "nowhere.dead"))
+    output = show(refused, code=3).output
+    assert "kafka.topics.dead_letters is 'nowhere.dead': there is no such topic" in output

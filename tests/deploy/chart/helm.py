@@ -1,0 +1,165 @@
+"""Helm for the tests of the chart: a small Go program with Helm's own code, compiled once and kept in the user's cache.
+
+No registry that the tests may use carries Helm's binary, and its whole command line takes about two minutes of
+processor time to compile. `helm_program/main.go` uses only Helm's loader, values, schema validation, engine and linter.
+The client of a cluster and all kinds of Kubernetes are replaced by stubs, because nothing here asks a cluster. This
+takes about 40 seconds of processor time, once for each machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+ROOT: Final = Path(__file__).parents[3]
+CHART: Final = ROOT / "deploy/chart"
+SOURCE: Final = Path(__file__).parent / "helm_program"
+KUBERNETES: Final = "1.29"
+"""The oldest version that Chart.yaml allows."""
+
+_QUICKLY: Final = ["-trimpath", "-tags=nethttpomithttp2", "-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w"]
+"""The program runs for a second, so compiling it fast is worth more than fast code."""
+
+
+class HelmError(Exception):
+    """The program cannot be built here. The message names what is missing."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Helm printed: the rendered files by their path in the chart, the linter's messages, and an error."""
+
+    files: Mapping[str, str]
+    messages: Sequence[str]
+    error: str
+
+    @cached_property
+    def manifests(self) -> list[dict[str, Any]]:
+        """The Kubernetes objects of all files, in the order of the files."""
+        texts = [text for path, text in sorted(self.files.items()) if path.endswith(".yaml")]
+        return [found for text in texts for found in yaml.load_all(text, yaml.CSafeLoader) if found]
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Return the objects of a kind."""
+        return [found for found in self.manifests if found["kind"] == kind]
+
+
+@dataclass
+class Helm:
+    """A running program, which answers one command after the other."""
+
+    program: Path
+    _process: subprocess.Popen[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start the program."""
+        self._process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def _ask(self, command: str, values: Sequence[Path], options: Mapping[str, Sequence[str]]) -> Answer:
+        request = {
+            "command": command,
+            "chart": str(CHART),
+            "release": "city",
+            "namespace": "monitor",
+            "kube": KUBERNETES,
+            "values": [str(path) for path in values],
+            **options,
+        }
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        print(json.dumps(request), file=stdin, flush=True)
+        answer = json.loads(stdout.readline())
+        return Answer(answer["files"] or {}, answer["messages"] or [], answer["error"])
+
+    def lint(self, *values: Path, **options: Sequence[str]) -> Answer:
+        """Run `helm lint` with files of values. Options: `set`, `set_json`, `set_file`."""
+        return self._ask("lint", values, options)
+
+    def template(self, *values: Path, **options: Sequence[str]) -> Answer:
+        """Run `helm template` with files of values. Options as in `lint`."""
+        return self._ask("template", values, options)
+
+    def close(self) -> None:
+        """End the program."""
+        self._process.communicate(timeout=10)
+
+
+def value_set(name: str) -> Path:
+    """Return the path of a set of values in the chart's folder `ci`."""
+    return CHART / "ci" / f"{name}-values.yaml"
+
+
+def build_helm() -> Path:
+    """Return the compiled program. The first call on a machine compiles it.
+
+    Raises:
+        HelmError: there is no Go, or the modules cannot be downloaded.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "location-monitor"
+    program = folder / f"helm-{_digest()}"
+    if program.exists():
+        return program
+    go = shutil.which("go")
+    if go is None:
+        raise HelmError("no go on the PATH")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "helm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes of pytest-xdist may need it at the same time
+        if not program.exists():
+            _compile(go, program)
+    return program
+
+
+def main() -> None:
+    """Compile the program if it is missing, and say why if that is impossible: the tests then skip or fail."""
+    try:
+        build_helm()
+    except HelmError as error:
+        print(f"Helm cannot be built: {error}", file=sys.stderr)
+
+
+def _digest() -> str:
+    digest = hashlib.sha256(" ".join(_QUICKLY).encode())
+    for path in sorted(SOURCE.rglob("*")):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _compile(go: str, program: Path) -> None:
+    unfinished = program.with_suffix(".new")
+    environment = os.environ | {
+        "CGO_ENABLED": "0",
+        "GOGC": "400",
+        "GOFLAGS": "-buildvcs=false",
+        "GOWORK": "off",
+        "GOTOOLCHAIN": "local",
+    }
+    ended = subprocess.run(
+        [go, "build", *_QUICKLY, "-o", str(unfinished), "."],
+        cwd=SOURCE,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode != 0:
+        raise HelmError(f"go build failed: {ended.stderr.strip()[-500:]}")
+    unfinished.rename(program)
+
+
+if __name__ == "__main__":
+    main()

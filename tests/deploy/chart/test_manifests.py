@@ -1,0 +1,305 @@
+"""The rendered chart: stored output, Kubernetes' schemas, and what every pod, policy and alert has to fulfil."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate  # type: ignore[import-untyped]  # it ships no type information
+import pytest
+import yaml
+
+from monitor.cli import main
+from monitor.config.servers import MetricsSettings
+from monitor.operate.catalog import METRICS
+from monitor.operate.health import Endpoint, Health
+from monitor.operate.metrics import Metrics
+from tests.deploy.chart.goldens import CASES, FOLDER, render, to_text
+from tests.deploy.chart.helm import CHART, Answer, Helm, value_set
+from tests.deploy.conftest import skip
+
+VERSIONS = ("1.29", "1.37")
+BUILT_IN = ("v1", "apps/v1", "batch/v1", "policy/v1", "networking.k8s.io/v1")
+pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
+FORBIDDEN = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")
+
+
+@pytest.fixture(scope="module")
+def rendered(helm: Helm) -> dict[str, Answer]:
+    """The output of each case."""
+    return {case: render(helm, case) for case in CASES}
+
+
+def pods(answer: Answer) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Yield (name, metadata, specification) of each pod: of the deployment, the job and the test."""
+    for found in answer.manifests:
+        if found["kind"] == "Pod":
+            yield found["metadata"]["name"], found["metadata"], found["spec"]
+        elif "template" in found.get("spec", {}):
+            template = found["spec"]["template"]
+            yield found["metadata"]["name"], template["metadata"], template["spec"]
+
+
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
+@pytest.mark.parametrize("name", ["minimal", "full", "secure"])
+@pytest.mark.parametrize("component", ["service", "kafka"])
+def test_lint_finds_nothing(helm: Helm, name: str, component: str) -> None:
+    """`helm lint` accepts each set of values, and only recommends an icon."""
+    given = ["strimzi.cluster=events", f"component={component}"]
+    answer = helm.lint(value_set(name), set=given)
+    assert answer.error == ""
+    assert [message for message in answer.messages if "icon is recommended" not in message] == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_output_is_the_stored_one(rendered: dict[str, Answer], case: str) -> None:
+    """The output equals the stored one. After a change of the chart: `make chart`, and look at the difference."""
+    assert rendered[case].error == ""
+    assert to_text(rendered[case]) == (FOLDER / f"{case}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kubernetes_accepts_every_object(rendered: dict[str, Answer], version: str) -> None:
+    """The schemas of Kubernetes accept each object of its own kinds, without unknown keys."""
+    checked = set()
+    for answer in rendered.values():
+        for found in answer.manifests:
+            if found["apiVersion"] in BUILT_IN:
+                kubernetes_validate.validate(found, version, strict=True)
+                checked.add(found["kind"])
+    expected = {"ConfigMap", "Deployment", "Job", "NetworkPolicy", "Pod", "PodDisruptionBudget", "Service"}
+    assert checked == expected
+
+
+def test_objects_are_named_once(rendered: dict[str, Answer]) -> None:
+    """No two objects of a release have the same kind and name, and all are in the release's namespace."""
+    for answer in rendered.values():
+        names = [(found["kind"], found["metadata"]["name"]) for found in answer.manifests]
+        assert len(names) == len(set(names))
+        assert {found["metadata"]["namespace"] for found in answer.manifests} == {"monitor"}
+
+
+def test_pods_fulfil_the_restricted_standard(rendered: dict[str, Answer]) -> None:
+    """Each pod fulfils the restricted pod security standard, with a read-only root, user 10001 and no token."""
+    seen = set()
+    for answer in rendered.values():
+        for name, _, pod in pods(answer):
+            seen.add(name)
+            assert pod["automountServiceAccountToken"] is False
+            assert not any(pod.get(key) for key in FORBIDDEN)
+            assert {kind for volume in pod["volumes"] for kind in volume} <= {
+                "name",
+                "projected",
+                "persistentVolumeClaim",
+            }
+            for container in containers(pod):
+                security = container["securityContext"]
+                assert security["runAsNonRoot"] is True
+                assert security["readOnlyRootFilesystem"] is True
+                assert security["allowPrivilegeEscalation"] is False
+                assert security["capabilities"] == {"drop": ["ALL"]}
+                assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+                assert (security["runAsUser"], security["runAsGroup"]) == (10001, 10001)
+                assert not any("hostPort" in port for port in container.get("ports", ()))
+                assert {"requests", "limits"} <= container["resources"].keys()
+    assert seen == {"city-location-monitor", "city-location-monitor-preflight", "city-location-monitor-test"}
+
+
+def test_chart_contains_no_secret(rendered: dict[str, Answer]) -> None:
+    """The chart creates no Secret, and mounts only those that the values name."""
+    named = {
+        source["secret"]["name"]
+        for answer in rendered.values()
+        for _, _, pod in pods(answer)
+        for volume in pod["volumes"]
+        for source in volume.get("projected", {}).get("sources", ())
+        if "secret" in source
+    }
+    given = [yaml.safe_load(path.read_text(encoding="utf-8"))["secrets"] for path in CHART.glob("ci/*.yaml")]
+    assert named == {secret["existingSecret"] for secrets in given for secret in secrets.values()}
+    assert not any(answer.of_kind("Secret") for answer in rendered.values())
+    sources = "".join(path.read_text(encoding="utf-8") for path in CHART.glob("templates/**/*") if path.is_file())
+    assert not any(
+        word in sources for word in ("randAlpha", "randBytes", "genPrivateKey", "genSignedCert", "derivePassword")
+    )
+
+
+def test_commands_and_options_exist(rendered: dict[str, Answer]) -> None:
+    """Each container runs an existing command with existing options, on the mounted configuration."""
+    for answer in rendered.values():
+        for _, _, pod in pods(answer):
+            for container in containers(pod):
+                if container.get("command"):
+                    continue
+                name, *options = container["args"]
+                known = {option for parameter in main.commands[name].params for option in parameter.opts}
+                assert {option for option in options if option.startswith("--")} <= known
+                assert options[:2] == ["--config", "/etc/location-monitor/config.yaml"]
+                assert "/etc/location-monitor" in {mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_helm_test_detects_readiness(rendered: dict[str, Answer], ready: bool) -> None:
+    """The script of `helm test` succeeds at a ready instance's real endpoint, and fails at one that waits."""
+    (pod,) = rendered["minimal"].of_kind("Pod")
+    (container,) = pod["spec"]["containers"]
+    metrics, health = Metrics(), Health()
+    health.report_alive("service", "" if ready else "checking the servers")
+    metrics.watch_readiness(lambda: not health.waiting())
+    endpoint = Endpoint(0, metrics.registry, health)
+    try:
+        script = container["args"][0].replace("city-location-monitor:9108", f"localhost:{endpoint.port}")
+        assert script != container["args"][0]
+        ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
+    finally:
+        endpoint.close()
+    assert (ended.returncode == 0) is ready, ended.stderr
+
+
+def test_preflight_runs_before_the_release(rendered: dict[str, Answer]) -> None:
+    """Before each installation and upgrade, the hooks run `check` and then `topics`, and end at a refusal."""
+    for case, create in (("minimal", True), ("secure", False)):
+        (job,) = rendered[case].of_kind("Job")
+        pod = job["spec"]["template"]["spec"]
+        assert [container["args"][0] for container in containers(pod)] == ["check", "topics"]
+        assert ("--create" in pod["containers"][0]["args"]) is create
+        assert not {"--first-start", "--ledger-lost"} & set(pod["containers"][0]["args"])
+        assert job["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 3]
+        hooks = [
+            found for found in rendered[case].manifests if "pre-install" in str(found["metadata"].get("annotations"))
+        ]
+        assert {found["kind"] for found in hooks} == {"ConfigMap", "Job", "NetworkPolicy"}
+        assert all(found["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade" for found in hooks)
+
+
+def test_update_waits_for_whole_instances(rendered: dict[str, Answer]) -> None:
+    """A rolling update ends no instance before another is ready, and a change of the configuration starts one."""
+    (deployment,) = rendered["minimal"].of_kind("Deployment")
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    probes = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
+    assert probes == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+    assert container["ports"] == [{"name": "metrics", "containerPort": MetricsSettings().port, "protocol": "TCP"}]
+
+
+def test_checksum_follows_the_configuration(helm: Helm) -> None:
+    """The checksum of the configuration changes with the configuration and the registry, and with nothing else."""
+
+    def checksum(*options: str) -> str:
+        (deployment,) = helm.template(value_set("minimal"), set=options).of_kind("Deployment")
+        return str(deployment["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
+
+    before = checksum()
+    assert checksum("replicas=5") == before
+    changed = {checksum("config.monitors[0].threshold=13"), checksum("registry.csv=location_id")}
+    assert len(changed | {before}) == 3
+
+
+def test_selectors_select_only_instances(rendered: dict[str, Answer]) -> None:
+    """The service and the budget select the instances, and no pod of a hook; the policies select all pods."""
+    for case in ("minimal", "full", "secure"):
+        labels = {name: metadata["labels"].items() for name, metadata, _ in pods(rendered[case])}
+        (service,) = rendered[case].of_kind("Service")
+        (budget,) = rendered[case].of_kind("PodDisruptionBudget")
+        for selector in (service["spec"]["selector"], budget["spec"]["selector"]["matchLabels"]):
+            selected = {name for name, given in labels.items() if selector.items() <= given}
+            assert selected == {"city-location-monitor"}
+        restricted = {
+            name
+            for policy in rendered[case].of_kind("NetworkPolicy")
+            for name, given in labels.items()
+            if policy["spec"]["podSelector"]["matchLabels"].items() <= given
+        }
+        assert restricted == set(labels)
+
+
+def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> None:
+    """Pods reach DNS, the ports of Kafka and Redis in the configuration, and metrics; only metrics can be reached."""
+
+    def ports(rules: list[dict[str, Any]]) -> set[int]:
+        return {port["port"] for rule in rules for port in rule["ports"]}
+
+    expected = {"minimal": ({9108}, {53, 9092, 6379}), "secure": ({9108}, {53, 9093, 6380})}
+    expected["full"] = ({9208}, {53, 9092, 9093, 9094, 6379})
+    for case, (inwards, outwards) in expected.items():
+        for policy in rendered[case].of_kind("NetworkPolicy"):
+            of_hook = policy["metadata"]["name"].endswith("preflight")
+            assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+            assert ports(policy["spec"]["ingress"]) == (set() if of_hook else inwards)
+            assert ports(policy["spec"]["egress"]) == (outwards if of_hook else outwards | inwards)
+    (policy, _) = rendered["full"].of_kind("NetworkPolicy")
+    assert all(rule["to"] for rule in policy["spec"]["egress"])
+    assert policy["spec"]["ingress"][0]["from"]
+
+
+def test_autoscaling_counts_each_partition_once(rendered: dict[str, Answer]) -> None:
+    """The autoscaler is off by default, is limited by the partitions, and takes the larger lag of a partition."""
+    assert not rendered["minimal"].of_kind("ScaledObject")
+    (scaled,) = rendered["full"].of_kind("ScaledObject")
+    (deployment,) = rendered["full"].of_kind("Deployment")
+    assert "replicas" not in deployment["spec"]
+    (trigger,) = scaled["spec"]["triggers"]
+    metric = "location_monitor_consumer_lag_records"
+    assert metric in {metric.exposed_name for metric in METRICS}
+    assert trigger["metadata"]["query"] == f'sum(max by (partition) ({metric}{{job="city"}}))'
+    assert (scaled["spec"]["minReplicaCount"], scaled["spec"]["maxReplicaCount"]) == (3, 8)
+    behavior = scaled["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] >= 1800
+
+
+def test_lag_is_counted_once_per_partition(rendered: dict[str, Answer], tmp_path: Path) -> None:
+    """
+    Prometheus computes the autoscaler's query: two groups that read the same two partitions count once.
+
+        partition      0     1
+        old group     70     5
+        new group    100     0
+        counts       100     5
+    """
+    (scaled,) = rendered["full"].of_kind("ScaledObject")
+    lags = {("old", 0): 70, ("old", 1): 5, ("new", 0): 100, ("new", 1): 0}
+    labels = 'job="city", instance="{}", partition="{}"'
+    series = [
+        {
+            "series": f"location_monitor_consumer_lag_records{{{labels.format(instance, partition)}}}",
+            "values": str(lag),
+        }
+        for (instance, partition), lag in lags.items()
+    ]
+    query = {"expr": scaled["spec"]["triggers"][0]["metadata"]["query"], "eval_time": "0m"}
+    case = {"interval": "1m", "input_series": series, "promql_expr_test": [{**query, "exp_samples": [{"value": 105}]}]}
+    file = tmp_path / "query.yml"
+    file.write_text(yaml.safe_dump({"tests": [case]}), encoding="utf-8")
+    run_promtool("test", "rules", str(file))
+
+
+def run_promtool(*words: str) -> None:
+    """Run promtool, and fail if it fails."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        skip("Prometheus (no promtool on the PATH)", "make test-tools")
+    ended = subprocess.run([promtool, *words], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_rules_are_those_of_prometheus(rendered: dict[str, Answer], tmp_path: Path) -> None:
+    """Prometheus accepts the rules of the PrometheusRule, which select the job of the PodMonitor."""
+    (rule,) = rendered["full"].of_kind("PrometheusRule")
+    (monitor,) = rendered["full"].of_kind("PodMonitor")
+    assert monitor["spec"]["podMetricsEndpoints"][0]["relabelings"] == [{"targetLabel": "job", "replacement": "city"}]
+    text = yaml.safe_dump(rule["spec"], allow_unicode=True)
+    assert 'job="location-monitor"' not in text
+    alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"] if "alert" in alert]
+    assert alerts
+    start = "https://docs.example/location-monitor/runbooks/"
+    assert all(alert["annotations"]["runbook_url"].startswith(start) for alert in alerts)
+    file = tmp_path / "rules.yml"
+    file.write_text(text, encoding="utf-8")
+    run_promtool("check", "rules", str(file))

@@ -1,0 +1,167 @@
+"""Wrong values: the schema or the chart refuses each, and names the key. Right values give a valid configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.config import load_config
+from tests.deploy.chart.helm import CHART, Helm, value_set
+
+pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
+WRONG: dict[str, tuple[str, str]] = {
+    # --set-json of the value, and what the message must contain: the key, as Helm writes it, and the reason
+    "unknown value": ("replicaCount=2", "additional properties 'replicaCount' not allowed"),
+    "unknown key of the configuration": ("config.clock.slots=1", "at '/config/clock': additional properties 'slots'"),
+    "unknown section": ("config.postgres={}", "at '/config': additional properties 'postgres'"),
+    "missing section": ("config.privacy=null", "at '/config/privacy': got null, want object"),
+    "missing key": ("config.privacy={}", "at '/config/privacy': missing properties 'epsilon', 'period'"),
+    "duration without a unit": ('config.clock.slot="3600"', "at '/config/clock/slot'"),
+    "duration as a number": ("config.clock.slot=3600", "at '/config/clock/slot': got number, want string"),
+    "epsilon as a float": ("config.privacy.epsilon=0.5", "at '/config/privacy/epsilon'"),
+    "epsilon of zero": ("config.privacy.epsilon=0", "at '/config/privacy/epsilon'"),
+    "no monitors": ("config.monitors=[]", "at '/config/monitors'"),
+    "unknown kind": ('config.monitors[0].kind="over_times"', "at '/config/monitors/0/kind'"),
+    "key of another kind": ("config.monitors[0].top=3", "at '/config/monitors/0': additional properties 'top'"),
+    "threshold of zero": ("config.monitors[0].threshold=0", "at '/config/monitors/0/threshold'"),
+    "broker without a port": ('config.kafka.bootstrap_servers=["kafka"]', "at '/config/kafka/bootstrap_servers/0'"),
+    "topic of Kafka's own": ('config.kafka.topics.visits="__visits"', "at '/config/kafka/topics/visits'"),
+    "topic with a blank": ('config.kafka.topics.visits="a b"', "at '/config/kafka/topics/visits'"),
+    "unknown protocol": ('config.kafka.security_protocol="TLS"', "at '/config/kafka/security_protocol'"),
+    "port above 65535": ("config.metrics.port=70000", "at '/config/metrics/port'"),
+    "too many shards": ("config.service.shards=5000", "at '/config/service/shards'"),
+    "password in the values": (
+        'config.kafka.password="secret"',
+        "at '/config/kafka': additional properties 'password'",
+    ),
+    "path of a secret": ('config.visits.person_key_file="k"', "at '/config/visits': additional properties 'person_key"),
+    "no key of person ids": ('secrets.personKey.existingSecret=""', "at '/secrets/personKey/existingSecret'"),
+    "key of person ids as a value": ('secrets.personKey.value="0"', "at '/secrets/personKey': additional properties"),
+    "two registries": ('registry.existingClaim="other"', "at '/registry': 'oneOf' failed, subschemas 0, 2 matched"),
+    "no registry": ('registry.csv=""', "at '/registry/csv'"),
+    "no instances": ("replicas=0", "at '/replicas'"),
+    "impatient": ("terminationGracePeriodSeconds=30", "at '/terminationGracePeriodSeconds'"),
+    "unknown strategy": ('strategy="rolling"', "at '/strategy'"),
+    "digest": ('image.digest="latest"', "at '/image/digest'"),
+    "autoscaling without Prometheus": ("autoscaling.enabled=true", "at '/autoscaling/prometheusAddress'"),
+    "no Kafka cluster": ('component="kafka"', "at '/strimzi/cluster'"),
+    "unknown component": ('component="topics"', "at '/component'"),
+}
+
+
+CONTRADICTIONS: dict[str, tuple[str, str]] = {
+    "another user": (
+        'component="kafka",config.kafka.username="town",strimzi={"cluster":"events","user":{"name":"city"}}',
+        'strimzi.user.name is "city": expected config.kafka.username ("town")',
+    ),
+    "more than the partitions": (
+        "autoscaling.maxReplicas=9",
+        "autoscaling.maxReplicas is 9: expected at most config.kafka.partitions.visits (8)",
+    ),
+    "fewest above most": (
+        'autoscaling={"enabled":true,"prometheusAddress":"http://p:9090","maxReplicas":1}',
+        "replicas is 2: expected at most autoscaling.maxReplicas (1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_wrong_value_is_refused_with_its_key(helm: Helm, fault: str) -> None:
+    """`helm template` and `helm lint` refuse each wrong value, and the message names the key."""
+    given, expected = WRONG[fault]
+    answer = helm.template(value_set("minimal"), set_json=[given])
+    assert expected in answer.error, answer.error
+    assert answer.files == {}
+    linted = "\n".join(helm.lint(value_set("minimal"), set_json=[given]).messages)
+    assert "[ERROR]" in linted
+    assert expected in linted
+
+
+@pytest.mark.parametrize("fault", CONTRADICTIONS)
+def test_contradicting_values_are_refused(helm: Helm, fault: str) -> None:
+    """Values that contradict each other, which a schema cannot express, are refused when the chart is rendered."""
+    given, expected = CONTRADICTIONS[fault]
+    answer = helm.template(value_set("minimal"), set_json=[given])
+    assert expected in answer.error
+    assert answer.files == {}
+
+
+def test_chart_without_values_names_all_that_is_missing(helm: Helm) -> None:
+    """Without any values, one message names the missing sections and the missing secret."""
+    error = helm.template().error
+    for expected in ("'service'", "'monitors'", "'kafka'", "'redis'", "at '/secrets/personKey/existingSecret'"):
+        assert expected in error
+
+
+def test_schema_does_not_refuse_what_the_service_accepts(helm: Helm, root: Path) -> None:
+    """The chart accepts the configurations of config/ and deploy/, without the keys that it sets."""
+    files = [*sorted((root / "config").glob("*.yaml")), root / "deploy/config.yaml"]
+    assert len(files) >= 4
+    for file in files:
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+        tree["clock"]["origin"] = str(tree["clock"]["origin"]).replace(" ", "T")  # YAML 1.1 reads a time
+        for section in tree.values():
+            for key in [key for key in section if isinstance(section, dict) and key.endswith("file")]:
+                del section[key]
+        answer = helm.template(value_set("minimal"), set_json=[f"config={json.dumps(tree)}"])
+        assert answer.error == "", file
+
+
+@pytest.mark.parametrize("name", ["minimal", "full", "secure"])
+def test_rendered_configuration_is_valid(helm: Helm, name: str, tmp_path: Path) -> None:
+    """The service accepts the configuration in the ConfigMap. Its files are those that the pod mounts."""
+    answer = helm.template(value_set(name))
+    config_map = answer.of_kind("ConfigMap")[0]
+    for file, content in config_map["data"].items():
+        (tmp_path / file).write_text(content, encoding="utf-8")
+    config = load_config(tmp_path / "config.yaml", {})
+    tree = yaml.safe_load(config_map["data"]["config.yaml"])
+    paths = {str(path) for path in _files(tree)}
+    assert paths <= {
+        *_mounted(answer.of_kind("Deployment")[0]),
+        "locations.csv",
+        "/var/lib/location-monitor/locations.csv",
+    }
+    given = yaml.safe_load(value_set(name).read_text(encoding="utf-8"))["config"]
+    assert config.service.name == given["service"]["name"]
+    assert _without_files(tree) == given
+
+
+def _files(tree: Any) -> list[str]:
+    found = [section for section in tree.values() if isinstance(section, dict)]
+    return [value for section in found for key, value in section.items() if key == "file" or key.endswith("_file")]
+
+
+def _without_files(tree: Any) -> Any:
+    """Return a configuration without the keys that the chart has set."""
+    kept = {
+        name: {key: value for key, value in section.items() if key != "file" and not key.endswith("_file")}
+        if isinstance(section, dict)
+        else section
+        for name, section in tree.items()
+    }
+    return {name: section for name, section in kept.items() if section}
+
+
+def _mounted(deployment: dict[str, Any]) -> list[str]:
+    """Return the paths of all mounted items."""
+    pod = deployment["spec"]["template"]["spec"]
+    places = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    return [
+        f"{places[volume['name']]}/{item['path']}"
+        for volume in pod["volumes"]
+        for source in volume.get("projected", {}).get("sources", ())
+        for item in next(iter(source.values())).get("items", ())
+    ]
+
+
+def test_default_values_are_documented() -> None:
+    """Each top-level value has a description above it, or is described by its group."""
+    lines = (CHART / "values.yaml").read_text(encoding="utf-8").splitlines()
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    given = yaml.safe_load("\n".join(lines))
+    assert given.keys() == schema["properties"].keys() - {"global"}

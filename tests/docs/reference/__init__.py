@@ -1,0 +1,1 @@
+"""Generate the pages of `docs/reference/` from the code: `python -m tests.docs.reference --write`."""

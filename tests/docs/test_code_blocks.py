@@ -1,0 +1,203 @@
+"""Every code block of every page is run, or checked as far as its language allows, or marked as not run with a reason.
+
+A mark is a comment on the line before the block: `<!-- not run: needs root -->`. Shell blocks are parsed: commands and
+options by click, targets by the Makefile. Statements that need no server run in a folder that has the examples of
+`config/`. The tutorial runs as a whole in `test_tutorial.py`.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from monitor.cli import main
+from monitor.config import load_config
+from monitor.config.model import Config
+from monitor.tools.embedded.jars import kafka_class_path
+from simulators.cli import cli as simulators
+from tests.docs.blocks import BACKGROUND, NOT_RUN, Block, read_blocks, split_commands, split_statements
+from tests.docs.conftest import ROOT, Document, documents
+
+TUTORIAL: Final = "docs/tutorial/own-data.md"
+NOT_CODE: Final = ("text", "mermaid")
+OFFLINE: Final = ("check", "plan", "register", "schema", "size")
+"""Commands that need no server: they run."""
+
+BASH: Final = shutil.which("bash") or "/bin/bash"
+PLAIN: Final = ("base64", "cat", "chmod", "export", "head", "sleep")
+"""Programs of the shell that run without an effect outside the folder."""
+
+BLOCKS: Final = [block for document in documents() for block in read_blocks(document)]
+CODE: Final = [block for block in BLOCKS if block.runs and block.language not in NOT_CODE]
+
+
+def select(*languages: str, but: str = "") -> pytest.MarkDecorator:
+    """Parametrize a test with the blocks of some languages that are not marked, except those of a page."""
+    chosen = [block for block in CODE if block.language in languages and block.page != but]
+    return pytest.mark.parametrize("block", chosen, ids=str)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that shell blocks name: config/ as in a checkout, and the same files beside it."""
+    place = tmp_path_factory.mktemp("blocks")
+    shutil.copytree(ROOT / "config", place / "config", ignore=shutil.ignore_patterns("*.key"))
+    shutil.copytree(place / "config", place, dirs_exist_ok=True)
+    return place
+
+
+def test_every_block_is_checked() -> None:
+    """Each block has a language that a test of this file checks, or a mark with a reason."""
+    assert len(BLOCKS) > 60
+    known = {*NOT_CODE, *CHECKS}
+    assert [str(block) for block in BLOCKS if block.runs and block.language not in known] == []
+    assert [str(block) for block in BLOCKS if not block.runs and len(block.reason) < 10] == []
+
+
+def test_marks_are_known() -> None:
+    """A comment before a block is a mark of this test, so that no mark is misspelt."""
+    others = [block for block in BLOCKS if block.mark and not block.mark.startswith((NOT_RUN, BACKGROUND))]
+    assert [str(block) for block in others] == []
+
+
+@select("sh", "bash", "console")
+def test_shell_block_is_valid(block: Block) -> None:
+    """The shell can parse the block, and each of its commands exists with these options."""
+    result = subprocess.run([BASH, "-n"], input=block.code, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    for statement in split_statements(block.code):
+        for words in split_commands(statement):
+            check_command(words, block)
+
+
+def check_command(words: list[str], block: Block) -> None:
+    """Parse a command by the program that it calls."""
+    program = Path(words[0]).name
+    if program == "location-monitor":
+        parse_click(main, words[1:])
+    elif program == "make":
+        targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+        assert {word for word in words[1:] if "=" not in word} <= targets, words
+    elif words[1:3] == ["-m", "simulators"]:
+        parse_click(simulators, words[3:])
+    elif not (program in PLAIN or (program == "python" and block.page == TUTORIAL)):
+        pytest.fail(f"{block}: {program} is not checked by any test: mark the block as not run")
+
+
+def parse_click(group: click.Group, words: list[str]) -> None:
+    """Parse a command line as click does, with paths that need not exist."""
+    command = group.commands[words[0]]
+    _, rest, _ = command.make_parser(click.Context(command, parent=click.Context(group))).parse_args(list(words[1:]))
+    given = {word.partition("=")[0] for word in words}
+    for option in command.params:
+        if isinstance(option, click.Option) and option.required:
+            assert given & set(option.opts), f"{words}: {option.opts} is missing"
+    assert len(rest) <= sum(isinstance(each, click.Argument) for each in command.params), words
+
+
+@select("sh", "bash", "console", but=TUTORIAL)
+def test_offline_statements_run(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements that need no server end with exit code 0."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("CONFIG", "config/city.yaml")
+    for statement in split_statements(block.code):
+        commands = split_commands(statement)
+        if all(words[0] in PLAIN for words in commands):
+            subprocess.run([BASH, "-euc", statement], cwd=folder, check=True, timeout=20)
+        elif Path(commands[0][0]).name == "location-monitor" and commands[0][1] in OFFLINE:
+            words = [os.path.expandvars(word) for word in commands[0][1:]]
+            result = CliRunner().invoke(main, words)
+            assert result.exit_code == 0, f"{shlex.join(words)}: {result.output}"
+
+
+def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block that has no mark runs in an empty folder. The tutorial's run in `test_tutorial.py`."""
+    for block in CODE:
+        if block.language == "python" and block.page != TUTORIAL:
+            monkeypatch.chdir(tmp_path)
+            exec(compile(block.code, str(block), "exec"), {"__name__": "__main__"})  # noqa: S102  # the pages' own code
+
+
+@select("yaml")
+def test_yaml_block_is_a_configuration(block: Block, folder: Path) -> None:
+    """The block is a configuration, or sections that replace those of the demo's configuration."""
+    given = yaml.safe_load(block.code).keys()
+    assert given <= Config.model_fields.keys(), f"{block}: mark a file that is not a configuration"
+    demo = yaml.safe_load((folder / "config" / "demo.yaml").read_text(encoding="utf-8"))
+    demo["clock"]["origin"] = "2026-01-05T00:00:00Z"  # safe_load reads it as a datetime
+    others = {} if "service" in given else {name: demo[name] for name in demo.keys() - given}
+    path = folder / "config" / "fragment.yaml"
+    path.write_text(block.code + (yaml.safe_dump(others) if others else ""), encoding="utf-8")
+    load_config(path, {})
+
+
+@select("properties")
+def test_properties_are_pairs(block: Block) -> None:
+    """Each line is a key, "=" and a value."""
+    assert all(re.fullmatch(r"[a-z.]+=\S.*", line) for line in block.code.splitlines())
+
+
+@select("ini")
+def test_ini_block_is_valid(block: Block) -> None:
+    """The block has sections with keys, of which systemd allows repetitions."""
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.read_string(block.code)
+    assert parser.sections()
+
+
+@select("java")
+def test_java_block_compiles(block: Block, tmp_path: Path) -> None:
+    """The block compiles with the client library that the embedded Kafka has."""
+    compiler = shutil.which("javac")
+    if compiler is None:
+        pytest.skip("no javac on the PATH")
+    (name,) = re.findall(r"^public class (\w+)", block.code, re.MULTILINE)
+    (tmp_path / f"{name}.java").write_text(block.code, encoding="utf-8")
+    jars = os.pathsep.join(str(path) for path in kafka_class_path(print) if path.name.startswith("kafka-clients"))
+    words = [compiler, "-J-XX:TieredStopAtLevel=1", "-Xlint:all", "-Werror", "-proc:none", "-cp", jars, f"{name}.java"]
+    result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@select("go")
+def test_go_block_is_formatted(block: Block) -> None:
+    """The block has the form that gofmt writes. To build it, its library would have to be fetched."""
+    formatter = shutil.which("gofmt")
+    if formatter is None:
+        pytest.skip("no gofmt on the PATH")
+    result = subprocess.run([formatter], input=block.code, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (0, block.code), result.stderr
+
+
+@select("json")
+def test_json_block_is_on_a_checked_line(block: Block) -> None:
+    """The block begins at the start of a line, where `test_documents.py` finds it and validates it as a record."""
+    text = (ROOT / block.page).read_text(encoding="utf-8")
+    assert block.code in Document(ROOT / block.page, text).fences("json")
+
+
+CHECKS: Final[Mapping[str, Callable[..., Any]]] = {
+    "sh": test_shell_block_is_valid,
+    "bash": test_shell_block_is_valid,
+    "console": test_shell_block_is_valid,
+    "python": test_python_blocks_run,
+    "yaml": test_yaml_block_is_a_configuration,
+    "properties": test_properties_are_pairs,
+    "ini": test_ini_block_is_valid,
+    "java": test_java_block_compiles,
+    "go": test_go_block_is_formatted,
+    "json": test_json_block_is_on_a_checked_line,
+}
+"""The languages that are checked, each with its test."""

@@ -1,0 +1,71 @@
+"""The pages build as a site, without a warning, and the site needs no other host."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from monitor import __version__
+from tests.docs.conftest import ROOT
+
+BUILD = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-c", "docs"]
+
+
+def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command of `make docs` for a source folder."""
+    words = [*BUILD, "-d", str(target / "doctrees"), str(source), str(target / "html")]
+    return subprocess.run(words, cwd=source, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once."""
+    target = tmp_path_factory.mktemp("site")
+    result = build(ROOT, target)
+    assert result.returncode == 0, result.stderr
+    return target / "html"
+
+
+def test_every_page_is_built(site: Path) -> None:
+    """Each page has a page of the site. A page that no group of `docs/conf.py` lists ends the build."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    assert len(pages) > 50
+    for page in pages:
+        assert (site / page.relative_to(ROOT).with_suffix(".html")).exists(), page
+
+
+def test_site_names_the_version(site: Path) -> None:
+    """The title of each page has the version of the package."""
+    assert f"location-monitor {__version__}</title>" in (site / "docs" / "privacy.html").read_text(encoding="utf-8")
+
+
+def test_site_needs_no_other_host(site: Path) -> None:
+    """No page loads a script, a style, a font or a picture from another host."""
+    loads = re.compile(
+        r"<(?:script|img|source|iframe)[^>]+src=\"(?:https?:)?//|<link[^>]+stylesheet[^>]+href=\"(?:https?:)?//"
+    )
+    for page in site.rglob("*.html"):
+        assert not loads.search(page.read_text(encoding="utf-8")), page
+    for style in (site / "_static").rglob("*.css"):
+        assert not re.search(r"(?:@import|url\()[\"' ]*(?:https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+def test_api_has_every_module(site: Path) -> None:
+    """The page of the API describes the modules of the client and of the library."""
+    text = (site / "docs" / "reference" / "api.html").read_text(encoding="utf-8")
+    for package in ("client", "onesided"):
+        for path in (ROOT / "monitor" / package).rglob("*.py"):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            assert f'id="module-{name}"' in text, name
+
+
+def test_first_page_leads_to_the_readme(site: Path) -> None:
+    """The site's first page is the README, with the groups of pages beside it."""
+    assert "README.html" in (site / "index.html").read_text(encoding="utf-8")
+    first = (site / "README.html").read_text(encoding="utf-8")
+    for caption in ("Tutorial", "How to …", "Reference", "Explanation"):
+        assert f'<span class="caption-text">{caption}</span>' in first

@@ -1,0 +1,134 @@
+"""The tutorial works as it is written: all of its blocks run in order, in an empty folder, on real servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import redis
+
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from tests.docs.blocks import BACKGROUND, Block, read_blocks, split_commands, split_statements
+from tests.docs.conftest import ROOT, Document
+from tests.docs.test_code_blocks import BASH, TUTORIAL
+from tests.forking import Program
+
+CLI: Final = str(ROOT / "monitor" / "cli.py")
+PREFIX: Final = "LOCATION_MONITOR__"
+SECONDS: Final = 120.0
+
+
+class Newcomer:
+    """Copies blocks into a terminal: the environment lasts from block to block, and background programs run on.
+
+    The servers of the tests take the place of embedded ones. `replay` gets topics of its own, because the live service
+    uses the same names later.
+    """
+
+    def __init__(self, folder: Path, kafka: str, store: str, topic: Callable[[str], str]) -> None:
+        self._folder, self._store = folder, store
+        self._environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            f"{PREFIX}KAFKA__BOOTSTRAP_SERVERS": kafka,
+            f"{PREFIX}REDIS__URL": store,
+        }
+        names = ("VISITS", "ALERTS", "DEAD_LETTERS")
+        self._replayed = {f"{PREFIX}KAFKA__TOPICS__{name}": topic(name.lower()) for name in names}
+        self._replayed[f"{PREFIX}VISITS__PERSON_KEY_FILE"] = "replay.key"  # embedded servers come with a key
+        (folder / "replay.key").write_bytes(os.urandom(32))
+        self._running: list[Program] = []
+        self.printed: list[str] = []
+
+    def copy(self, block: Block) -> None:
+        """Run a block, and keep what it prints."""
+        if block.language == "python":
+            self.printed.append(self._run([sys.executable, "-c", block.code], self._environment))
+            return
+        for statement in split_statements(block.code):
+            words = split_commands(statement)[0]
+            if words[0] != "location-monitor":
+                self._shell(statement)
+            elif block.mark == BACKGROUND:
+                self._start(words[1:])
+            else:
+                self.printed.append(self._command(words[1:]))
+
+    def _shell(self, statement: str) -> None:
+        output = self._run([BASH, "-euc", f"{statement}\nenv -0 > .environment"], self._environment)
+        lines = (self._folder / ".environment").read_bytes().split(b"\0")
+        self._environment = dict(line.decode().split("=", 1) for line in lines if line)
+        self.printed.append(output)
+
+    def _run(self, words: list[str], environment: dict[str, str]) -> str:
+        result = subprocess.run(
+            words, cwd=self._folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    def _start(self, words: list[str]) -> Program:
+        output = self._folder / f"{words[0]}.log"
+        program = Program([CLI, *words], output, None, self._environment, self._folder)
+        self._running.append(program)
+        return program
+
+    def _command(self, words: list[str]) -> str:
+        output = self._folder / f"{len(self.printed)}.out"
+        environment = self._environment
+        if words[0] == "replay":
+            words, environment = [word for word in words if word != "--embedded"], environment | self._replayed
+        program = Program([CLI, *words], output, None, environment, self._folder)
+        assert program.wait(SECONDS) == 0, output.read_text(encoding="utf-8")
+        if words[0] == "replay":
+            redis.Redis.from_url(self._store).flushall()
+        return output.read_text(encoding="utf-8")
+
+    def leave(self) -> None:
+        """Press Ctrl-C in the other terminals."""
+        for program in self._running:
+            program.kill()
+
+
+@pytest.fixture
+def newcomer(
+    tmp_path: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str]
+) -> Iterator[Newcomer]:
+    """A newcomer in an empty folder."""
+    person = Newcomer(tmp_path, kafka.bootstrap_servers, valkey.url, topic)
+    yield person
+    person.leave()
+
+
+def read_tutorial() -> Iterator[Block]:
+    """Yield the blocks of the tutorial that run."""
+    path = ROOT / TUTORIAL
+    return (block for block in read_blocks(Document(path, path.read_text(encoding="utf-8"))) if block.runs)
+
+
+def test_tutorial_works(newcomer: Newcomer, tmp_path: Path) -> None:
+    """Each block succeeds, and what the page says about the output is true."""
+    for block in read_tutorial():
+        newcomer.copy(block)
+    printed = "\n".join(newcomer.printed)
+    assert "0.0045 %" in printed
+    assert "13.5 %" in printed
+    assert "line 10: unknown_location" in printed
+    assert "Nothing wrong was found" in printed
+    answers = [json.loads(line)["value"] for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert alarms(answers) >= {"library"}
+    assert "library: paused" in printed
+    watched = newcomer.printed[-1]
+    assert "places pool: safe" not in watched
+    assert "at most" in watched
+
+
+def alarms(answers: list[dict[str, Any]]) -> set[str]:
+    """Return the places that had an alarm."""
+    return {answer["location_id"] for answer in answers if answer.get("status") == "noisy_count"}

@@ -1,0 +1,152 @@
+"""Streams of records, driven through the service's reader and windows, tick by tick.
+
+A tick depends on the store before it and on the records that are read in it. So ticks with the same store and the same
+records are run once, and streams share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+from monitor.ingest.interfaces import DeadLetter
+from monitor.ingest.reader import Reader
+from monitor.ingest.source import Fetched, InputLog
+from monitor.ingest.write_queue import Batch
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import Parameters
+from monitor.windows.facts import COMPLETE_FROM_START, Question, Reading
+from monitor.windows.hashing import PersonHasher
+from tests.privacy_service.cells import Cell, Visit, encode_record, stamp_ms
+from tests.privacy_service.states import ShardState, shard_of_state, shard_state
+from tests.windows.memory import MemoryWindows
+
+HASHER: Final = PersonHasher(b"0123456789abcdef")
+
+Records = Sequence[Sequence[Visit]]
+AtTick = dict[Cell, int]
+"""The counts of one tick by cell."""
+
+
+@dataclass
+class _Letters:
+    """A dead-letter topic that keeps all dead letters."""
+
+    letters: list[DeadLetter] = field(default_factory=list)
+
+    def put(self, letters: Sequence[DeadLetter]) -> None:
+        self.letters += letters
+
+
+class _Driven(NamedTuple):
+    """The outcome of one tick: its counts, the number of dead letters, and the store after it."""
+
+    counts: AtTick
+    letters: int
+    store: int
+
+
+class Driver:
+    """Drives streams through a service with one shard.
+
+    `questions`: by tick, the question of its owner, and the designated times of the question in minutes.
+    """
+
+    def __init__(self, parameters: Parameters, questions: Mapping[int, tuple[Question, Sequence[int]]]) -> None:
+        self._parameters = parameters
+        self._questions = questions
+        self._prepared: dict[Hashable, Batch] = {}
+        self._driven: dict[Hashable, _Driven] = {}
+        self._stores: list[ShardState] = []
+        self._numbers: dict[ShardState, int] = {}
+        self._first = self._number_of(self._first_windows())
+
+    def read(self, records: Records, *, twice: bool = False, known: bool = True) -> tuple[list[AtTick], int]:
+        """Return the counts of each tick, and the number of dead letters; `twice`: write every batch twice.
+
+        The records of one moment are read together, in the order of the moments. The clock of the store is in the first
+        seconds of the slot after the tick. Unless the stream is `known`, all of it is run, from the bytes of its
+        records, on a store that only this stream has used.
+        """
+        waiting = sorted(records, key=lambda visits: visits[0].moment)
+        windows = None if known else self._first_windows()
+        store, offset, letters, counts = self._first, 0, 0, []
+        for tick in self._questions:
+            due = tuple(tuple(visits) for visits in waiting if visits[0].first_read == tick)
+            if windows is not None:
+                driven = self._drive(windows, tick, offset, due, twice=twice, known=False)
+            else:
+                driven = self._known(tick, store, offset, due, twice=twice)
+            store, letters, offset = driven.store, letters + driven.letters, offset + len(due)
+            counts.append(driven.counts)
+        return counts, letters
+
+    def _known(self, tick: int, store: int, offset: int, due: Records, *, twice: bool) -> _Driven:
+        """Return the outcome of a tick on a store, which is run unless an earlier stream had it."""
+        key = (tick, store, offset, due, twice)
+        if key not in self._driven:
+            windows = MemoryWindows(self._parameters, self._clock_at(tick))
+            windows._shards = [shard_of_state(self._stores[store])]
+            self._driven[key] = self._drive(windows, tick, offset, due, twice=twice, known=True)
+        return self._driven[key]
+
+    def _first_windows(self) -> MemoryWindows:
+        windows = MemoryWindows(self._parameters, self._clock_at(next(iter(self._questions))))
+        windows.begin(0, 0, COMPLETE_FROM_START)
+        return windows
+
+    def _clock_at(self, tick: int) -> SteppedClock:
+        return SteppedClock(self._parameters.grid.as_of(tick) + self._parameters.tolerance)
+
+    def _number_of(self, windows: MemoryWindows) -> int:
+        """Return the number of a store's state."""
+        state = shard_state(windows._shards[0])
+        number = self._numbers.setdefault(state, len(self._stores))
+        if number == len(self._stores):
+            self._stores.append(state)
+        return number
+
+    def _drive(
+        self, windows: MemoryWindows, tick: int, offset: int, due: Records, *, twice: bool, known: bool
+    ) -> _Driven:
+        """Write the due records, count, and open the next slot."""
+        windows._clock = self._clock_at(tick)
+        letters = _Letters()
+        if due:
+            reader = Reader(self._parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None))
+            self._ingest(reader, due, offset, twice=twice, known=known)
+        question, times = self._questions[tick]
+        reading = windows.read({0: question})[0]
+        assert reading.settled
+        assert (reading.progress, reading.complete_from, reading.evicted_before) == (
+            {0: offset + len(due)},
+            COMPLETE_FROM_START,
+            COMPLETE_FROM_START,
+        )
+        windows.open([0], tick + 1)
+        return _Driven(_counted(question, times, reading), len(letters.letters), self._number_of(windows))
+
+    def _ingest(self, reader: Reader, records: Records, offset: int, *, twice: bool, known: bool) -> None:
+        """Write records; `known`: their batch is not prepared again, which takes most of a reader's time."""
+        key = (offset, records)
+        batch = self._prepared.get(key) if known else None
+        if batch is None:
+            batch = self._prepared[key] = _prepare(reader, records, offset)
+        reader._write(batch)
+        if twice:
+            reader._windows.write(batch.spans, batch.accepted.facts)
+
+
+def _prepare(reader: Reader, records: Records, offset: int) -> Batch:
+    end = offset + len(records)
+    stamps = [stamp_ms(visits[0].moment) for visits in records]
+    fetched = Fetched(0, offset, end, [encode_record(visits) for visits in records], stamps, range(offset, end))
+    return reader._prepare([fetched])
+
+
+def _counted(question: Question, times: Sequence[int], reading: Reading) -> AtTick:
+    counts = {Cell(row): reading.counts[row, first] for row, first in question.windows}
+    for time, instant in zip(times, question.times, strict=True):
+        counts |= {Cell(row, time): count for row, count in enumerate(reading.present[instant].tolist())}
+    return counts

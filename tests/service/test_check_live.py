@@ -1,0 +1,267 @@
+"""`check --live` on real servers: it says the same as `run`, only reads, and what it predicts happens."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from click.testing import CliRunner
+from kafka import OffsetSpec, TopicPartition
+
+from monitor.brokers.groups import list_groups
+from monitor.cli import main
+from monitor.errors import PeriodError, RefusedError
+from monitor.public.clock import Clock
+from monitor.public.instants import HOUR
+from monitor.release.owner import Owner
+from monitor.release.period_check import PeriodCheck, PeriodLimits
+from monitor.run import prepare
+from monitor.service import Settings, ledger_place, secure_noise
+from monitor.tools.check.live import check_live
+from monitor.tools.check.live_report import LiveReport
+from monitor.tools.check.print_live import live_lines
+from monitor.tools.embedded import EmbeddedValkey
+from monitor.tools.replay.driver import Replay
+from tests.service.running import create_topics, real_time
+
+PERSONS = [f"p-{n}" for n in range(5)]
+Make = Callable[..., Any]
+
+
+def watching(locations: list[str], stated: str = "4000", window: str = "3h", name: str = "places") -> dict[str, Any]:
+    """Return the changes for one monitor of these locations with ε = 80."""
+    monitor = {"name": name, "kind": "over_time", "epsilon": "80", "threshold": 5, "window": window}
+    return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
+
+
+@pytest.fixture
+def change(make_settings: Callable[..., Settings]) -> Callable[..., Settings]:
+    """`change(town, **changes)`: the settings of a new configuration on the servers and topics of a town."""
+
+    def make(town: Any, **changes: Any) -> Settings:
+        config = town.settings.config
+        kafka = {"bootstrap_servers": list(config.kafka.bootstrap_servers), "topics": town.topics.model_dump()}
+        given = {"service": {"name": config.service.name, "shards": 4}, "kafka": kafka, **changes}
+        return make_settings(**given)
+
+    return make
+
+
+@pytest.fixture
+def answered(make_town: Make) -> Any:
+    """A town whose inn and bath have a noisy count at tick 0. W + F = 4."""
+    town = make_town(**watching(["inn", "bath"]))
+    with Replay(town.settings, town.prepare(), town.clock) as run:
+        for location in ("inn", "bath"):
+            town.visit(PERSONS, location, 0)
+        run.tick(0)
+    assert (town.statuses("inn"), town.statuses("bath")) == (["n"], ["n"])
+    return town
+
+
+def words_of_run(settings: Settings, clock: Clock) -> tuple[str, str] | None:
+    """Return the kind and the message with which `run` refuses; None if it starts."""
+    try:
+        prepare(settings, clock)
+    except RefusedError as error:
+        return type(error).__name__, str(error)
+    return None
+
+
+def words_of_check(report: LiveReport) -> tuple[str, str] | None:
+    """Return the first refusal of a report."""
+    return (report.refusals[0].kind, report.refusals[0].message) if report.refusals else None
+
+
+_CHANGES: Mapping[str, tuple[dict[str, Any], str]] = {
+    "the same": (watching(["inn", "bath"]), ""),
+    "one more place": (watching(["inn", "bath", "mill"], "180"), "PeriodError"),
+    "another name": (watching(["inn", "bath"], "200", name="houses"), "PeriodError"),
+    "room for both": (watching(["inn", "bath"], "400", name="houses"), ""),
+    "another service": ({"service": {"name": "osaka", "shards": 4}}, "LedgerError"),
+    "another slot": (
+        {
+            **watching(["inn", "bath"]),
+            "clock": {
+                "slot": "30m",
+                "origin": "2026-11-20T00:00:00+00:00",
+                "release_delay": "30s",
+                "tolerance": "1s",
+            },
+            "visits": {"default_stay": "15m", "accept_ahead": "30m"},
+        },
+        "LedgerError",
+    ),
+}
+
+
+@pytest.mark.promise(15, 33)
+def test_says_the_same_as_run(answered: Any, change: Make) -> None:
+    """For each change of a configuration over one ledger, it refuses exactly if `run` refuses, in the same words."""
+    for name, (changes, refusal) in _CHANGES.items():
+        new = change(answered, **changes)
+        said, found = words_of_run(new, answered.clock), check_live(new, answered.clock)
+        assert words_of_check(found) == said, name
+        assert (said[0] if said else "") == refusal, (name, said)
+        assert found.obstacles == (), name
+
+
+def test_missing_topics_are_refused_as_by_run(make_town: Make) -> None:
+    """Without the topics, it says what `run` says."""
+    town = make_town()
+    said = words_of_run(town.settings, town.clock)
+    assert said is not None
+    assert said[0] == "TopicError"
+    assert words_of_check(check_live(town.settings, town.clock)) == said
+
+
+@pytest.mark.promise(15)
+def test_cost_names_the_monitor(answered: Any, change: Make) -> None:
+    """
+    The sum, the monitor whose answers add to it, and the time from which it fits are reported; then `run` accepts it.
+
+    "places" was renamed to "houses". Of a period of 3 hours the visits are in N = 4 + 3 = 7 ticks, 2 answers per place.
+    """
+    new = change(answered, **watching(["inn", "bath"], "160", name="houses"))
+    cost = check_live(new, answered.clock).cost
+    assert cost is not None
+    assert (cost.worst, cost.fits) == (Fraction(160), False)
+    assert cost.total == cost.worst + cost.added["places"]
+    assert set(cost.added) == {"places"}
+    assert cost.fits_from is not None
+    with pytest.raises(PeriodError, match=r"under an earlier one \(of places\)"):
+        prepare(new, answered.clock)
+    answered.clock.move_to(cost.fits_from + HOUR)
+    prepare(new, answered.clock)
+    later = check_live(new, answered.clock)
+    assert later.refusals == ()
+    assert later.cost is not None
+    assert later.cost.fits
+
+
+def test_predicted_pause_is_kept(answered: Any, change: Make) -> None:
+    """
+    The predicted end of a pause is the tick at which the new configuration answers again.
+
+    Under W = 3 the marks of tick 0 run until tick 3, under W = 4 until tick 4.
+
+        tick          0 1 2 3 4 5
+        inn, W = 3    n p
+        inn, W = 4          p p s      taken over in slot 4, in which tick 3 may still be decided
+    """
+    new = change(answered, **watching(["inn", "bath"], window="4h"))
+    answered.clock.move_to(answered.parameters.grid.start(1))
+    (silence,) = check_live(new, answered.clock).silences
+    assert (silence.places, silence.paused, silence.longer) == (2, 2, 0)
+    answered.clock.move_to(answered.parameters.grid.start(4))
+    (silence,) = check_live(new, answered.clock).silences
+    assert (silence.paused, silence.longer) == (2, 2)
+    assert silence.first_resumes == silence.last_resumes == answered.parameters.grid.as_of(5)
+    with Replay(new, prepare(new, answered.clock), answered.clock, resumes=True) as run:
+        for tick in (4, 5):
+            run.tick(tick)
+    assert "".join(answered.statuses("inn")) == "n..pps"
+
+
+def test_rereading_is_predicted(answered: Any, change: Make) -> None:
+    """With other facts the whole window is read again; with the same facts nothing is, and then it says so."""
+    same = check_live(answered.settings, answered.clock).facts
+    assert same is not None
+    assert [partition.cause for partition in same.partitions] == [""]
+    assert (same.exist, same.records) == (True, 0)
+    new = change(answered, **watching(["inn", "mill"], "4000"))
+    facts = check_live(new, answered.clock).facts
+    assert facts is not None
+    assert (facts.exist, facts.records) == (False, 2)
+    assert [(each.start, each.end, each.cause) for each in facts.partitions] == [(0, 2, "no_progress")]
+    with Replay(new, prepare(new, answered.clock), answered.clock, resumes=True) as run:
+        run.tick(1)
+    assert facts.fingerprint != same.fingerprint
+    after = check_live(new, answered.clock).facts
+    assert after is not None
+    assert (after.exist, after.records) == (True, 0)
+
+
+@pytest.mark.parametrize(("stated", "fences"), [("4000", False), ("200", True)])
+def test_predicted_fence_happens(
+    make_town: Make, change: Make, caplog: pytest.LogCaptureFixture, stated: str, fences: bool
+) -> None:
+    """It says whether a takeover of one partition fences the owner of the other; then that happens."""
+    town = make_town(ledger_partitions=2, **watching(["inn", "bath"], stated))
+    with Replay(town.settings, town.prepare(), town.clock) as run:
+        run.tick(0)
+    new = change(town, **watching(["inn", "bath", "mill", "farm"], stated, name="houses"))
+    cost = check_live(new, town.clock).cost
+    assert cost is not None
+    assert cost.fences_others is fences
+    found = prepare(new, town.clock)
+    place = ledger_place(new, found, town.clock.now())
+    limits = PeriodLimits(new.config.privacy.epsilon, new.worst)
+    check = PeriodCheck(new.kafka, place, new.parameters, limits, found.ledger_reader, 2, town.clock.now)
+    with caplog.at_level(logging.WARNING):
+        Owner(new.kafka, place, 0, new.parameters, secure_noise(), town.clock, check).close()
+    assert any("fencing its owner" in message for message in caplog.messages) is fences
+
+
+def test_nothing_is_written(answered: Any, change: Make, store: EmbeddedValkey) -> None:
+    """It leaves every key of Redis, every offset and every group as they are."""
+    new = change(answered, **watching(["inn", "mill"]))
+    before = _state(answered, store)
+    check_live(new, answered.clock)
+    assert _state(answered, store) == before
+
+
+def _state(town: Any, store: EmbeddedValkey) -> tuple[Any, ...]:
+    with closing(redis.Redis.from_url(store.url)) as client:
+        keys = {key: client.dump(key) for key in client.scan_iter()}
+    with closing(town.settings.kafka.admin()) as admin:
+        places = {TopicPartition(topic, 0): OffsetSpec.LATEST for _, topic in town.topics}
+        ends = {place.topic: found.offset for place, found in admin.list_partition_offsets(places).items()}
+    return keys, ends, list_groups(town.settings.kafka, town.parameters.name)
+
+
+def test_unreachable_redis_is_an_obstacle(answered: Any) -> None:
+    """Without Redis, pauses are still known, and the obstacle is the one that `run` waits for."""
+    address = replace(answered.settings.redis, url="redis://127.0.0.1:9/0")
+    report = check_live(replace(answered.settings, redis=address), answered.clock)
+    assert report.refusals == ()
+    assert any("Redis at 127.0.0.1:9 cannot be reached" in obstacle for obstacle in report.obstacles)
+    assert report.silences[0].paused == 2
+
+
+def test_text_has_every_part(answered: Any, change: Make) -> None:
+    """The text has the decision, the cost, the rereading and the silence, with their numbers."""
+    new = change(answered, **watching(["inn", "bath"], "160", name="houses"))
+    text = "\n".join(line for line, _ in live_lines(check_live(new, answered.clock)))
+    for part in (
+        "`run` would refuse to start (exit code 3), as of 2026-11-20T",
+        "Without the published answers of places it would be",
+        "It would fit from 2026-11-20T",
+        "kafka.topics.alerts: ",
+        "0 in the release group, 0 of them with another configuration.",
+    ):
+        assert part in text
+
+
+def test_command_exits_as_run(make_town: Make, tmp_path: Path) -> None:
+    """The command exits with 3 and the words of `run` before the topics exist, and with 0 after; JSON has all parts."""
+    town = make_town(**real_time(60, 5))
+    words = ["check", "--live", "--config", str(tmp_path / "town.yaml")]
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 3, refused.output
+    assert "there is no such topic" in refused.output
+    create_topics(town)
+    accepted = CliRunner().invoke(main, words)
+    assert accepted.exit_code == 0, accepted.output
+    assert "`run` would start" in accepted.output
+    assert "the person key could not be read" in accepted.output
+    live = json.loads(CliRunner().invoke(main, [*words, "--json"]).output)["live"]
+    assert (live["refusals"], live["cost"]["fits"], live["ledger_partitions"]) == ([], True, 1)
