@@ -54,14 +54,15 @@ class LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read a part of a request. Between two requests, the first byte starts the wait for the whole head."""
         before = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
-        if len(data) > MOST_HEAD_BYTES and (before is None or before.response_complete):
+        is_idle = before is None or before.response_complete
+        if is_idle and len(data) > MOST_HEAD_BYTES:
             # h11 limits only the heads that arrive in several parts.
             self.send_400_response("Request head too large.")
             return
         super().data_received(data)
         if self.cycle is not before:
             self._request.stop()
-        elif before is None or before.response_complete:
+        elif is_idle:
             self._request.start()
 
     def pause_writing(self) -> None:
