@@ -98,8 +98,10 @@ def test_list_and_map_agree(browser: Browser, page: Page, shared: Town) -> None:
     with visit(browser, page.url, java_script_enabled=False) as plain:
         plain.tab.goto(f"{page.url}?lang=en")
         names = plain.names()
+        states = plain.states()
     with visit(browser, page.url) as one:
         assert sorted(one.open().names()) == sorted(names)
+        assert one.states() == states
         assert [one.state(name).inner_text() for name in names[:4]] == ["Alarm", "Alarm", "Silent", "Silent"]
         expect(one.tab.locator("#map .note")).to_have_text("In the list only, because they have no coordinates: 1.")
 
