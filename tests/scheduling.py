@@ -37,6 +37,7 @@ _SECONDS: Final = {
     "tests/faults/test_topics.py": 50,  # for each test
     "tests/mutants/test_mutants.py": 45,  # for each part
     "tests/faults/test_batches.py": 44,
+    "tests/page/test_browser.py": 45,
     "tests/faults/test_clocks.py": 40,  # for each test
     "tests/service/test_outages.py": 40,  # for each test
     "tests/faults/test_late_reports.py": 40,

@@ -16,7 +16,7 @@ LANGUAGES: Final[tuple[Language, ...]] = ("en", "ja", "de")
 class PageSettings(Section):
     """The public page: its address, limits and texts. It needs no secret of the service."""
 
-    host: Line = Field(default="127.0.0.1", description="the address to listen on; 0.0.0.0 for all IPv4 addresses")
+    host: Line = Field(default="localhost", description="the address to listen on; 0.0.0.0 for all IPv4 addresses")
     port: Port = Field(default=8080, description="the port; 0: any free port")
     title: Line | None = Field(default=None, description="the title of the page; absent: a text in each language")
     history: PositiveDuration = Field(default=7 * DAY, description="how far back the page can show what was published")

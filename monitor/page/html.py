@@ -84,15 +84,20 @@ def _describe(place: Place, words: Words) -> dict[str, Any]:
         "name": place.name,
         "state": place.leading.state,
         "short": words.short(place.leading, place.reason(place.leading)),
-        "answers": [_describe_answer(answer, place.reason(answer), words) for answer in place.answers],
+        "answers": [
+            _describe_answer(answer, place.reason(answer), words, leads=number == 0)
+            for number, answer in enumerate(place.answers)
+        ],
         "sections": words.sections(place.leading, place.reason(place.leading)),
     }
 
 
-def _describe_answer(answer: Answer, reason: str, words: Words) -> dict[str, Any]:
+def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) -> dict[str, Any]:
+    """Describe an answer. What to do follows from the most cautious one only, which leads."""
     return {
+        "state": answer.state,
         "question": words.question(answer.about) if answer.about else "",
-        "sections": words.sections(answer, reason),
+        "sections": words.sections(answer, reason)[: 3 if leads else 2],
         "as_of": format_time(answer.as_of),
         "as_of_machine": machine_time(answer.as_of),
         "valid_until": format_time(answer.valid_until),

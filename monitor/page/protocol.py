@@ -54,7 +54,8 @@ class LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read a part of a request. Between two requests, the first byte starts the wait for the whole head."""
         before = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
-        if len(data) > MOST_HEAD_BYTES and (before is None or before.response_complete):
+        is_idle = before is None or before.response_complete
+        if is_idle and len(data) > MOST_HEAD_BYTES:
             # h11 limits only the heads that arrive in several parts.
             self.send_400_response("Request head too large.")
             return
@@ -62,7 +63,7 @@ class LimitedProtocol(H11Protocol):
         begun = self.cycle is not before
         if begun:
             self._request.stop()
-        elif before is None or before.response_complete:
+        elif is_idle:
             self._request.start()
 
     def pause_writing(self) -> None:

@@ -66,6 +66,11 @@ class Visit:
         """The names of the places that are listed."""
         return [text.strip() for text in self.tab.locator("#list .name").all_inner_texts()]
 
+    def states(self) -> dict[str, str]:
+        """The word for the state of each place that is listed."""
+        words = self.tab.locator("#list .state").all_inner_texts()
+        return dict(zip(self.names(), words, strict=True))
+
     def chip(self, name: str) -> Locator:
         """A button by a part of its name."""
         return self.tab.get_by_role("button", name=name)

@@ -98,8 +98,10 @@ def test_list_and_map_agree(browser: Browser, page: Page, shared: Town) -> None:
     with visit(browser, page.url, java_script_enabled=False) as plain:
         plain.tab.goto(f"{page.url}?lang=en")
         names = plain.names()
+        states = plain.states()
     with visit(browser, page.url) as one:
         assert sorted(one.open().names()) == sorted(names)
+        assert one.states() == states
         assert [one.state(name).inner_text() for name in names[:4]] == ["Alarm", "Alarm", "Silent", "Silent"]
         expect(one.tab.locator("#map .note")).to_have_text("In the list only, because they have no coordinates: 1.")
 
@@ -168,6 +170,19 @@ def test_time_line_shows_the_past(browser: Browser, page: Page) -> None:
         one.chip("Back to now").click()
         expect(one.tab.get_by_role("alert")).to_be_hidden()
         expect(one.state("Market Hall")).to_have_text("Silent")
+
+
+def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
+    """A place that is silent and was safe at noon shows the silence first, and only says what to do about that."""
+    for settings in ({}, {"java_script_enabled": False}):
+        with visit(browser, page.url, **settings) as one:
+            one.tab.goto(f"{page.url}?lang=en")
+            one.place("Market Hall").locator("summary").click()
+            answers = one.place("Market Hall").locator(".statement")
+            expect(answers).to_have_count(2)
+            expect(answers.nth(0)).to_contain_text("Treat this place as not known to be safe.")
+            expect(answers.nth(1)).to_contain_text("Safe · midday")
+            expect(answers.nth(1)).not_to_contain_text("What to do")
 
 
 def test_place_says_what_was_published(browser: Browser, page: Page) -> None:

@@ -7,6 +7,7 @@ import gzip
 import http.client
 import io
 import json
+import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -23,9 +24,12 @@ from monitor.page.protocol import LimitedProtocol
 from monitor.page.server import Page
 from monitor.public.instants import HOUR
 from monitor.tools.embedded import EmbeddedKafka
+from tests.conftest import Eventually
+from tests.forking import Program
 from tests.page.conftest import OpenPage, new_town, serve
 from tests.page.world import FIRST, Town
 
+CLI = Path(__file__).parents[2] / "monitor" / "cli.py"
 NOON = 36
 """The first tick after the first 12:30 that is published."""
 
@@ -56,8 +60,9 @@ def get(page: Page, path: str, method: str = "GET", **headers: str) -> Answer:
 class Stream:
     """A subscriber of the stream. `next` returns the name and the data of the next event that is not a beat."""
 
-    def __init__(self, page: Page, position: str | None = None, **headers: str) -> None:
-        self._connection = http.client.HTTPConnection(urlsplit(page.url).netloc, timeout=10)
+    def __init__(self, page: Page | str, position: str | None = None, **headers: str) -> None:
+        url = page if isinstance(page, str) else page.url
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
         query = "" if position is None else f"?after={position}"
         self._connection.request("GET", f"/v1/stream{query}", headers=headers)
         self.response = self._connection.getresponse()
@@ -315,6 +320,32 @@ def test_old_answers_are_unknown(town: Town, open_page: OpenPage) -> None:
     assert by_id(page)["clinic"]["state"] == "safe"
     town.clock.move_to(town.clock.now() + 3 * HOUR)
     assert {place["state"] for place in by_id(page).values()} == {"unknown"}
+
+
+def test_command_serves_until_sigterm(town: Town, tmp_path: Path, eventually: Eventually) -> None:
+    """`location-monitor page` prints its address. On SIGTERM it ends the open streams and exits with 0."""
+    town.publish(FIRST)
+    environment = os.environ | {
+        "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": ",".join(town.parts.kafka.bootstrap_servers),
+        "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": town.topic,
+        "LOCATION_MONITOR__PAGE__PORT": "0",
+    }
+    output, errors = tmp_path / "output", tmp_path / "errors"
+    argv = [str(CLI), "page", "--config", str(tmp_path / "demo.yaml")]
+    program = Program(argv, output, errors, environment)
+    try:
+        printed = eventually(lambda: output.exists() and output.read_text().endswith("\n"), 30.0)
+        assert printed
+        url = output.read_text().removeprefix("The page is at ").strip()
+        with Stream(url) as stream:
+            assert next(stream.events())[0] == "beat"
+            program.terminate()
+            assert all(name == "beat" for name, _data in stream.events())
+        assert program.wait(timeout=20) == 0
+    finally:
+        program.kill()
+        program.wait()
+    assert errors.read_text() == "SIGTERM: finishing the work in progress\n"
 
 
 def test_missing_topic_is_explained(town: Town) -> None:

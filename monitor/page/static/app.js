@@ -195,6 +195,7 @@ async function start() {
     }
     document.documentElement.dataset.ready = "true";
   });
+  store.addEventListener("beat", showBanner);
   await store.start();
   addEventListener("pagehide", () => visit.keep(store.ids, store.at === null ? store.known : []));
 }

@@ -1,13 +1,13 @@
 /* What opens below a place: its answers in words, the certain interval, and what was published. */
 
 import { element, time } from "./dom.js";
-import { read } from "./store.js";
+import { STATES, read } from "./store.js";
 
 /** Returns the elements that describe the place of a row. */
 export function describe(row, { store, words }) {
-  const answers = store.answers(row);
+  const answers = store.answers(row).sort((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state));
   const shown = answers.length ? answers : [store.known[row]];
-  const parts = shown.map((known) => statement(known, words));
+  const parts = shown.map((known, index) => statement(known, words, index === 0));
   const seen = store.seen[row];
   if (store.known[row].state === "unknown" && seen) {
     const before = { state: words.texts[seen.state], as_of: words.time(seen.asOf) };
@@ -16,12 +16,15 @@ export function describe(row, { store, words }) {
   return parts;
 }
 
-function statement(known, words) {
+/** What to do follows from the most cautious answer only: "nothing special" beside an alarm would mislead. */
+function statement(known, words, leads) {
   const { texts } = words;
-  const list = element("dl", {}, ...words.sections(known).flatMap(([title, text]) => pair(title, text)));
+  const sections = words.sections(known).slice(0, leads ? 3 : 2);
+  const list = element("dl", {}, ...sections.flatMap(([title, text]) => pair(title, text)));
   if (known.asOf) list.append(...pair(texts.as_of, time(known.asOf, words.time(known.asOf))));
   if (known.validUntil) list.append(...pair(texts.valid_until, time(known.validUntil, words.time(known.validUntil))));
-  const question = known.about && element("p", { class: "question" }, words.question(known.about));
+  const question = known.about && element("p", { class: "question" },
+    element("b", {}, texts[known.state]), ` · ${words.question(known.about)}`);
   return element("section", { class: `statement ${known.state}` }, question, interval(known, words), list);
 }
 

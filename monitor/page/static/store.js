@@ -28,7 +28,8 @@ export class Store extends EventTarget {
   #silentMs = 0;
   #source = null;
   #timer = 0;
-  #expires = [];
+  #dirty = false;
+  #expires = Infinity;
 
   constructor(setup) {
     super();
@@ -65,13 +66,14 @@ export class Store extends EventTarget {
     const source = new EventSource(`v1/stream?after=${position}`);
     this.#source = source;
     source.addEventListener("records", (event) => {
+      this.#dirty = true;
       for (const record of JSON.parse(event.data)) {
         this.#fold.apply({ type: record.headers.ce_type, data: record.value });
       }
     });
     source.addEventListener("beat", (event) => {
       this.#hear(JSON.parse(event.data));
-      this.#refresh();
+      this.#check();
     });
     source.addEventListener("reset", () => {
       source.close();
@@ -97,8 +99,18 @@ export class Store extends EventTarget {
     return this.#silentMs + this.clock.elapsed() <= this.#setup.unreachableMs;
   }
 
-  /** Reads all answers again: after new records, and whenever an answer expires or the source is lost. */
+  /** Reads the answers again if records came, an answer expired, or the source was lost or found. */
+  #check() {
+    if (this.#dirty || this.clock.now() > this.#expires || this.#isReachable !== this.reachable) {
+      this.#refresh();
+    } else {
+      this.#wait();
+      this.dispatchEvent(new Event("beat"));
+    }
+  }
+
   #refresh() {
+    this.#dirty = false;
     const reachable = this.#isReachable;
     if (!reachable && this.reachable) this.lostAt = new Date(this.clock.now() - this.clock.elapsed());
     this.reachable = reachable;
@@ -120,14 +132,16 @@ export class Store extends EventTarget {
   #wait() {
     clearTimeout(this.#timer);
     const now = this.clock.now();
-    let next = LONGEST_TIMER_MS;
-    for (const known of this.known) {
-      if (known.state !== "unknown" && known.validUntil) next = Math.min(next, known.validUntil - now + 1);
+    this.#expires = Infinity;
+    for (const { state, reason, validUntil } of this.known) {
+      if (state !== "unknown") this.#expires = Math.min(this.#expires, validUntil);
+      else if (reason === "clock_behind") this.#expires = Math.min(this.#expires, now + 1000);
     }
+    let next = Math.min(LONGEST_TIMER_MS, this.#expires - now + 1);
     if (this.reachable) {
       next = Math.min(next, this.#setup.unreachableMs - this.#silentMs - this.clock.elapsed() + 1);
     }
-    this.#timer = setTimeout(() => this.#refresh(), Math.max(next, 20));
+    this.#timer = setTimeout(() => this.#check(), Math.max(next, 20));
   }
 
   /** All answers about a place, one for each monitor, as of now. */

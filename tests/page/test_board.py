@@ -1,0 +1,82 @@
+"""The kept records: the latest of each key, the past, the position of a subscriber, and what is dropped."""
+
+from __future__ import annotations
+
+from monitor.contracts.alerts import OVER_TIME
+from monitor.page.board import Board
+from monitor.page.entries import Entry
+from monitor.page.feed import format_position, parse_position
+
+LINE = b'{"value":{}}'
+
+
+def entry(offset: int, key: str, tick: int, kind: str = OVER_TIME) -> Entry:
+    """A record of partition 0. Ticks are a second long."""
+    return Entry(0, offset, kind, key, tick, tick * 1_000_000, 0, LINE, 9)
+
+
+def board(*entries: Entry, history: int = 10**12, most_bytes: int = 10**9) -> Board:
+    """A board to which each record was added by itself."""
+    made = Board(history, most_bytes)
+    for each in entries:
+        made.add([each], {0: each.offset + 1})
+    return made
+
+
+def found(kept: Board, at: int | None = None) -> list[tuple[str, int]]:
+    return [(each.key, each.tick) for each in kept.state(None if at is None else at * 1_000_000)]
+
+
+def test_state_has_latest_records() -> None:
+    """The state has the latest record of each key, now or at a time. Repetitions and older ticks change nothing."""
+    kept = board(entry(0, "m/a", 1), entry(1, "m/a", 2), entry(2, "m/b", 2), entry(3, "m/a", 2), entry(4, "m/a", 1))
+    assert found(kept) == [("m/a", 2), ("m/b", 2)]
+    assert found(kept, at=1) == [("m/a", 1)]
+    assert found(kept, at=0) == []
+    assert kept.version == 3
+
+
+def test_state_has_latest_times() -> None:
+    """Of the designated times of a monitor, the state has the three latest ones, with all their shards."""
+    keys = [f"noon/2026-01-0{day}T12:00:00Z/{shard}" for day in range(1, 6) for shard in (0, 1)]
+    kept = board(*(entry(offset, key, 9, "org.location-monitor.at_times") for offset, key in enumerate(keys)))
+    assert [key for key, _tick in found(kept)] == keys[4:]
+
+
+def test_subscriber_resumes_at_position() -> None:
+    """A position leads to the records at and after it; one at the end to none; one beyond the end to a reset."""
+    kept = board(entry(0, "m/a", 1), entry(1, "m/a", 2), entry(5, "m/a", 3))
+
+    def ticks(position: dict[int, int]) -> list[int] | None:
+        batches = kept.since(position)
+        return None if batches is None else [each.tick for batch in batches for each in batch.entries]
+
+    assert ticks({0: 0}) == [1, 2, 3]
+    assert ticks({0: 2}) == [3]
+    assert ticks({0: 6}) == []
+    assert ticks({0: 7}) is None
+    assert ticks({1: 0}) is None
+    assert ticks({}) is None
+
+
+def test_old_records_are_dropped() -> None:
+    """Records older than the history are dropped, and a subscriber that needs them is reset."""
+    kept = board(entry(0, "m/a", 1), entry(1, "m/b", 2), entry(2, "m/b", 9), history=5_000_000)
+    assert found(kept) == [("m/b", 9)]
+    assert kept.since({0: 0}) is None
+    assert kept.since({0: 2}) is not None
+    assert kept.of_key("m/a") == ()
+
+
+def test_size_is_bounded() -> None:
+    """Above the limit of bytes the oldest records are dropped first."""
+    kept = board(*(entry(tick, "m/a", tick) for tick in range(100)), most_bytes=5_000)
+    assert found(kept) == [("m/a", 99)]
+    assert 5 < len(kept.of_key("m/a")) < 15
+
+
+def test_position_survives_text() -> None:
+    """A position is read as it was written; anything else is no position."""
+    assert parse_position(format_position({1: 5, 0: 17})) == {0: 17, 1: 5}
+    for text in ("", "0", "0:", "0:x", "0:1,", "٣:1", "0:1;DROP", "0:1," * 5_000):
+        assert parse_position(text) is None

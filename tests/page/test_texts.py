@@ -1,0 +1,71 @@
+"""The texts: all languages say the same, and each answer can be described in each of them."""
+
+from __future__ import annotations
+
+import itertools
+import string
+
+import pytest
+
+from monitor.client.known import About, Answer, Kind, Reason, State
+from monitor.config.page import LANGUAGES, Language, PageSettings
+from monitor.page.texts import choose_language, read_texts, texts_of
+from monitor.page.words import Words
+from monitor.public.instants import to_datetime
+
+REASONS: dict[State, tuple[Reason, ...]] = {
+    "safe": ("below_threshold",),
+    "noisy_count": ("noisy",),
+    "paused": ("budget_spent",),
+    "unknown": (
+        "nothing_published",
+        "too_old",
+        "input_incomplete",
+        "other_registry",
+        "not_understood",
+        "clock_behind",
+    ),
+}
+
+
+def fields(text: str) -> set[str | None]:
+    return {field for _text, field, _spec, _conversion in string.Formatter().parse(text)} - {None}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_languages_have_equal_keys(language: Language) -> None:
+    """Every language has the keys of English, in the same order, with the same placeholders."""
+    english, texts = read_texts("en"), read_texts(language)
+    assert list(texts) == list(english)
+    assert {key: fields(text) for key, text in texts.items()} == {key: fields(text) for key, text in english.items()}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_answer_has_words(language: Language) -> None:
+    """Each state, reason and kind of interval has words in each language, with no number missing."""
+    words = Words(read_texts(language))
+    kinds: tuple[Kind, ...] = ("over_time", "at_times", "hot_spots")
+    for state, kind, most, least in itertools.product(REASONS, kinds, (None, 12), (0, 3)):
+        if state in {"safe", "noisy_count"} and most is None and not least:
+            continue
+        about = About("noon", kind, to_datetime(0), to_datetime(0), 9, to_datetime(0))
+        for reason in REASONS[state]:
+            answer = Answer(state, reason, 0, 10, most, least, about)
+            described = [words.short(answer, reason), *(section.text for section in words.sections(answer, reason))]
+            assert all(text and "None" not in text and "{" not in text for text in described)
+            assert words.question(about)
+
+
+def test_language_follows_request() -> None:
+    """The parameter decides, else the preferred language that exists, else English."""
+    assert choose_language("ja", "de") == "ja"
+    assert choose_language("fr", "de-AT") == "de"
+    assert choose_language(None, "fr, ja;q=0.5, de;q=0.8") == "de"
+    assert choose_language(None, "fr;q=x, *") == "en"
+
+
+def test_settings_replace_texts() -> None:
+    """The title and single texts come from the settings; the other texts stay."""
+    settings = PageSettings(title="Town", texts={"de": {"safe": "Unbedenklich"}})
+    texts = texts_of(settings)
+    assert (texts["en"]["title"], texts["de"]["safe"], texts["en"]["safe"]) == ("Town", "Unbedenklich", "Safe")
