@@ -38,6 +38,7 @@ _LONG = (
     "tests/check/test_sizes.py",
     "tests/demo/test_examples.py",
     "tests/deploy",
+    "tests/docs/test_site.py",
     "tests/experiments",
     "tests/fuzz",
     "tests/ingest/test_decode.py",

@@ -49,6 +49,8 @@ _SECONDS: Final = {
     "tests/release/test_period_check.py": 30,
     "tests/experiments/test_command.py": 30,
     "tests/privacy_service/test_changes.py": 30,
+    "tests/docs/test_site.py": 25,
+    "tests/docs/test_tutorial.py": 25,
     "tests/ingest/test_decode.py": 25,
     "tests/statistics/test_pipeline.py": 25,
     "tests/statistics/test_replay.py": 25,
