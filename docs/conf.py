@@ -116,9 +116,11 @@ def list_modules(package: str) -> Iterator[str]:
 
 
 def write_autodoc(match: re.Match[str]) -> str:
-    """Return the directives for a package and its modules."""
-    modules = "\n\n".join(f".. automodule:: {module}" for module in list_modules(match[1]))
-    return f"```{{eval-rst}}\n{modules}\n```"
+    """Return the directives for a package and its modules. Names that a package imports are listed in their modules."""
+    names = list(list_modules(match[1]))
+    bare = {name for name in names if hasattr(import_module(name), "__path__")}
+    modules = (f".. automodule:: {name}\n" + "   :no-members:\n" * (name in bare) for name in names)
+    return f"```{{eval-rst}}\n{chr(10).join(modules)}\n```"
 
 
 def unlink_folders(folder: Path, text: str) -> str:
