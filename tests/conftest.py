@@ -41,6 +41,7 @@ _LONG = (
     "tests/contracts/test_asyncapi.py",
     "tests/demo/test_examples.py",
     "tests/deploy",
+    "tests/docs/test_site.py",
     "tests/experiments",
     "tests/fuzz",
     "tests/ingest/test_decode.py",

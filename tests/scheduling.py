@@ -53,6 +53,8 @@ _SECONDS: Final = {
     "tests/deploy/alerts/test_runbooks.py": 30,
     "tests/privacy_service/test_service_loss.py": 25,
     "tests/check/test_accepted.py": 25,
+    "tests/docs/test_site.py": 25,
+    "tests/docs/test_tutorial.py": 25,
     "tests/ingest/test_decode.py": 25,
     "tests/statistics/test_pipeline.py": 25,
     "tests/statistics/test_replay.py": 25,

@@ -63,6 +63,13 @@ def test_api_has_every_module(site: Path) -> None:
             assert f'id="module-{name}"' in text, name
 
 
+def test_docstrings_are_formatted(site: Path) -> None:
+    """Code in a docstring is shown as code, and a table in a docstring as text."""
+    text = (site / "docs" / "reference" / "api.html").read_text(encoding="utf-8")
+    assert re.search(r"<code[^>]*><span class=\"pre\">PairedMean</span></code> ?", text)
+    assert "| mechanism |" in re.sub(r"<[^>]+>", "", text)
+
+
 def test_first_page_leads_to_the_readme(site: Path) -> None:
     """The site's first page is the README, with the groups of pages beside it."""
     assert "README.html" in (site / "index.html").read_text(encoding="utf-8")
