@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import math
 import sys
 from pathlib import Path
 
@@ -107,3 +108,25 @@ def test_planted_ids_are_found(tmp_path: Path) -> None:
     assert find_planted([clean, dirty], ["planted-ß-1", "planted-ß-2"]) == [f"{dirty}: planted id number 1"]
     with pytest.raises(AuditError, match=r"gone\.log"):
         find_planted([tmp_path / "gone.log"], ["planted"])
+
+
+def test_missing_ticks_are_shown_by_partition(tiny: Tiny) -> None:
+    """Ticks that nobody decided are shown, although they break no promise."""
+    tiny.remove("walk/park/5")
+    code, text = run(tiny, "--live")
+    assert code == 0
+    assert "Missing in output partition 0: tick 5. Nobody decided them." in text
+
+
+def test_earlier_configuration_judges_its_stretch(tiny: Tiny) -> None:
+    """With both configurations a run with a change has no violation; with the later one alone it seems to have."""
+    for line in tiny.records:
+        if line["value"]["tick"] < 2 and line["value"]["monitor"] == "walk":
+            line["value"]["threshold"] = 3  # of the earlier configuration
+    tiny["walk/park/1"]["p_value"] = math.exp(-1)
+    earlier = tiny.folder / "earlier.yaml"
+    earlier.write_text(tiny.config.replace("threshold: 2, window: 3h", "threshold: 3, window: 3h"))
+    assert run(tiny, "--live")[0] == 1
+    code, text = run(tiny, "--live", "--config", str(earlier))
+    assert code == 0, text
+    assert "Not judged" not in text

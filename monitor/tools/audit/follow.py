@@ -98,6 +98,7 @@ class Follower:
         self._waiting: deque[_Waiting] = deque()
         self._ends: Mapping[int, int] = {}
         self._forgotten = 0
+        self._counted: deque[int] = deque(maxlen=_SPARE_TICKS)
 
     @property
     def waiting(self) -> int:
@@ -297,7 +298,9 @@ class Follower:
                 bench.prove(record)
             if waiting.answers:
                 state.paid.prove(tick, state.may_pay)
-        self._watcher.outcome(Outcome.UNJUDGED if waiting.unjudged else outcome)
+        if tick not in self._counted:  # it can be read in parts
+            self._counted.append(tick)
+            self._watcher.outcome(Outcome.UNJUDGED if waiting.unjudged else outcome)
         self._forget(state, tick)
 
     def _drop_waiting(self) -> None:

@@ -1,7 +1,8 @@
 """Check that a decided tick has a record of every place, and of every designated time and shard.
 
 The records of a tick are one transaction, so a decided tick that lacks some of them is wrong, in contrast to a tick
-that nobody decided.
+that nobody decided. If an owner record follows, the transaction may have been aborted: what was seen of it then stays,
+and the rest is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from monitor.tools.audit.terms import AuditTerms
 @dataclass(slots=True)
 class _Tick:
     number: int
-    is_first: bool
+    may_be_partial: bool
     benches: list[Bench] = field(default_factory=list)
     records: Counter[str] = field(default_factory=Counter)
 
@@ -28,7 +29,8 @@ class TickParts:
     """The records of the latest tick of each output partition, by monitor.
 
     `partitions`: Q, the number of output partitions that the shards use; None until an owner record states it. The
-    first tick of a partition is not checked, because some of its records may have expired.
+    first tick of a partition is not checked, because some of its records may have expired, nor is a tick that an owner
+    record follows.
     """
 
     findings: Findings
@@ -41,8 +43,12 @@ class TickParts:
         partitions, tick = value.get("partitions"), value.get("tick")
         if isinstance(partitions, int) and partitions > 0:
             self.partitions = partitions
-        if isinstance(tick, int) and record.partition is not None:
+        if record.partition is None:
+            return
+        if isinstance(tick, int):
             self._begin(record.partition, tick)
+        elif record.partition in self._ticks:
+            self._ticks[record.partition].may_be_partial = True
 
     def take(self, record: PublishedRecord, bench: Bench | None) -> None:
         """Add an answer, and the checks that judged it, if any."""
@@ -58,9 +64,9 @@ class TickParts:
     def _begin(self, partition: int, tick: int) -> _Tick:
         known = self._ticks.get(partition)
         if known is None or tick > known.number:
-            if known is not None and not known.is_first:
+            if known is not None and not known.may_be_partial:
                 self._check(partition, known)
-            known = self._ticks[partition] = _Tick(tick, is_first=known is None)
+            known = self._ticks[partition] = _Tick(tick, may_be_partial=known is None)
         return known
 
     def _check(self, partition: int, tick: _Tick) -> None:
