@@ -11,7 +11,6 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.error_words import put_into_words
 
 CONNECTIONS = KafkaConnections(("kafka-1:9092", "kafka-2:9092"))
-KINDS: list[type[Exception]] = [kind for _name, kind in inspect.getmembers(errors, inspect.isclass)]
 ALL = sorted(
     {kind for kind in KINDS if issubclass(kind, errors.KafkaError) and kind.__module__ == errors.__name__},
     key=lambda kind: kind.__name__,
