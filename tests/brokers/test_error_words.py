@@ -12,7 +12,11 @@ from monitor.brokers.error_words import put_into_words
 
 CONNECTIONS = KafkaConnections(("kafka-1:9092", "kafka-2:9092"))
 ALL = sorted(
-    {kind for kind in KINDS if issubclass(kind, errors.KafkaError) and kind.__module__ == errors.__name__},
+    {
+        kind
+        for _name, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, Exception) and issubclass(kind, errors.KafkaError) and kind.__module__ == errors.__name__
+    },
     key=lambda kind: kind.__name__,
 )
 
