@@ -93,7 +93,7 @@ dist: $(DEV)  ## build the files of a release twice, compare them, and run demo 
 	$(BIN)/python -m deploy.release.build --try
 
 clean:  ## remove the virtual environment and all caches
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c '$(CHECK_PYTHON)'

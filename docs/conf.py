@@ -78,6 +78,7 @@ templates_path = ["_templates"]
 myst_heading_anchors = 4
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!monitor\.(client|onesided)\.).*"),  # names of libraries and of modules that have no page
+    (r"py:class", r"monitor\.(client|onesided)\..*\.(_\w+|[A-Z])"),  # private bases, and variables of types
 ]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -108,16 +109,19 @@ def write_navigation() -> str:
     return "".join(groups)
 
 
-def list_modules(package: str) -> Iterator[str]:
-    """Yield a package and its modules, in the order of their names."""
-    yield package
+def write_directives(package: str) -> Iterator[str]:
+    """Yield the directives for a package and its modules, in the order of their names.
+
+    What a package exports is described in the module that defines it, and only there.
+    """
+    yield f".. automodule:: {package}\n   :no-members:"
     for found in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
-        yield found.name
+        yield f".. automodule:: {found.name}" + ("\n   :no-members:" if found.ispkg else "")
 
 
 def write_autodoc(match: re.Match[str]) -> str:
     """Return the directives for a package and its modules."""
-    modules = "\n\n".join(f".. automodule:: {module}" for module in list_modules(match[1]))
+    modules = "\n\n".join(write_directives(match[1]))
     return f"```{{eval-rst}}\n{modules}\n```"
 
 

@@ -38,6 +38,7 @@ _SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py")
 _LONG = (
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",
+    "tests/contracts/test_asyncapi.py",
     "tests/demo/test_examples.py",
     "tests/deploy",
     "tests/experiments",
@@ -122,22 +123,27 @@ def node() -> str:
 
 
 @pytest.fixture(scope="session")
-def npm_packages(node: str) -> Callable[[Path], None]:
-    """`npm_packages(folder)` installs what the folder's package-lock.json names into its node_modules, once."""
+def npm_packages(node: str) -> Callable[[Path], Path]:
+    """`npm_packages(folder)` copies a folder with a package-lock.json into .node/, and installs its packages, once.
 
-    def install(folder: Path) -> None:
-        digest = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
-        installed = folder / "node_modules" / f".installed-{digest}"
-        if installed.exists():
-            return
+    It returns the copy, in which the folder's scripts find the packages.
+    """
+
+    def install(folder: Path) -> Path:
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.iterdir()))).hexdigest()
+        copy = Path(__file__).parents[1] / ".node" / f"{folder.name}-{digest[:16]}"
+        if (copy / ".installed").exists():
+            return copy
         npm = shutil.which("npm", path=f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}")
         if npm is None:
             _server_missing("npm (no npm on the PATH)", "install npm, which comes with Node.js")
+        shutil.copytree(folder, copy, dirs_exist_ok=True)
         command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+        result = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=240, check=False)
         if result.returncode:
             _server_missing(f"npm packages ({result.stderr.strip()[-300:]})", "give npm access to its registry once")
-        installed.touch()
+        (copy / ".installed").touch()
+        return copy
 
     return install
 

@@ -20,41 +20,51 @@ import pytest
 
 _SECONDS: Final = {
     "tests/faults/test_walk.py": 250,
-    "tests/faults/test_topics.py": 200,
     "tests/security/test_access.py": 200,
-    "tests/faults/test_changes.py": 170,
-    "tests/faults/test_clocks.py": 150,
     "tests/faults/test_redis.py": 150,
     "tests/faults/test_failpoints.py": 130,
     "tests/faults/test_beginnings.py": 130,
-    "tests/service/test_missed_slots.py": 120,
-    "tests/service/test_outages.py": 115,
-    "tests/faults/test_kafka.py": 125,
+    "tests/bench/test_lines.py": 120,
+    "tests/faults/test_kafka.py": 115,
     "tests/faults/test_upgrade.py": 75,
     "tests/service/test_lost_ticks_walk.py": 95,
     "tests/faults/test_connections.py": 90,
     "tests/faults/test_redis_many.py": 80,
     "tests/faults/test_brokers.py": 76,
-    "tests/service/test_run.py": 75,
-    "tests/privacy_service/test_service_loss.py": 60,
-    "tests/service/test_service.py": 53,
+    "tests/faults/test_changes.py": 60,  # for each test
+    "tests/service/test_run.py": 50,
     "tests/faults/test_rolling.py": 50,  # for each test: they are distributed one by one
+    "tests/faults/test_topics.py": 50,  # for each test
+    "tests/mutants/test_mutants.py": 45,  # for each part
     "tests/faults/test_batches.py": 44,
     "tests/page/test_browser.py": 45,
-    "tests/check/test_accepted.py": 40,
+    "tests/faults/test_clocks.py": 40,  # for each test
+    "tests/service/test_outages.py": 40,  # for each test
     "tests/faults/test_late_reports.py": 40,
-    "tests/privacy_service/test_interleavings.py": 40,
-    "tests/mutants/test_mutants.py": 35,  # for each part
     "tests/deploy/test_image.py": 150,
+    "tests/cli/test_replay.py": 40,
+    "tests/service/test_missed_slots.py": 35,  # for each test
+    "tests/service/test_service.py": 35,
+    "tests/deploy/test_container.py": 35,
     "tests/release/test_replicated.py": 35,
     "tests/service/test_topic_changes.py": 32,
     "tests/release/test_period_check.py": 30,
     "tests/experiments/test_command.py": 30,
-    "tests/privacy_service/test_changes.py": 30,
+    "tests/deploy/alerts/test_runbooks.py": 30,
+    "tests/privacy_service/test_service_loss.py": 25,
+    "tests/check/test_accepted.py": 25,
     "tests/ingest/test_decode.py": 25,
     "tests/statistics/test_pipeline.py": 25,
     "tests/statistics/test_replay.py": 25,
+    "tests/processes/test_supervisor.py": 25,
+    "tests/embedded/test_kafka.py": 25,
+    "tests/demo/test_demo.py": 25,
+    "tests/privacy_service/test_interleavings.py": 20,
     "tests/simulators/test_town.py": 20,
+    "tests/release/test_loss.py": 20,
+    "tests/fuzz/test_records.py": 16,
+    "tests/privacy_service/test_changes.py": 15,
+    "tests/operate/test_setup.py": 15,
 }
 """Files that take long. The others take a few seconds."""
 
@@ -72,15 +82,19 @@ _COMPUTING: Final = (
     "tests/privacy_service/",
     "tests/public/",
     "tests/simulators/",
+    "tests/statistics/",
 )
 """Folders of which nearly all tests compute."""
 
 _PARTS: Final = {
+    "tests/faults/test_changes.py": 0,
+    "tests/faults/test_clocks.py": 0,
     "tests/faults/test_rolling.py": 0,
+    "tests/faults/test_topics.py": 0,
     "tests/faults/test_walk.py": 0,
-    "tests/service/test_outages.py": 0,
-    "tests/service/test_missed_slots.py": 0,
     "tests/mutants/test_mutants.py": 3,
+    "tests/service/test_missed_slots.py": 0,
+    "tests/service/test_outages.py": 0,
 }
 """Files that are divided into this number of parts; 0 makes each test a part. Their tests share no expensive
 fixture."""

@@ -1,5 +1,7 @@
 """The software bill of materials of a wheel, in CycloneDX: the packages of requirements-run.lock, and what needs what.
 
+The lock has the packages of the container: those of the wheel (scope `required`), and those of `EXTRAS` (`optional`).
+
 Versions, markers and hashes are from the lock. Licences and dependencies are from the metadata of the packages in this
 environment, which must have the locked versions.
 """
@@ -28,6 +30,9 @@ from packaging.utils import canonicalize_name
 
 PRODUCT: Final = "location-monitor"
 LOCK: Final = "requirements-run.lock"
+EXTRAS: Final = ("page", "otel")
+"""The extras in the lock (make lock)."""
+
 LONGEST_NAME: Final = 80
 MARKER: Final = "location-monitor:marker"
 _PIN: Final = re.compile(r"(?P<name>[a-z0-9.-]+)==(?P<version>[^ \\]+)(?: ; (?P<marker>[^\\]+?))? *\\?")
@@ -79,13 +84,17 @@ def make_sbom(root: Path, release: Release) -> str:
     pins: dict[str, list[Pin]] = {}  # several versions of a package have different markers
     for pin in read_lock((root / LOCK).read_text(encoding="utf-8")):
         pins.setdefault(pin.name, []).append(pin)
-    components = {name: [_describe(pin, _find_licenses(found)) for pin in found] for name, found in pins.items()}
+    extras = _find_extras(pins)
+    required = _find_required(extras)
+    components = {
+        name: [_describe(pin, _find_licenses(found), required=name in required and not pin.marker) for pin in found]
+        for name, found in pins.items()
+    }
     product = _describe_product(release)
     serial_number = uuid.uuid5(uuid.NAMESPACE_OID, release.sha256)
     bom = Bom(components=chain.from_iterable(components.values()), serial_number=serial_number)
     bom.metadata.timestamp = datetime.fromtimestamp(release.epoch, UTC)
     bom.metadata.component = product
-    extras = _find_extras(pins)
     for name, described in {PRODUCT: [product], **components}.items():
         needed = {needs for needs, _ in _requirements(name, extras.get(name, [""])) if needs in components}
         for component in described:
@@ -105,7 +114,7 @@ def _describe_product(release: Release) -> Component:
     )
 
 
-def _describe(pin: Pin, licenses: Sequence[License]) -> Component:
+def _describe(pin: Pin, licenses: Sequence[License], *, required: bool) -> Component:
     purl = PackageURL("pypi", None, pin.name, pin.version)
     # A version has one file per platform, so the hashes are those of its files and not of one component.
     files = ExternalReference(
@@ -120,7 +129,7 @@ def _describe(pin: Pin, licenses: Sequence[License]) -> Component:
         type=ComponentType.LIBRARY,
         bom_ref=purl.to_string(),
         purl=purl,
-        scope=ComponentScope.OPTIONAL if pin.marker else ComponentScope.REQUIRED,
+        scope=ComponentScope.REQUIRED if required else ComponentScope.OPTIONAL,
         licenses=licenses,
         external_references=[files],
         properties=[Property(name=MARKER, value=pin.marker)] if pin.marker else [],
@@ -150,11 +159,23 @@ def _find_licenses(pins: Sequence[Pin]) -> list[License]:
 
 def _find_extras(pins: Iterable[str]) -> Mapping[str, Iterable[str]]:
     """Return the extras of each package that the product or another package asks for; "" stands for the package."""
-    extras: dict[str, set[str]] = {}
+    extras: dict[str, set[str]] = {PRODUCT: {"", *EXTRAS}}
     for asking in (PRODUCT, *pins):
-        for name, wanted in _requirements(asking, [""]):
+        for name, wanted in _requirements(asking, extras.get(asking, [""])):
             extras.setdefault(name, {""}).update(wanted)
     return extras
+
+
+def _find_required(extras: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return everything that the product needs without its extras, directly or not."""
+    found: set[str] = set()
+    waiting = [name for name, _ in _requirements(PRODUCT, [""])]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [needed for needed, _ in _requirements(name, extras.get(name, [""]))]
+    return found
 
 
 def _requirements(name: str, extras: Iterable[str]) -> Iterator[tuple[str, set[str]]]:

@@ -17,6 +17,7 @@ from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from kafka.net.compat import KafkaNetClient
 
+from monitor.brokers.error_words import name_error, put_into_words
 from monitor.brokers.tls_errors import explain_tls_error
 from monitor.errors import UnreachableError
 
@@ -175,18 +176,17 @@ class KafkaConnections:
         explanation = next(filter(None, map(_explain, reasons)), None)
         if explanation is None and any(_DISCONNECTED in str(reason) for reason in reasons):
             explanation = self._explain_disconnect()
-        where = ", ".join(self.bootstrap_servers)
-        return UnreachableError(
-            f"Kafka at {where} cannot be used: {explanation or str(reasons[0]) or type(reasons[0]).__name__}"
-        )
+        explanation = explanation or next(filter(None, map(put_into_words, reasons)), None) or name_error(reasons[0])
+        return UnreachableError(f"Kafka at {', '.join(self.bootstrap_servers)} cannot be used: {explanation}")
 
     def _explain_disconnect(self) -> str:
         """Return the likely reason for a disconnect. After a refused login, kafka-python often reports only that."""
         protocol = self.security.get("security_protocol", "PLAINTEXT")
         check_protocol = f"check that the port uses kafka.security_protocol ({protocol})"
+        check_address = "and that the address in kafka.bootstrap_servers can be reached"
         if "sasl_mechanism" not in self.security:
-            return f"it closed the connection: {check_protocol}"
-        return f"it closed the connection during the login: {_LOGIN}; {check_protocol}"
+            return f"it closed the connection: {check_protocol}, {check_address}"
+        return f"it closed the connection during the login: {_LOGIN}; {check_protocol}, {check_address}"
 
     def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
         """Create a client. If that fails, close its network client; otherwise a thread and sockets would remain."""

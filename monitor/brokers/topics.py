@@ -53,6 +53,7 @@ class TopicNeeds:
     partitions: int
     settings: tuple[Setting, ...]
     durable: bool = False  # whether the loss of an acknowledged record would break a guarantee
+    tool_options: str = ""  # how Kafka's own tools reach the brokers (`tool_options`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,20 @@ _SIMULATED: Final = (
 )
 
 
+def tool_options(bootstrap_servers: Sequence[str], security_protocol: str = "PLAINTEXT") -> str:
+    """Return the options with which Kafka's own tools reach the brokers, for messages.
+
+    Settings of TLS and passwords have to be in a file, which only the operator has.
+    """
+    servers = f" --bootstrap-server {','.join(bootstrap_servers)}"
+    return servers if security_protocol == "PLAINTEXT" else f"{servers} --command-config client.properties"
+
+
+def alter_command(options: str, topic: str, key: str, value: object) -> str:
+    """Return the command that changes a setting of a topic, in backquotes. `options`: those of `tool_options`."""
+    return f"`kafka-configs.sh{options} --alter --topic {topic} --add-config {key}={value}`"
+
+
 def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
     """Return the needs of the topics of a configuration: (visits, alerts, dead letters).
 
@@ -109,6 +124,7 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
     alerts = (_retention(spent, "the privacy loss of one person within a period is read from it"),)
     size = (_message_bytes(parameters),)
     topics, partitions = kafka.topics, kafka.partitions
+    options = tool_options(kafka.bootstrap_servers, kafka.security_protocol)
     return (
         TopicNeeds(
             "kafka.topics.visits",
@@ -116,6 +132,7 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
             partitions.visits,
             _SIMULATED if simulated else (*_BY_TIME_ONLY, *visits),
             not simulated,
+            options,
         ),
         TopicNeeds(
             "kafka.topics.alerts",
@@ -123,8 +140,9 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
             partitions.alerts,
             (*_SIMULATED, *size) if simulated else (*_BY_TIME_ONLY, *alerts, *size),
             not simulated,
+            options,
         ),
-        TopicNeeds("kafka.topics.dead_letters", topics.dead_letters, partitions.alerts, ()),
+        TopicNeeds("kafka.topics.dead_letters", topics.dead_letters, partitions.alerts, (), tool_options=options),
     )
 
 
@@ -181,7 +199,7 @@ def list_problems(wanted: TopicNeeds, found: TopicDescription | None) -> list[st
     return [
         f"{wanted.config_key} is {wanted.topic!r}, whose {setting.key} is {found.settings.get(setting.key)}: expected "
         f"{setting.expected}, because {setting.why}; change it with "
-        f"`kafka-configs.sh --alter --topic {wanted.topic} --add-config {setting.key}={setting.create}`"
+        f"{alter_command(wanted.tool_options, wanted.topic, setting.key, setting.create)}"
         for setting in wanted.settings
         if not setting.suffices(found.settings.get(setting.key, "0"))
     ]
@@ -194,16 +212,16 @@ def list_risks(wanted: Sequence[TopicNeeds], found: Mapping[str, TopicDescriptio
         f"only, and be lost with it unnoticed; {remedy}"
         for need in wanted
         if need.durable
-        for reason, remedy in _list_risks_of(need.topic, found[need.topic])
+        for reason, remedy in _list_risks_of(need, found[need.topic])
     ]
 
 
-def _list_risks_of(topic: str, found: TopicDescription) -> list[tuple[str, str]]:
+def _list_risks_of(need: TopicNeeds, found: TopicDescription) -> list[tuple[str, str]]:
     in_sync = int(found.settings.get(_IN_SYNC, "1"))
     if found.replicas < LEAST_REPLICAS:
         return [("partitions have one replica", "use three brokers and kafka.replication_factor 3")]
     if in_sync < LEAST_REPLICAS:
-        change = f"`kafka-configs.sh --alter --topic {topic} --add-config {_IN_SYNC}={LEAST_REPLICAS}`"
+        change = alter_command(need.tool_options, need.topic, _IN_SYNC, LEAST_REPLICAS)
         return [(f"{_IN_SYNC} is {in_sync} with {found.replicas} replicas of a partition", f"change it with {change}")]
     return []
 

@@ -4,47 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from monitor.contracts.alerts import AtTimesSnapshot
-from monitor.public.instants import parse_instant
 from monitor.public.parameters import Registry, shard_of
 
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
 
-class Unreadable(NamedTuple):
-    """A snapshot in a newer form: all that is known is its `as_of`, an instant."""
+class Unreadable(Enum):
+    """A snapshot in a newer form, of which only the time, the shard and the as_of are known."""
 
-    as_of: int
+    UNREADABLE = "unreadable"
 
 
 @dataclass
 class Snapshots:
-    """The latest snapshot of each shard about one time. `as_of` is the latest of any shard, an instant.
+    """The latest snapshot of each shard about one time (an instant). `as_of` is the latest of any shard, an instant.
 
     Another number of shards makes a new division of the locations, so the earlier snapshots no longer fit. Lower bounds
     are published once. They stay when later snapshots come without them.
     """
 
+    time: int
     shards: int
     as_of: int
     by_shard: dict[int, AtTimesSnapshot | Unreadable] = field(default_factory=dict)
+    as_ofs: dict[int, int] = field(default_factory=dict)
     bounds: dict[str, int] = field(default_factory=dict)
 
     def accepts(self, shard: int, shards: int, as_of: int) -> bool:
         """Return whether a snapshot is new: later than that of its shard, or later than all with other shards."""
         if shards != self.shards:
             return as_of > self.as_of
-        before = self.by_shard.get(shard)
-        return before is None or as_of > as_of_snapshot(before)
+        return shard not in self.as_ofs or as_of > self.as_ofs[shard]
 
     def put(self, shard: int, shards: int, as_of: int, snapshot: AtTimesSnapshot | Unreadable) -> None:
         """Store a snapshot that `accepts` accepted."""
         if shards != self.shards:
-            self.shards, self.by_shard = shards, {}
-        self.by_shard[shard] = snapshot
+            self.shards, self.by_shard, self.as_ofs = shards, {}, {}
+        self.by_shard[shard], self.as_ofs[shard] = snapshot, as_of
         self.as_of = max(self.as_of, as_of)
         if isinstance(snapshot, AtTimesSnapshot):
             self.bounds |= snapshot.counts_at_least
@@ -53,11 +54,6 @@ class Snapshots:
     def understood(self) -> dict[int, AtTimesSnapshot]:
         """The snapshots that could be read, by shard."""
         return {shard: one for shard, one in self.by_shard.items() if isinstance(one, AtTimesSnapshot)}
-
-
-def as_of_snapshot(snapshot: AtTimesSnapshot | Unreadable) -> int:
-    """Return the as_of of a snapshot as an instant."""
-    return snapshot.as_of if isinstance(snapshot, Unreadable) else parse_instant(snapshot.as_of)
 
 
 class Shards:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
-from monitor.client.designated_time import Shards, Snapshots, Unreadable, as_of_snapshot, calls_others_safe, interval
+from monitor.client.designated_time import Shards, Snapshots, Unreadable, calls_others_safe, interval
 from monitor.client.known import About, Answer, Kind, Known, Reason, State
 from monitor.client.subscriber_view import Alert, NewerAlert, SubscriberView
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
@@ -74,14 +75,13 @@ class KnownPlaces:
             alert = self.view.alert_index.get((monitor, location_id))
             if alert is not None:
                 yield self._over_time(alert)
-        latest: dict[str, tuple[int, Snapshots]] = {}
-        for (monitor, time), snapshots in self.view.snapshot_index.items():
-            instant = parse_instant(time)
-            known = snapshots.by_shard.get(self._shards.of(location_id, snapshots.shards))
-            if known is not None and (monitor not in latest or latest[monitor][0] < instant):
-                latest[monitor] = instant, snapshots
-        for monitor, (instant, snapshots) in latest.items():
-            yield self._at_time(monitor, instant, snapshots, location_id)
+        latest: dict[str, tuple[Snapshots, int]] = {}
+        for (monitor, _), snapshots in self.view.snapshot_index.items():
+            shard = self._shards.of(location_id, snapshots.shards)
+            if shard in snapshots.by_shard and (monitor not in latest or latest[monitor][0].time < snapshots.time):
+                latest[monitor] = snapshots, shard
+        for monitor, (snapshots, shard) in latest.items():
+            yield self._at_time(monitor, snapshots, shard, location_id)
 
     def _named(self, location_id: str) -> Iterator[Answer]:
         for snapshot in self.view.hot_spots:
@@ -107,9 +107,8 @@ class KnownPlaces:
         most = alert.threshold - 1 if alert.status == "safe" else most
         return Answer(alert.status, _REASONS[alert.status], as_of, until, most, about=about)
 
-    def _at_time(self, monitor: str, time: int, snapshots: Snapshots, location_id: str) -> Answer:
-        snapshot = snapshots.by_shard[self._shards.of(location_id, snapshots.shards)]
-        as_of = as_of_snapshot(snapshot)
+    def _at_time(self, monitor: str, snapshots: Snapshots, shard: int, location_id: str) -> Answer:
+        snapshot, as_of, time = snapshots.by_shard[shard], snapshots.as_ofs[shard], snapshots.time
         if isinstance(snapshot, Unreadable):
             about = _designated(monitor, "at_times", time)
             return Answer("unknown", "not_understood", as_of, self._valid_until(as_of), about=about)
@@ -126,6 +125,7 @@ class KnownPlaces:
         return Answer("unknown", reason, as_of, until, about=about)
 
 
+@lru_cache(maxsize=1024)
 def _designated(monitor: str, kind: Kind, time: int, threshold: int | None = None) -> About:
     return About(monitor, kind, to_datetime(time), to_datetime(time), threshold)
 

@@ -179,14 +179,13 @@ class SubscriberView:
 
     def _add_newer_snapshot(self, value: bytes) -> None:
         newer = NewerSnapshot.model_validate_json(value)
-        if self._put_snapshot(newer, Unreadable(parse_instant(newer.as_of))):
+        if self._put_snapshot(newer, Unreadable.UNREADABLE):
             self._advance(newer.as_of)
 
     def _put_snapshot(self, about: AtTimesSnapshot | NewerSnapshot, stored: AtTimesSnapshot | Unreadable) -> bool:
         """Store a snapshot if it is later than that of its shard. Return whether it is."""
-        parse_instant(about.time)
-        as_of = parse_instant(about.as_of)
-        known = self._times.setdefault((about.monitor, about.time), Snapshots(about.shards, as_of))
+        time, as_of = parse_instant(about.time), parse_instant(about.as_of)
+        known = self._times.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
         if not known.accepts(about.shard, about.shards, as_of):
             return False
         known.put(about.shard, about.shards, as_of, stored)

@@ -37,13 +37,14 @@ FENCE: Final = 2
 """The version of the owners' transactional id: 2 begins with `location-monitor.`; 1 began with the topic's id."""
 
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
-
 Time = Annotated[str, Field(pattern=_TIME, json_schema_extra={"format": "date-time"}, description="UTC, with Z.")]
 Epsilon = Annotated[str, Field(pattern=EPSILON_PATTERN, description='ε, reduced: "1/2" or "3".')]
 Tick = Annotated[int, Field(description="Tick t closes slot t, at its as_of.")]
 Location = Annotated[str, Field(min_length=1, max_length=ID_BYTES)]
 Name = Annotated[str, Field(pattern="^[A-Za-z0-9_-]+$")]
 People = Annotated[int, Field(ge=0)]
+_REGISTRY: Final = "SHA-256 of all location ids in file order, each followed by a newline."
+Registry = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description=_REGISTRY)]
 
 
 class Contract(BaseModel):
@@ -146,9 +147,7 @@ class AtTimesSnapshot(Contract):
     as_of: Time
     status: Literal["complete", "unknown"]
     final: bool = Field(description="Whether this is the last tick about the time, with any status.")
-    registry: str = Field(
-        pattern="^[0-9a-f]{64}$", description="SHA-256 of all location ids in file order, each followed by a newline."
-    )
+    registry: Registry
     locations: int = Field(ge=0, description="The number of locations in the shard.")
     threshold: int = Field(ge=1)
     epsilon: Epsilon
@@ -183,9 +182,7 @@ class HotSpotsSnapshot(Contract):
         description="unknown: the input was not complete. The answer is never revised."
     )
     final: Literal[True]
-    registry: str = Field(
-        pattern="^[0-9a-f]{64}$", description="SHA-256 of all location ids in file order, each followed by a newline."
-    )
+    registry: Registry
     locations: int = Field(ge=0, description="The number of all locations.")
     top: int = Field(ge=1, description="How many locations are named, at most.")
     epsilon: Epsilon = Field(description="The ε of the whole answer, for any number of named locations.")

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicDescription, TopicNeeds, check_topics, list_risks
+from monitor.brokers.topics import TopicDescription, TopicNeeds, alter_command, check_topics, list_risks
 from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import LedgerError, TopicError
 from monitor.privacy.over_time import OverTimeRule, extend_marks, running_marks
@@ -71,13 +71,14 @@ def run_preflight(
         reader = ledger_reader
         reader.refresh()
     states = reader.states
-    ledger_partitions = read_ledger_partitions(states, ledger_topic) or 1
+    options = next((need.tool_options for need in wanted if need.topic == ledger_topic), "")
+    ledger_partitions = read_ledger_partitions(states, ledger_topic, options) or 1
     terms = [
         require_initialised(state, connections, ledger_topic, partition, parameters)
         for partition, state in enumerate(states[:ledger_partitions])
     ]
     require_shards(parameters, ledger_partitions)
-    require_room(parameters, states[:ledger_partitions], ledger_topic, topics[ledger_topic].settings)
+    require_room(parameters, states[:ledger_partitions], ledger_topic, topics[ledger_topic].settings, options)
     return Preflight(topics, terms[0], states[:ledger_partitions], reader)
 
 
@@ -94,8 +95,10 @@ def read_ledger(
     return reader
 
 
-def read_ledger_partitions(states: Sequence[LedgerState], topic: str) -> int | None:
+def read_ledger_partitions(states: Sequence[LedgerState], topic: str, options: str = "") -> int | None:
     """Return Q, the number of ledger partitions, from the first records of the partitions; None if there are none.
+
+    `options`: how Kafka's tools reach the brokers, for the message.
 
     Raises:
         LedgerError: the first records differ in Q, so that locations would be answered from two partitions or from
@@ -111,7 +114,7 @@ def read_ledger_partitions(states: Sequence[LedgerState], topic: str) -> int | N
     if counts and counts[0] > len(states):
         raise LedgerError(
             f"{topic} has {len(states)} partitions: expected {counts[0]}, as in its first record, so a part of the "
-            f"ledger is lost. Run `kafka-topics.sh --alter --topic {topic} --partitions {counts[0]}`, then "
+            f"ledger is lost. Run `kafka-topics.sh{options} --alter --topic {topic} --partitions {counts[0]}`, then "
             "`location-monitor topics --create --ledger-lost`"
         )
     return counts[0] if counts else None
@@ -136,9 +139,15 @@ def require_shards(parameters: Parameters, ledger_partitions: int) -> None:
 
 
 def require_room(
-    parameters: Parameters, states: Sequence[LedgerState], topic: str, settings: Mapping[str, str]
+    parameters: Parameters,
+    states: Sequence[LedgerState],
+    topic: str,
+    settings: Mapping[str, str],
+    options: str = "",
 ) -> None:
     """Check that the record of each location, which includes answers of earlier configurations, fits in the topic.
+
+    `options`: how Kafka's tools reach the brokers, for the message.
 
     Raises:
         TopicError: a record may be too large. The message contains the required size.
@@ -157,7 +166,7 @@ def require_room(
         raise TopicError(
             f"kafka.topics.alerts is {topic!r}, whose {key} is {settings[key]}: expected at least {largest}, because "
             "a record repeats the answers that still count, including those of earlier configurations. Run "
-            f"`kafka-configs.sh --alter --topic {topic} --add-config {key}={largest}`"
+            f"{alter_command(options, topic, key, largest)}"
         )
 
 

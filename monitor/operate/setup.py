@@ -91,7 +91,7 @@ def set_up(
     failpoint("setup.topics_created")
     topics = check_topics(connections, wanted)
     reader = existing or read_ledger(connections, parameters, ledger, topics[ledger].partitions)
-    states = reader.states[: _ledger_partitions(reader.states, ledger)]
+    states = reader.states[: _ledger_partitions(reader.states, wanted[1])]
     require_shards(parameters, len(states))
     for state in states:
         if state.terms is not None:
@@ -127,13 +127,13 @@ def _check_before_creation(
         require_shards(parameters, wanted[1].partitions)
         return None
     reader = read_ledger(connections, parameters, ledger, topics[ledger].partitions)
-    require_shards(parameters, _ledger_partitions(reader.states, ledger))
+    require_shards(parameters, _ledger_partitions(reader.states, wanted[1]))
     return reader
 
 
-def _ledger_partitions(states: Sequence[LedgerState], ledger: str) -> int:
+def _ledger_partitions(states: Sequence[LedgerState], ledger: TopicNeeds) -> int:
     """Return Q of an initialised ledger; the number of all partitions if the ledger is empty."""
-    return read_ledger_partitions(states, ledger) or len(states)
+    return read_ledger_partitions(states, ledger.topic, ledger.tool_options) or len(states)
 
 
 def redis_time(address: RedisAddress) -> int:

@@ -60,7 +60,8 @@ class LimitedProtocol(H11Protocol):
             self.send_400_response("Request head too large.")
             return
         super().data_received(data)
-        if self.cycle is not before:
+        begun = self.cycle is not before
+        if begun:
             self._request.stop()
         elif is_idle:
             self._request.start()

@@ -20,6 +20,7 @@ from monitor.brokers.topics import (
     describe_topics,
     list_risks,
     list_topic_needs,
+    tool_options,
 )
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import at_times_record, hot_spots_record
@@ -208,7 +209,10 @@ class TestCheckTopics:
         assert len(lines) == len(expected)
         for (name, setting), value in expected.items():
             (line,) = (line for line in lines if f"{name!r}, whose {setting} is {value}: expected" in line)
-            assert f"`kafka-configs.sh --alter --topic {name} --add-config {setting}=" in line
+            assert (
+                f"`kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic {name} --add-config {setting}="
+                in line
+            )
 
     def test_reported_commands_correct_the_settings(
         self,
@@ -287,7 +291,11 @@ class TestRisks:
             (1, "1", "partitions have one replica.*kafka.replication_factor 3"),
             (1, "2", "partitions have one replica"),
             (2, "1", "min.insync.replicas is 1 with 2 replicas"),
-            (3, "1", "min.insync.replicas is 1 with 3 replicas.*`kafka-configs.sh --alter --topic {} --add-config"),
+            (
+                3,
+                "1",
+                "min.insync.replicas is 1 with 3 replicas.*`kafka-configs.sh --bootstrap-server .* --alter --topic {} ",
+            ),
             (2, "2", None),
             (3, "2", None),
         ],
@@ -340,3 +348,10 @@ class TestRisks:
         names = kafka_settings.topics
         for name, expected in ((names.visits, in_sync), (names.alerts, in_sync), (names.dead_letters, None)):
             assert created[name]["configs"].get("min.insync.replicas") == expected
+
+
+def test_tool_options_reach_the_brokers() -> None:
+    """The commands in messages name the brokers, and a file for settings that are secret."""
+    servers = ("kafka-1:9092", "kafka-2:9092")
+    assert tool_options(servers) == " --bootstrap-server kafka-1:9092,kafka-2:9092"
+    assert tool_options(servers, "SASL_SSL") == f"{tool_options(servers)} --command-config client.properties"

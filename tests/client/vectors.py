@@ -169,7 +169,7 @@ def _delivery() -> dict[str, Json]:
             "A record may come twice (the same ce_id) and late. Neither changes anything.",
             apply(first, first, second, first, over_time("market", 5, 0), second),
             apply(snapshot(1, 4, {"market": (3, 9)}), snapshot(1, 3), snapshot(1, 4, {"market": (3, 9)})),
-            apply(hot_spots(3, {"park": 7}), hot_spots(2, {"market": 5}), hot_spots(3, {"park": 7})),
+            apply(hot_spots(3, {"park": 7}), hot_spots(3, {"park": 7}), hot_spots(2, {"market": 5})),
             at(
                 7,
                 {
@@ -282,6 +282,10 @@ def _newer_forms() -> dict[str, Json]:
             at(8, {"market": safe(over(8))}),
             apply(event(over_time("market", 9, 12), count_at_most="12")),
             at(9, {"market": unknown("not_understood", over(9, start=None, threshold=None))}),
+            apply(event(over_time("market", 10, 0), threshold=0), event(over_time("clinic", 10, 0), window_start="x")),
+            at(
+                10, dict.fromkeys(("market", "clinic"), unknown("not_understood", over(10, start=None, threshold=None)))
+            ),
         ),
         "newer_snapshot": case(
             "A snapshot that is not understood makes the places of its shard unknown.",
@@ -338,9 +342,9 @@ def _configuration_changes() -> dict[str, Json]:
         "shards_change": case(
             "Snapshots with another number of shards replace the earlier ones, which divide the places differently.",
             apply(snapshot(0, 3), snapshot(1, 3)),
-            apply(event(snapshot(0, 4, {"park": (4, 9)}), shards=1)),
+            apply(event(snapshot(0, 4, {"park": (4, 9)}), shards=3), event(snapshot(1, 4), shard=2, shards=3)),
             apply(snapshot(1, 3), snapshot(0, 3)),
-            at(4, {"park": noisy(timed(4), 9), "market": safe(timed(4))}),
+            at(4, {"park": noisy(timed(4), 9), "market": safe(timed(4)), "clinic": NOTHING, "school": NOTHING}),
         ),
         "other_registry": case(
             "If the service has other locations than the subscriber, an unlisted place may be unknown to the service.",

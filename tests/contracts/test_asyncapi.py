@@ -32,13 +32,12 @@ def problems(found: dict[str, Any]) -> list[str]:
     return [f"{one['path']}: {one['message']}" for one in found["diagnostics"] if one["severity"] <= 1]
 
 
-def test_parser_accepts_document(node: str, npm_packages: Callable[[Path], None]) -> None:
+def test_parser_accepts_document(node: str, npm_packages: Callable[[Path], Path]) -> None:
     """AsyncAPI's parser has no error and no warning, and it finds a server without a host."""
-    npm_packages(PARSER)
     wrong = copy.deepcopy(asyncapi())
     del wrong["servers"]["tls"]["host"]
     documents = json.dumps([json.dumps(asyncapi()), json.dumps(wrong)])
-    command = [node, str(PARSER / "check.mjs")]
+    command = [node, str(npm_packages(PARSER) / "check.mjs")]
     result = subprocess.run(command, input=documents, capture_output=True, text=True, timeout=120, check=True)
     found, planted = json.loads(result.stdout)
     assert problems(found) == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from deploy.release.sbom import EXTRAS
 from monitor.config.servers import MetricsSettings
 
 
@@ -42,17 +43,22 @@ def test_container_locks_match_tested_versions(root: Path, lock: str) -> None:
 
 
 def test_container_has_only_runtime_dependencies(root: Path) -> None:
-    """The container has every runtime dependency and none of the extras."""
+    """The container has every runtime dependency, and of the extras only those of the page and of OpenTelemetry."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = {re.split(r"[\[<>=!~ ]", dependency)[0].lower() for dependency in project["dependencies"]}
     unwanted = {
         re.split(r"[\[<>=!~ ]", dependency)[0].lower()
-        for extra in project["optional-dependencies"].values()
-        for dependency in extra
+        for extra, dependencies in project["optional-dependencies"].items()
+        for dependency in dependencies
+        if extra not in EXTRAS
     }
     names = _names(root / "requirements-run.lock")
     assert wanted <= names
-    assert not unwanted & names
+    optional = {re.split(r"[<>=]", name)[0] for extra in EXTRAS for name in project["optional-dependencies"][extra]}
+    assert optional <= names
+    assert not (unwanted - optional) & names
+    makefile = (root / "Makefile").read_text(encoding="utf-8")
+    assert "".join(f" --extra {extra}" for extra in EXTRAS) + " pyproject.toml -o requirements-run.lock" in makefile
 
 
 def test_copied_files_exist_and_are_not_ignored(root: Path, containerfile: list[Any]) -> None:

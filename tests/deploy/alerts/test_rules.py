@@ -15,7 +15,10 @@ from monitor.operate.catalog import METRICS, PREFIX
 from monitor.tools.auditor.catalog import AUDITOR_METRICS
 from tests.docs import alerts
 
-CASES = {alerts.RULES: "rules_test.yml", alerts.AUDITOR_RULES: "auditor_test.yml"}
+CASES = {
+    alerts.RULES: ("rules_test.yml", "rules_of_days_test.yml"),
+    alerts.AUDITOR_RULES: ("auditor_test.yml",),
+}
 FOLDER = Path(__file__).parent
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
@@ -46,10 +49,10 @@ def test_prometheus_accepts_rules(promtool: str, rules: Path) -> None:
     assert "SUCCESS" in _run(promtool, "check", "rules", "--lint=all", "--lint-fatal", str(rules))
 
 
-@pytest.mark.parametrize("rules", CASES, ids=lambda rules: str(rules.stem))
-def test_rules_fire_as_stated(promtool: str, rules: Path) -> None:
+@pytest.mark.parametrize("cases", [name for names in CASES.values() for name in names])
+def test_rules_fire_as_stated(promtool: str, cases: str) -> None:
     """Every case of the rules holds: fires, does not fire, first increment, restart, absent series."""
-    assert "SUCCESS" in _run(promtool, "test", "rules", str(FOLDER / CASES[rules]))
+    assert "SUCCESS" in _run(promtool, "test", "rules", str(FOLDER / cases))
 
 
 @pytest.mark.parametrize("rules", CASES, ids=lambda rules: str(rules.stem))
@@ -57,7 +60,8 @@ def test_every_alert_has_both_cases(rules: Path) -> None:
     """Each alert has at least one case in which it fires and one in which it does not."""
     cases = [
         (case["alertname"], bool(case.get("exp_alerts")))
-        for test in yaml.safe_load((FOLDER / CASES[rules]).read_text(encoding="utf-8"))["tests"]
+        for name in CASES[rules]
+        for test in yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))["tests"]
         for case in test["alert_rule_test"]
     ]
     expected = {(alert["alert"], fires) for alert in alerts.alerts(rules) for fires in (True, False)}

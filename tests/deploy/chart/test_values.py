@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from monitor import __version__
+from monitor.cli import main
 from monitor.config import load_config
 from tests.deploy.chart.helm import CHART, Helm, value_set
 
@@ -77,7 +80,7 @@ def test_wrong_value_is_refused_with_its_key(helm: Helm, fault: str) -> None:
     assert expected in answer.error, answer.error
     assert answer.files == {}
     linted = "\n".join(helm.lint(value_set("minimal"), set_json=[given]).messages)
-    assert "[ERROR]" in linted
+    assert "[ERROR" in linted
     assert expected in linted
 
 
@@ -131,6 +134,20 @@ def test_rendered_configuration_is_valid(helm: Helm, name: str, tmp_path: Path) 
     assert _without_files(tree) == given
 
 
+@pytest.mark.parametrize("name", ["minimal", "full", "secure"])
+def test_check_accepts_each_set_of_values(helm: Helm, name: str, tmp_path: Path) -> None:
+    """`check`, which the preflight job runs, accepts the configuration of each set of values."""
+    content = helm.template(value_set(name)).of_kind("ConfigMap")[0]["data"]
+    tree = yaml.safe_load(content["config.yaml"])
+    watched = {place for monitor in tree["monitors"] for place in monitor.get("locations", ())}
+    registry = content.get("locations.csv", "\n".join(["location_id", *sorted(watched or {"station"})]))
+    (tmp_path / "locations.csv").write_text(registry, encoding="utf-8")
+    tree["locations"]["file"] = "locations.csv"
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    result = CliRunner().invoke(main, ["check", "--config", str(tmp_path / "config.yaml")])
+    assert result.exit_code == 0, result.output
+
+
 def _files(tree: Any) -> list[str]:
     found = [section for section in tree.values() if isinstance(section, dict)]
     return [value for section in found for key, value in section.items() if key == "file" or key.endswith("_file")]
@@ -159,9 +176,22 @@ def _mounted(deployment: dict[str, Any]) -> list[str]:
     ]
 
 
-def test_default_values_are_documented() -> None:
-    """Each top-level value has a description above it, or is described by its group."""
-    lines = (CHART / "values.yaml").read_text(encoding="utf-8").splitlines()
+def test_schema_describes_every_default_value() -> None:
+    """Each value with a default has a schema, and each schema a default, in all groups except the configuration."""
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-    given = yaml.safe_load("\n".join(lines))
-    assert given.keys() == schema["properties"].keys() - {"global"}
+    given = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    del schema["properties"]["global"], schema["properties"]["config"], given["config"]
+
+    def compare(described: dict[str, Any], values: dict[str, Any]) -> None:
+        assert described["properties"].keys() == values.keys()
+        for name, value in values.items():
+            if "properties" in described["properties"][name]:
+                compare(described["properties"][name], value)
+
+    compare(schema, given)
+
+
+def test_chart_installs_the_present_version() -> None:
+    """The chart installs the image of the present version."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["appVersion"] == __version__
