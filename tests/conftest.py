@@ -34,7 +34,7 @@ pytest_plugins = ("tests.scheduling", "tests.topic_fixtures")
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
-_SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py")
+_SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py", "tests/cli/test_servers.py")
 _LONG = (
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",
@@ -54,6 +54,7 @@ _LONG = (
     "tests/privacy/test_over_time_loss.py",
     "tests/privacy/test_paired.py",
     "tests/privacy_service",
+    "tests/processes/test_supervisor.py",
     "tests/release/test_loss.py",
     "tests/release/test_period_account.py",
     "tests/security",

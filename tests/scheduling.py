@@ -47,6 +47,7 @@ _SECONDS: Final = {
     "tests/service/test_service.py": 35,
     "tests/deploy/test_container.py": 35,
     "tests/release/test_replicated.py": 35,
+    "tests/service/test_check_live.py": 35,
     "tests/service/test_topic_changes.py": 32,
     "tests/release/test_period_check.py": 30,
     "tests/experiments/test_command.py": 30,

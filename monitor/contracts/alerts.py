@@ -17,6 +17,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from monitor.contracts.charges import EPSILON_PATTERN, Charges
+from monitor.contracts.versions import COUNTING, FENCE, LEDGER_VERSION
 from monitor.contracts.visits import ID_BYTES, without_default
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
@@ -29,12 +30,6 @@ HOT_SPOTS: Final = f"{TYPE_PREFIX}hot_spots"
 DWELL: Final = f"{TYPE_PREFIX}dwell"
 OWNER: Final = f"{TYPE_PREFIX}owner"
 LEDGER: Final = f"{TYPE_PREFIX}ledger"
-LEDGER_VERSION: Final = 1
-"""The version of the ledger format that this build writes and reads."""
-COUNTING: Final = 2
-"""The version of counting: 2 counts visits reported before as_of; 1 also counted some visits reported later."""
-FENCE: Final = 2
-"""The version of the owners' transactional id: 2 begins with `location-monitor.`; 1 began with the topic's id."""
 
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
 Time = Annotated[str, Field(pattern=_TIME, json_schema_extra={"format": "date-time"}, description="UTC, with Z.")]

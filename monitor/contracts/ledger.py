@@ -11,8 +11,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, LEDGER, LEDGER_VERSION, OVER_TIME, OWNER
+from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, LEDGER, OVER_TIME, OWNER
 from monitor.contracts.charges import Charges
+from monitor.contracts.versions import LEDGER_VERSION
 from monitor.errors import EpsilonError, LedgerError, TimeError
 from monitor.privacy.epsilon import parse_recorded
 from monitor.privacy.over_time import Mark
@@ -23,7 +24,7 @@ class OwnerEntry(Struct, frozen=True):
     """The owner of the partition. `lost_at` is unparsed text, `input_since` is a slot.
 
     `tick` is set if the record is about a tick that had nothing to answer. `counting` is the version of counting that
-    the owner's ticks use (`alerts.COUNTING`), `fence` the version of its transactional id (`alerts.FENCE`).
+    the owner's ticks use (`versions.COUNTING`), `fence` the version of its transactional id (`versions.FENCE`).
     """
 
     service: str

@@ -93,7 +93,7 @@ class InstanceWatch:
         self._connections, self._place, self._identity = connections, place, identity
         self._windows, self._assigned = windows, assigned
         self._observer, self._monotonic = observer, monotonic
-        self._looked_at: float | None = None
+        self._looked_at = monotonic()  # at the start, no member has joined yet, and the first ticks need the time
         self._behind: dict[int, tuple[int, float]] = {}
         self._known: frozenset[str] = frozenset()
 
@@ -103,7 +103,7 @@ class InstanceWatch:
         If a server does not answer, the next comparison takes place at the usual time. Other parts report the server.
         """
         now = self._monotonic()
-        if self._looked_at is not None and now - self._looked_at < EVERY_SECONDS:
+        if now - self._looked_at < EVERY_SECONDS:
             return False
         self._looked_at = now
         try:

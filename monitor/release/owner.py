@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.alerts import FENCE
 from monitor.contracts.charges import Charges
+from monitor.contracts.versions import FENCE
 from monitor.errors import FencedError
 from monitor.failpoints import failpoint
 from monitor.privacy.noise import Noise

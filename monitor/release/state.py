@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
-from monitor.contracts.alerts import COUNTING, FENCE
 from monitor.contracts.charges import Charges
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
+from monitor.contracts.versions import COUNTING, FENCE
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
 from monitor.public.instants import format_instant, parse_instant
@@ -89,10 +89,10 @@ class LedgerState:
     drawn, by monitor and designated time; they are drawn once. `charged`: the largest ε published about a designated
     time, among the records that have not expired. `last_records`: the records of the last tick, by ce_id.
     `expired_until`: the instant of the first remaining record, if earlier ones have expired. `counting`: how the latest
-    owner counts (`alerts.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's F),
+    owner counts (`versions.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's F),
     where F is known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be
     decided. `revision`: a number that changes whenever marks are added or changed. `fence`: the version of the latest
-    owner's transactional id (`alerts.FENCE`), None before the first owner. `earlier_owners`: the number of owner
+    owner's transactional id (`versions.FENCE`), None before the first owner. `earlier_owners`: the number of owner
     records with an earlier version.
     """
 

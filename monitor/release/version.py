@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.contracts.alerts import FENCE
+from monitor.contracts.versions import FENCE
 from monitor.public.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
 
 _DIGITS: Final = 16

@@ -175,6 +175,11 @@ class Container:
         """The output so far."""
         return self._log.read_text(errors="replace")
 
+    def is_running(self) -> bool:
+        """Return true. If the container has ended, fail with its output."""
+        assert self._process.poll() is None, f"the container ended with code {self._process.returncode}: {self.log}"
+        return True
+
     @property
     def pid(self) -> int:
         """The process id of the entry point, as this machine sees it; 0 before it runs."""

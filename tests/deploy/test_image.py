@@ -113,7 +113,7 @@ def test_container_creates_topics_and_answers(site: Site, start: Start, engine: 
     reserved.release()
     began = time.monotonic()
     container = start()
-    eventually(lambda: '"ok": true' in get(port, "/readyz"), 60)
+    eventually(lambda: container.is_running() and '"ok": true' in get(port, "/readyz"), 60)
     print(f"ready after {time.monotonic() - began:.1f} s")
     site.put([f"person-{number}" for number in range(5)], "inn")
     eventually(lambda: {"safe", "noisy_count"} <= {value["status"] for value in answers(site)}, 60)

@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
-from monitor.operate.catalog import METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
+from monitor.operate.catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
 from monitor.operate.metrics import Metrics
 
 
@@ -65,7 +65,8 @@ def test_every_metric_of_the_catalog_is_exposed(metrics: Metrics) -> None:
 def test_no_label_for_locations_or_people(metrics: Metrics) -> None:
     """The closed list of labels contains no location and no person (docs/rules.md, rule 10)."""
     ours = {label for name, labels in samples(metrics) if name.startswith("location_monitor_") for label, _ in labels}
-    assert ours == {"fate", "reason", "monitor", "outcome", "status", "cause", "partition", "le", "version"}
+    closed = {"fate", "reason", "monitor", "outcome", "status", "cause", "difference"}
+    assert ours == closed | {"partition", "le", "version"}
 
 
 def test_events_are_counted(metrics: Metrics) -> None:
@@ -199,3 +200,12 @@ def test_promtool_accepts_metrics(metrics: Metrics) -> None:
     text = generate_latest(metrics.registry)
     done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == (0, "", "")
+
+
+def test_other_instances_are_set_by_difference(metrics: Metrics) -> None:
+    """The number of instances that differ is set for each difference, and 0 where none is given."""
+    value = metrics.registry.get_sample_value
+    for counts in ({"store": 2}, {"person_key": 1}, {}):
+        metrics.other_instances(counts)
+        found = {kind: value("location_monitor_other_instances", {"difference": kind}) for kind in DIFFERENCES}
+        assert found == {kind: float(counts.get(kind, 0)) for kind in DIFFERENCES}

@@ -30,7 +30,7 @@ def new_town(kafka: EmbeddedKafka, folder: Path) -> Town:
     """Return a town with a topic of its own, in which nothing has been published."""
     connections = KafkaConnections((kafka.bootstrap_servers,))
     topic = f"alerts-{uuid.uuid4().hex[:10]}"
-    return open_town(parts_of(folder, connections, topic), connections, topic)
+    return open_town(parts_of(folder, connections), connections, topic)
 
 
 @pytest.fixture

@@ -350,10 +350,7 @@ def test_command_serves_until_sigterm(town: Town, tmp_path: Path, eventually: Ev
 
 def test_missing_topic_is_explained(town: Town) -> None:
     """Without the output topic the page does not start, and the message names the key."""
-    topics = town.parts.config.kafka.topics.model_copy(update={"alerts": "no-such-topic"})
-    kafka = town.parts.config.kafka.model_copy(update={"topics": topics})
-    config = town.parts.config.model_copy(update={"kafka": kafka})
-    town.parts = type(town.parts)(config, town.parts.parameters, town.parts.locations, town.parts.kafka)
+    town.topic = "no-such-topic"
     with pytest.raises(TopicError, match=r"kafka\.topics\.alerts is 'no-such-topic'"):
         serve(town).__enter__()
 

@@ -24,19 +24,15 @@ FIRST = 24
 """The first tick that tests publish."""
 
 
-def parts_of(folder: Path, kafka: KafkaConnections, topic: str, **page: Any) -> PageParts:
+def parts_of(folder: Path, kafka: KafkaConnections, **page: Any) -> PageParts:
     """The demo's configuration with one more place, which has no coordinates, and with these settings of the page."""
     for name in ("demo.yaml", "demo-map.geojson"):
         shutil.copy(CONFIG / name, folder)
     registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
     (folder / "demo-locations.csv").write_text(f"{registry}bus-library,Library on Wheels,,\n", encoding="utf-8")
     valid = load_valid_config(folder / "demo.yaml", {})
-    topics = valid.config.kafka.topics.model_copy(update={"alerts": topic})
-    update = {
-        "kafka": valid.config.kafka.model_copy(update={"topics": topics}),
-        "page": valid.config.page.model_copy(update={"port": 0, **page}),
-    }
-    return PageParts(valid.config.model_copy(update=update), valid.parameters, valid.locations, kafka)
+    settings = valid.config.page.model_copy(update={"port": 0, **page})
+    return PageParts(valid.config.model_copy(update={"page": settings}), valid.parameters, valid.locations, kafka)
 
 
 @dataclass
@@ -51,9 +47,14 @@ class Town:
     noisy: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
     def with_page(self, **settings: Any) -> PageParts:
-        """Return the parts with other settings of the page."""
-        changed = self.parts.config.page.model_copy(update=settings)
-        return replace(self.parts, config=self.parts.config.model_copy(update={"page": changed}))
+        """Return the parts with the topic of this town, and with other settings of the page."""
+        config = self.parts.config
+        topics = config.kafka.topics.model_copy(update={"alerts": self.topic})
+        update = {
+            "kafka": config.kafka.model_copy(update={"topics": topics}),
+            "page": config.page.model_copy(update=settings),
+        }
+        return replace(self.parts, config=config.model_copy(update=update))
 
     def publish(
         self,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.alerts import FENCE, owner_record
+from monitor.contracts.alerts import owner_record
+from monitor.contracts.versions import FENCE
 from monitor.errors import FencedError
 from monitor.release import owner as owner_module
 from monitor.release import version

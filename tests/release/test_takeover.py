@@ -12,8 +12,8 @@ import pytest
 from kafka import TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.alerts import COUNTING
 from monitor.contracts.charges import Charges
+from monitor.contracts.versions import COUNTING
 from monitor.errors import FencedError, LedgerChangedError, LedgerError, PeriodError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, SECOND
