@@ -187,6 +187,11 @@ class Places:
         while more and self.view.empty:
             more = self._subscriber.begin()
             _fold(self.view, self._subscriber.read_to_end())
+        if self.view.as_of is not None:
+            as_of = parse_instant(self.view.as_of) // MILLISECOND
+            if not self._subscriber.reaches(as_of):
+                self._subscriber.begin(as_of)
+                _fold(self.view, self._subscriber.read_to_end())
 
     def _resume(self, token: Token) -> None:
         """Read what was valid when the token was taken, take that as shown, and read what came after it."""
@@ -247,7 +252,7 @@ def open_places(
     `timed`: whether there may be designated times. Their last answers are valid for a day, so a day's records are read.
     """
     back = max(BACK_TICKS * slot, FINAL_FOR + VALID_SLOTS * slot if timed else 0)
-    subscriber = Subscriber(connections, topic, slot // MILLISECOND, back // MILLISECOND)
+    subscriber = Subscriber(connections, topic, slot // MILLISECOND, (back + slot) // MILLISECOND)
     try:
         return Places(subscriber, registry, slot, clock or SystemClock(), resume=resume)
     except BaseException:

@@ -50,7 +50,8 @@ class Subscriber:
         except BaseException:
             self.close()
             raise
-        self._back_ms = BACK_TICKS * tick_ms if back_ms is None else back_ms
+        self._back_ms = self._first_back_ms = BACK_TICKS * tick_ms if back_ms is None else back_ms
+        self._started_ms = 0
 
     def __enter__(self) -> Self:
         """Return this subscriber. Its constructor has already connected."""
@@ -93,6 +94,7 @@ class Subscriber:
                 partition: max(0, (latest if before_ms is None else before_ms) - self._back_ms)
                 for partition, latest in self._latest.items()
             }
+            self._started_ms = min(timestamps.values(), default=0)
             offsets = self._consumer.offsets_for_times(timestamps) if timestamps else {}
             for partition in self._topic_partitions:
                 start = offsets.get(partition)
@@ -102,6 +104,14 @@ class Subscriber:
             )
         self._back_ms *= _WIDER
         return more
+
+    def reaches(self, as_of_ms: int) -> bool:
+        """Return whether the last `begin` went back far enough before the latest answer, given its timestamp.
+
+        The latest record need not be an answer. Owner records and the markers of transactions have timestamps of the
+        servers' clocks, which may be much later than the answers, for example if the public clock is simulated.
+        """
+        return self._started_ms <= max(0, as_of_ms - self._first_back_ms + self._tick_ms)
 
     def read_tick(self, timestamp_ms: int) -> list[Published]:
         """Return the records of one tick, given its timestamp, and maybe some of the next tick."""
