@@ -130,8 +130,8 @@ def refused_versions(scene: Scene) -> dict[str, tuple[Version, str]]:
         "origin": grid,
         "shards": r"service\.shards is 3, which would move locations to other partitions of the ledger",
         "fewer": r"privacy\.epsilon is (\S+), and one person may pay \1 under this configuration and (\S+) more for "
-        r"answers that were published under an earlier one: \1 \+ \2 = \S+, which is \2 too much\. Keep the earlier "
-        r"configuration, or state more\. It would fit from (\S+) on",
+        r"answers that were published under an earlier one \(of \w+\): \1 \+ \2 = \S+, which is \2 too much\. Keep "
+        r"the earlier configuration, or state more\. It would fit from (\S+) on",
     }
     return {name: (change_configuration(scene.town, name, tree), reasons[name]) for name, tree in trees.items()}
 
