@@ -125,7 +125,7 @@ class Site:
         body = await self._bodies.get_large(
             "registry", None, lambda: answers.registry_json(self.present.locations, self.present.parameters)
         )
-        return _respond(request, body, "application/json", _FIXED)
+        return _respond(request, body, "application/json", _BRIEF)
 
     async def records(self, request: Request) -> Response:
         """Return the records from which the state at a time follows; without `at`, the present state."""
