@@ -170,6 +170,8 @@ def test_time_line_shows_the_past(browser: Browser, page: Page) -> None:
         one.chip("Back to now").click()
         expect(one.tab.get_by_role("alert")).to_be_hidden()
         expect(one.state("Market Hall")).to_have_text("Silent")
+        expect(one.tab.locator("#live")).to_contain_text("As of 8 Jan, 15:00")
+        expect(one.tab.locator("#live")).not_to_contain_text("is now")
 
 
 def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
