@@ -21,6 +21,7 @@ from monitor.page.bodies import Bodies, Body, make_body
 from monitor.page.headers import Headers
 from monitor.page.history import history_json
 from monitor.page.html import Html, View, count_pages
+from monitor.page.late import seconds_left
 from monitor.page.openapi import openapi
 from monitor.page.present import Present, Recount
 from monitor.page.static import Static
@@ -76,8 +77,11 @@ class Site:
         present, recount, as_of = await self.present.read(), self.read_recount(), self.present.feed.board.as_of
         pages = count_pages(len(present.places))
         view = View(language, _number(query.get("page", "1"), pages), query.get("embed") == "1")
+        left = seconds_left(present.expires - self.present.feed.clock.now())
         body = await self._bodies.get_large(
-            ("page", view), (present.number, recount), lambda: self.html.write(view, present.places, as_of, recount)
+            ("page", view),
+            (present.number, recount, left),
+            lambda: self.html.write(view, present.places, as_of, recount, left),
         )
         return _respond(request, body, "text/html; charset=utf-8", _BRIEF, Vary="Accept-Encoding, Accept-Language")
 
@@ -125,7 +129,7 @@ class Site:
         body = await self._bodies.get_large(
             "registry", None, lambda: answers.registry_json(self.present.locations, self.present.parameters)
         )
-        return _respond(request, body, "application/json", _FIXED)
+        return _respond(request, body, "application/json", _BRIEF)
 
     async def records(self, request: Request) -> Response:
         """Return the records from which the state at a time follows; without `at`, the present state."""

@@ -50,13 +50,17 @@ def records_event(batch: Batch) -> bytes:
 
 @dataclass
 class Feed:
-    """The board, the view of a subscriber, the hub, and when Kafka answered last. Use it in one event loop only."""
+    """The board, the view of a subscriber, the hub, and when Kafka answered last. Use it in one event loop only.
+
+    `settings` are part of each status: a client that began with other ones begins again.
+    """
 
     board: Board
     view: SubscriberView
     hub: Hub
     clock: Clock
     monotonic: Callable[[], float] = time.monotonic
+    settings: Mapping[str, object] = field(default_factory=dict)
     _reached: float | None = field(default=None)
 
     def deliver(self, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
@@ -92,6 +96,7 @@ class Feed:
             "as_of": None if as_of is None else format_instant(as_of),
             "silent_seconds": None if self._reached is None else round(self.silent_seconds),
             "position": format_position(self.board.position),
+            **self.settings,
         }
 
     def resume(self, position: str | None) -> Iterator[bytes]:

@@ -7,8 +7,11 @@ from typing import Final
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from monitor.page.late import STYLE_SOURCE
+
 _POLICY: Final = (
-    "default-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors {ancestors}"
+    f"default-src 'self'; style-src 'self' {STYLE_SOURCE}; base-uri 'none'; form-action 'none'; object-src 'none'; "
+    "frame-ancestors {ancestors}"
 )
 _FIXED: Final = {
     "X-Content-Type-Options": "nosniff",

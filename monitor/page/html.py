@@ -13,6 +13,7 @@ from markupsafe import Markup
 from monitor.client.known import Answer
 from monitor.config.page import LANGUAGES, Language
 from monitor.page.answers import count_states
+from monitor.page.late import STYLE
 from monitor.page.places import STATES, Place
 from monitor.page.present import Recount
 from monitor.page.static import Static
@@ -20,6 +21,7 @@ from monitor.page.texts import Texts
 from monitor.page.words import Words, format_time, machine_time
 
 PAGE_SIZE: Final = 500
+_STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,10 @@ class Html:
         self._template = environment.get_template("page.html")
         self._texts, self._setup, self._static = texts, setup, static
 
-    def write(self, view: View, places: Sequence[Place], as_of: int | None, recount: Recount | None) -> bytes:
-        """Return the page of the list that the view names."""
+    def write(
+        self, view: View, places: Sequence[Place], as_of: int | None, recount: Recount | None, left: int
+    ) -> bytes:
+        """Return the page of the list that the view names. It may be shown for `left` seconds (`late.SECONDS`)."""
         texts = self._texts[view.language]
         words = Words(texts)
         ordered = sorted(places, key=lambda place: (STATES.index(place.leading.state), place.name.casefold()))
@@ -60,6 +64,8 @@ class Html:
             language=view.language,
             languages=[{"code": code, "name": self._texts[code]["language"]} for code in LANGUAGES],
             embed=view.embed,
+            style=_STYLE,
+            left=left,
             build=self._static.build,
             modules=self._static.modules,
             as_of=format_time(as_of) if as_of else None,

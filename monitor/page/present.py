@@ -42,10 +42,11 @@ def read_recount(path: Path | None) -> Recount | None:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The places at one moment. `number` differs if the places may differ."""
+    """The places at one moment. `number` differs if the places may differ; at `expires` the first answer does."""
 
     number: int
     places: list[Place]
+    expires: int
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Present:
     unreachable_after: int
     _version: tuple[int, bool] | None = None
     _expires: int = 0
-    _snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, []))
+    _snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, [], 0))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -81,7 +82,7 @@ class Present:
                 places = await self._read_all(now)
                 expiring = (answer.valid_until for place in places for answer in place.answers if _may_expire(answer))
                 self._expires = min(filter(None, expiring), default=now + self.parameters.grid.length)
-                self._snapshot = Snapshot(self._snapshot.number + 1, places)
+                self._snapshot = Snapshot(self._snapshot.number + 1, places, self._expires)
                 self._version = version
             return self._snapshot
 

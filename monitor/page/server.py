@@ -33,7 +33,7 @@ from monitor.page.reader import Reader, Source, follow
 from monitor.page.static import read_static
 from monitor.page.texts import texts_of
 from monitor.public.clock import Clock
-from monitor.public.instants import MILLISECOND
+from monitor.public.instants import MILLISECOND, SECOND
 from monitor.public.parameters import Parameters
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,11 @@ class Page:
         self._source = Source(parts.kafka, config.kafka.topics.alerts, settings.history)
         board = Board(settings.history, settings.history_megabytes * 1_000_000)
         view = SubscriberView(parts.parameters.registry)
-        self._feed = Feed(board, view, Hub(settings.subscribers), clock)
+        shared = {
+            "registry": parts.parameters.registry.digest,
+            "slot_seconds": parts.parameters.grid.length / SECOND,
+        }
+        self._feed = Feed(board, view, Hub(settings.subscribers), clock, settings=shared)
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
         static, background = read_static(), _read_background(settings.background)
         setup: dict[str, Any] = {

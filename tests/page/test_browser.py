@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from monitor.page.server import Page
-from monitor.public.instants import HOUR
+from monitor.public.instants import HOUR, SECOND
 from monitor.tools.embedded import EmbeddedKafka
 from tests.page.browser import launch, save, visit
 from tests.page.conftest import new_town, require_chromium, serve
@@ -170,6 +170,8 @@ def test_time_line_shows_the_past(browser: Browser, page: Page) -> None:
         one.chip("Back to now").click()
         expect(one.tab.get_by_role("alert")).to_be_hidden()
         expect(one.state("Market Hall")).to_have_text("Silent")
+        expect(one.tab.locator("#live")).to_contain_text("As of 8 Jan, 15:00")
+        expect(one.tab.locator("#live")).not_to_contain_text("is now")
 
 
 def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
@@ -234,6 +236,36 @@ def test_old_answers_turn_unknown(browser: Browser, page: Page, shared: Town) ->
         expect(one.tab.get_by_role("alert")).to_contain_text("older than they should be")
         one.place("Baker").locator("summary").click()
         expect(one.place("Baker")).to_contain_text("Last known: Safe")
+
+
+def test_failed_start_makes_all_unknown(browser: Browser, page: Page, shared: Town) -> None:
+    """If the script cannot read the answers, the list of the server turns unknown, until a later attempt succeeds."""
+    shared.publish(shared.parts.parameters.grid.last_tick_until(shared.clock.now()) + 1)
+    with visit(browser, page.url) as one:
+        one.tab.route("**/v1/records", lambda route: route.fulfill(status=503))
+        one.tab.goto(f"{page.url}?lang=en")
+        expect(one.state("Baker")).to_have_text("Unknown")
+        words = one.tab.locator("#list .state").all_text_contents()
+        assert words == ["Unknown"] * len(shared.parts.locations)
+        assert one.tab.locator("#counts b").all_text_contents() == ["0", "0", str(len(words)), "0"]
+        one.tab.unroute("**/v1/records")
+        expect(one.state("Baker")).to_have_text("Safe")
+        expect(one.tab.locator("#banner")).to_be_hidden()
+        one.errors = [error for error in one.errors if "503" not in error]
+
+
+def test_list_expires_without_its_script(browser: Browser, page: Page, shared: Town) -> None:
+    """If neither script nor style sheet can be read, the list of the server is hidden when its answers expire."""
+    grid = shared.parts.parameters.grid
+    tick = grid.last_tick_until(shared.clock.now()) + 1
+    shared.publish(tick)
+    shared.clock.move_to(grid.as_of(tick) + 2 * HOUR - 5 * SECOND)
+    with visit(browser, page.url) as one:
+        one.tab.route("**/static/**", lambda route: route.fulfill(status=404))
+        one.tab.goto(f"{page.url}?lang=en")
+        expect(one.tab.locator("#list")).to_be_hidden()
+        expect(one.tab.get_by_text("does not update itself")).to_be_visible()
+        one.errors = [error for error in one.errors if "404" not in error]
 
 
 def test_lost_server_turns_unknown(browser: Browser, shared: Town) -> None:

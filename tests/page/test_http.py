@@ -243,6 +243,18 @@ def test_script_is_small(page: Page) -> None:
     assert sum(sizes.values()) <= 100_000
 
 
+def test_beat_names_the_settings(page: Page, shared: Town) -> None:
+    """Each beat has the registry's digest and the length of a slot, so that a client sees when they change."""
+    expected = {"registry": shared.parts.parameters.registry.digest, "slot_seconds": 3600}
+    with Stream(page) as stream:
+        name, beat = next(stream.events())
+    assert name == "beat"
+    assert expected.items() <= beat.items()
+    registry = get(page, "/v1/registry")
+    assert (registry.json["digest"], registry.json["slot_seconds"]) == tuple(expected.values())
+    assert registry.headers["cache-control"].startswith("public, max-age=5")
+
+
 def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
     """A subscriber that reconnects with the last id gets what it missed; from an unknown position it is reset."""
     town.publish(FIRST)

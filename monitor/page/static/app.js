@@ -16,6 +16,8 @@ const store = new Store(setup);
 const mine = new MyPlaces();
 const visit = new LastVisit();
 const MOST_NAMED = 3;
+const RELOAD_MS = 10_000;
+const YOUNG_MS = 60_000;
 
 /** What the visitor has chosen to see. `state`, `only` ("mine" or "changed") and `search` combine. */
 const choice = { state: null, only: null, search: "", near: null };
@@ -81,6 +83,7 @@ function announce(counts, fresh) {
   if (said.asOf !== store.asOf) said = { asOf: store.asOf, rows: new Set() };
   else if (!fresh.length) return;
   for (const row of fresh) said.rows.add(row);
+  if (store.at !== null) return; // the numbers are those of the past
   const changed = [...said.rows];
   const named = changed.slice(0, MOST_NAMED).map((row) =>
     words.fill("summary_changed", { name: store.names[row], state: texts[store.known[row].state] }));
@@ -179,10 +182,43 @@ function prepare() {
   folded = store.names.map((name, row) => fold(`${name} ${store.ids[row]}`));
 }
 
+/** Makes the list that the server wrote unknown: nothing can be read, so nothing in it would ever expire. */
+function distrust() {
+  showScriptFailed();
+  if (document.documentElement.dataset.ready) return;
+  const known = { state: "unknown", reason: "unreachable" };
+  for (const place of document.querySelectorAll("#list .place")) {
+    const name = place.querySelector(".name");
+    place.className = "place unknown";
+    place.replaceChildren(element("summary", {}, icon("unknown"), name,
+      element("span", { class: "state" }, texts.unknown), element("span", { class: "short" }, words.short(known))));
+  }
+  const numbers = [...document.querySelectorAll("#counts b")];
+  const total = numbers.reduce((sum, number) => sum + Number(number.textContent), 0);
+  STATES.forEach((state, index) => { numbers[index].textContent = state === "unknown" ? total : 0; });
+  document.body.classList.remove("served");
+}
+
+function showScriptFailed() {
+  byId("banner").textContent = texts.script_failed;
+  byId("banner").hidden = false;
+}
+
+/** Reads a new page. All visitors need one then, so each waits for another time; a page that is new waits longer. */
+function reload() {
+  const pause = performance.now() < YOUNG_MS ? YOUNG_MS / 2 : 0;
+  setTimeout(() => location.reload(), pause + Math.random() * RELOAD_MS);
+}
+
 async function start() {
   let ticked = null;
+  store.addEventListener("failed", distrust);
+  store.addEventListener("outdated", reload, { once: true });
+  for (const name of ["visibilitychange", "resume"]) document.addEventListener(name, () => store.wake());
+  for (const name of ["pageshow", "online"]) addEventListener(name, () => store.wake());
   store.addEventListener("change", (event) => {
     if (event.detail.first) {
+      document.body.classList.remove("served");
       prepare();
       buildCounts();
       buildTools();
@@ -200,9 +236,6 @@ async function start() {
   addEventListener("pagehide", () => visit.keep(store.ids, store.at === null ? store.known : []));
 }
 
-start().catch(() => {
-  byId("banner").textContent = texts.script_failed;
-  byId("banner").hidden = false;
-});
+start().catch(showScriptFailed);
 
 export { map, store };

@@ -1,15 +1,22 @@
 /* The present time as the server sees it. The device's own clock is never trusted: it may be wrong by days. */
 
+const LATE_MS = 5000;
+
 export class ServerClock {
   #server = null;
-  #steady = 0;
-  #wall = 0;
+  #mark = ServerClock.mark();
+  #slack = 0;
 
-  /** Takes the server's time in ms, which was just received. */
-  set(now) {
+  /** This moment on the device's two clocks. One stops in sleep, the other one may jump. */
+  static mark() {
+    return { steady: performance.now(), wall: Date.now() };
+  }
+
+  /** Takes the server's time in ms as that of `mark`: for a response, the moment at which it was requested. */
+  set(now, mark = ServerClock.mark()) {
     this.#server = now;
-    this.#steady = performance.now();
-    this.#wall = Date.now();
+    this.#mark = mark;
+    this.#slack = this.elapsed(); // by so much this clock may be ahead
   }
 
   /** The present time in ms. If the device slept, or its clock jumped, the later of two measures counts. */
@@ -18,8 +25,13 @@ export class ServerClock {
     return this.#server + this.elapsed();
   }
 
-  /** Milliseconds since the server's time was received. */
+  /** Milliseconds since the server's time was taken. */
   elapsed() {
-    return Math.max(performance.now() - this.#steady, Date.now() - this.#wall, 0);
+    return Math.max(performance.now() - this.#mark.steady, Date.now() - this.#mark.wall, 0);
+  }
+
+  /** Whether a time of the server, received now, would turn this clock back: it waited on its way. */
+  isLate(now) {
+    return this.#server !== null && now < this.now() - LATE_MS - this.#slack;
   }
 }

@@ -7,10 +7,12 @@ import { Fold } from "./known.js";
 export const STATES = ["noisy_count", "paused", "unknown", "safe"];
 const UNREACHABLE = { state: "unknown", reason: "unreachable", countAtMost: null, countAtLeast: 0 };
 const RETRY_MS = 3000;
+const LONGEST_RETRY_MS = 30_000;
+const LONGEST_READ_MS = 30_000;
 const LONGEST_TIMER_MS = 60_000;
 
 export const read = async (path) => {
-  const response = await fetch(path);
+  const response = await fetch(path, { signal: AbortSignal.timeout?.(LONGEST_READ_MS) });
   if (!response.ok) throw new Error(`${path}: ${response.status}`);
   return response.json();
 };
@@ -23,21 +25,39 @@ export class Store extends EventTarget {
   known = []; // by row: the present answer about each place
   seen = []; // by row: the last answer that was not unknown
   #setup;
-  #fold;
+  #random;
+  #fold = null;
   #past = null;
+  #present = []; // by row: the answer that was shown last while the present was shown
   #silentMs = 0;
   #source = null;
   #timer = 0;
   #dirty = false;
   #expires = Infinity;
+  #attempts = 0; // since the last beat
+  #retry = null;
+  #outdated = false;
 
-  constructor(setup) {
+  constructor(setup, random = Math.random) {
     super();
     this.#setup = setup;
+    this.#random = random;
   }
 
-  /** Reads the registry and the present state, then follows the stream. */
+  /** Reads the registry and the present state, then follows the stream. Until that works: the event "failed". */
   async start() {
+    for (;;) {
+      try {
+        await this.#begin();
+        return;
+      } catch {
+        this.dispatchEvent(new Event("failed"));
+        await new Promise((resolve) => { setTimeout(resolve, this.#pause()); });
+      }
+    }
+  }
+
+  async #begin() {
     const registry = await read("v1/registry");
     this.ids = registry.ids;
     this.names = registry.names.map((name, row) => name || registry.ids[row]);
@@ -48,17 +68,22 @@ export class Store extends EventTarget {
   }
 
   async #load() {
+    const asked = ServerClock.mark();
     const state = await read("v1/records");
-    this.#fold = this.#fold_of(state.records, () => this.clock.now());
-    this.#hear(state);
+    // What is known stays: another server of the page may be behind the one that sent it.
+    this.#fold ??= this.#newFold(() => this.clock.now());
+    this.#fill(this.#fold, state.records);
+    this.#hear(state, asked);
     this.#refresh();
     this.#follow(state.position);
   }
 
-  #fold_of(records, now) {
-    const fold = new Fold({ slot: this.#setup.slotMs, locations: this.ids, now });
+  #newFold(now) {
+    return new Fold({ slot: this.#setup.slotMs, locations: this.ids, now });
+  }
+
+  #fill(fold, records) {
     for (const record of records) fold.apply({ type: record.headers.ce_type, data: record.value });
-    return fold;
   }
 
   #follow(position) {
@@ -67,12 +92,16 @@ export class Store extends EventTarget {
     this.#source = source;
     source.addEventListener("records", (event) => {
       this.#dirty = true;
-      for (const record of JSON.parse(event.data)) {
-        this.#fold.apply({ type: record.headers.ce_type, data: record.value });
-      }
+      this.#fill(this.#fold, JSON.parse(event.data));
     });
     source.addEventListener("beat", (event) => {
-      this.#hear(JSON.parse(event.data));
+      const status = JSON.parse(event.data);
+      if (this.clock.isLate(Date.parse(status.now))) {
+        this.#reload();
+      } else {
+        this.#attempts = 0;
+        this.#hear(status);
+      }
       this.#check();
     });
     source.addEventListener("reset", () => {
@@ -84,23 +113,47 @@ export class Store extends EventTarget {
     });
   }
 
+  /** Reads the state again after a pause. The pauses become longer until a beat comes. */
   #reload() {
-    setTimeout(() => this.#load().catch(() => this.#reload()), RETRY_MS);
+    this.#retry ??= setTimeout(() => {
+      this.#retry = null;
+      this.#load().catch(() => this.#reload());
+    }, this.#pause());
+  }
+
+  /** The next pause in ms. It is random, so that many visitors do not return at the same moment. */
+  #pause() {
+    const longest = Math.min(LONGEST_RETRY_MS, RETRY_MS * 2 ** this.#attempts);
+    this.#attempts += 1;
+    return longest * (0.5 + this.#random() / 2);
+  }
+
+  /** Looks at the time after the device slept, or the tab was frozen or hidden. */
+  wake() {
+    if (!this.#source) return;
+    this.#check();
+    if (this.#source.readyState === EventSource.CLOSED) this.#reload();
   }
 
   /** Takes a status of the server: its time, and how long its own source has been silent. */
-  #hear(status) {
-    this.clock.set(Date.parse(status.now));
+  #hear(status, asked) {
+    this.clock.set(Date.parse(status.now), asked);
     this.#silentMs = status.silent_seconds === null ? Infinity : status.silent_seconds * 1000;
-    this.asOf = status.as_of;
+    if (!this.asOf || Date.parse(status.as_of) > Date.parse(this.asOf)) this.asOf = status.as_of;
+    const { registry = this.#fold.digest, slot_seconds: seconds = this.#setup.slotMs / 1000 } = status;
+    const outdated = registry !== this.#fold.digest || seconds * 1000 !== this.#setup.slotMs;
+    if (outdated && !this.#outdated) this.dispatchEvent(new Event("outdated"));
+    this.#outdated = outdated;
   }
 
   get #isReachable() {
-    return this.#silentMs + this.clock.elapsed() <= this.#setup.unreachableMs;
+    return !this.#outdated && this.#silentMs + this.clock.elapsed() <= this.#setup.unreachableMs;
   }
 
   /** Reads the answers again if records came, an answer expired, or the source was lost or found. */
   #check() {
+    const isSilent = this.clock.elapsed() > this.#setup.unreachableMs;
+    if (isSilent && this.#source.readyState === EventSource.OPEN) this.#reload(); // open, but no beats: a dead connection
     if (this.#dirty || this.clock.now() > this.#expires || this.#isReachable !== this.reachable) {
       this.#refresh();
     } else {
@@ -114,7 +167,7 @@ export class Store extends EventTarget {
     const reachable = this.#isReachable;
     if (!reachable && this.reachable) this.lostAt = new Date(this.clock.now() - this.clock.elapsed());
     this.reachable = reachable;
-    const before = this.known;
+    const first = this.known.length === 0;
     const fold = this.#past ?? this.#fold;
     const hidden = !reachable && !this.#past;
     this.known = this.ids.map((id, row) => {
@@ -122,10 +175,16 @@ export class Store extends EventTarget {
       if (!this.#past && current.state !== "unknown") this.seen[row] = current;
       return hidden ? { ...current, ...UNREACHABLE } : current;
     });
-    const changed = [];
-    for (let row = 0; row < before.length; row += 1) if (before[row].state !== this.known[row].state) changed.push(row);
+    const changed = this.#past ? [] : this.#changes();
     this.#wait();
-    this.dispatchEvent(new CustomEvent("change", { detail: { changed, first: before.length === 0 } }));
+    this.dispatchEvent(new CustomEvent("change", { detail: { changed, first } }));
+  }
+
+  /** The rows whose present state changed. That the past is shown is no change. */
+  #changes() {
+    const before = this.#present;
+    this.#present = this.known;
+    return this.known.flatMap(({ state }, row) => (before.length && before[row].state !== state ? [row] : []));
   }
 
   /** Sets the timer for the next moment at which an answer expires or the source counts as lost. */
@@ -133,7 +192,7 @@ export class Store extends EventTarget {
     clearTimeout(this.#timer);
     const now = this.clock.now();
     this.#expires = Infinity;
-    for (const { state, reason, validUntil } of this.known) {
+    for (const { state, reason, validUntil } of this.#past ? [] : this.known) {
       if (state !== "unknown") this.#expires = Math.min(this.#expires, validUntil);
       else if (reason === "clock_behind") this.#expires = Math.min(this.#expires, now + 1000);
     }
@@ -158,7 +217,8 @@ export class Store extends EventTarget {
     } else {
       const { records } = await read(`v1/records?at=${encodeURIComponent(at)}`);
       if (this.at !== at) return; // meanwhile another time was chosen
-      this.#past = this.#fold_of(records, () => Date.parse(at));
+      this.#past = this.#newFold(() => Date.parse(at));
+      this.#fill(this.#past, records);
     }
     this.#refresh();
   }
