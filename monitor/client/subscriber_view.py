@@ -183,8 +183,10 @@ class SubscriberView:
             self._advance(newer.as_of)
 
     def _put_snapshot(self, about: AtTimesSnapshot | NewerSnapshot, stored: AtTimesSnapshot | Unreadable) -> bool:
-        """Store a snapshot if it is later than that of its shard. Return whether it is."""
+        """Store a snapshot if its shard exists and it is later than that of its shard. Return whether it was stored."""
         time, as_of = parse_instant(about.time), parse_instant(about.as_of)
+        if about.shard >= about.shards:
+            return False
         known = self._times.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
         if not known.accepts(about.shard, about.shards, as_of):
             return False
