@@ -15,7 +15,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.client.known import NOTHING, Answer, Known
 from monitor.client.known_places import VALID_SLOTS, KnownPlaces
 from monitor.client.subscriber import BACK_TICKS, Published, Subscriber
-from monitor.client.subscriber_view import Change, SubscriberView
+from monitor.client.subscriber_view import Change, SubscriberView, keep_for
 from monitor.client.token import Token, decode_token
 from monitor.config import load_registry, load_valid_config
 from monitor.contracts.alerts import DWELL, HOT_SPOTS
@@ -59,7 +59,7 @@ class Places:
         self, subscriber: Subscriber, registry: Registry, slot: int, clock: Clock, *, resume: str | None = None
     ) -> None:
         self._subscriber, self._clock, self._slot = subscriber, clock, slot
-        self.view = SubscriberView(registry, keep=max(FINAL_FOR, BACK_TICKS * slot))
+        self.view = SubscriberView(registry, keep=keep_for(slot, FINAL_FOR))
         self._known = KnownPlaces(self.view, slot, clock.now, FINAL_FOR)
         self._shown: dict[str, tuple[object, ...]] = {}
         self._expires: int | None = None

@@ -8,6 +8,14 @@ from tests.client.vector_parts import NOTHING, Json, apply, at, case, event, noi
 
 def newer_forms() -> dict[str, Json]:
     """Return the vectors by name."""
+    changed: tuple[dict[str, object], ...] = (
+        {"kind": "at_times_2"},
+        {"epsilon": ...},
+        {"locations": "2"},
+        {"registry": "other"},
+        {"at_least_epsilon": 1},
+        {"noisy_counts": {"": {"tick": 3, "noisy_count": 9}}},
+    )
     sure = event(over_time("market", 6, 0))
     return {
         "newer_schema": case(
@@ -65,17 +73,7 @@ def newer_forms() -> dict[str, Json]:
             "Every field of a snapshot must have its form, also those that clients do not show.",
             *(
                 step
-                for tick, changes in enumerate(
-                    (
-                        {"kind": "at_times_2"},
-                        {"epsilon": ...},
-                        {"locations": "2"},
-                        {"registry": "other"},
-                        {"at_least_epsilon": 1},
-                        {"noisy_counts": {"": {"tick": 3, "noisy_count": 9}}},
-                    ),
-                    start=10,
-                )
+                for tick, changes in enumerate(changed, start=10)
                 for step in (
                     apply(snapshot(1, tick - 1, time=8), event(snapshot(1, tick, time=8), **changes)),
                     at(tick, {"clinic": unknown("not_understood", timed(tick, 8, threshold=None))}),

@@ -19,7 +19,7 @@ from monitor.client.places import open_places
 from monitor.contracts.alerts import OutputRecord
 from monitor.errors import TimeError, TokenError
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, to_datetime
+from monitor.public.instants import DAY, HOUR, MINUTE, to_datetime
 from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings
 from tests.client.conftest import CONFIG, Published
@@ -95,6 +95,14 @@ def test_documented_lines_work(configured: Path, publish: Publish) -> None:
     with pytest.raises(Enough):
         exec(code.replace("city.yaml", str(configured)), {"print": print_once})  # noqa: S102  # the documented lines
     assert printed == [("station-central", "safe", 9, now + timedelta(hours=2))]
+
+
+def test_places_are_kept_for_24_slots(settings: Settings, publish: Publish, clock: SteppedClock) -> None:
+    """With slots of two hours a place without records is kept for two days."""
+    publish([])
+    topic = settings.config.kafka.topics.alerts
+    with open_places(settings.kafka, topic, REGISTRY, 2 * HOUR, clock) as places:
+        assert places.view.keep == 2 * DAY
 
 
 def test_updates_are_changes(

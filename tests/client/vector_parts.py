@@ -90,7 +90,7 @@ def unknown(reason: str, about: Json, *, final: bool = False) -> Json:
     return answer("unknown", reason, about, final=final)
 
 
-def case(description: str, *steps: Json, locations: Sequence[str] = REGISTRY.ids) -> Json:
-    """Return a vector."""
-    head = {"description": description, "slot_seconds": 3_600, "final_for_seconds": 86_400}
+def case(description: str, *steps: Json, locations: Sequence[str] = REGISTRY.ids, slot: int = HOUR) -> Json:
+    """Return a vector. `slot`: the length of a slot, in microseconds."""
+    head = {"description": description, "slot_seconds": slot // SECOND, "final_for_seconds": 86_400}
     return head | {"locations": list(locations), "steps": list(steps)}

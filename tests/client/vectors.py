@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from monitor.privacy.paired import PairedTotals
-from monitor.public.instants import DAY, MILLISECOND, format_instant
+from monitor.public.instants import DAY, HOUR, MILLISECOND, format_instant
 from monitor.public.parameters import Registry, shard_of
+from monitor.public.slot_grid import SlotGrid
 from tests.client.newer_forms import newer_forms
 from tests.client.records import SLOTS, dwell, hot_spots, over_time, snapshot
 from tests.client.vector_parts import (
@@ -198,8 +199,20 @@ def _spots(time: int) -> Json:
 def _configuration_changes() -> dict[str, Json]:
     other = Registry(("market", "park", "school"), 2)
     slower = {"as_of": format_instant(SLOTS.as_of(9)), "window_start": format_instant(SLOTS.start(4))}
+    halved, expired = SlotGrid(SLOTS.start(0), 2 * HOUR), {"valid_until": format_instant(SLOTS.as_of(7))}
+    about = over(3, start=format_instant(halved.start(-3)))  # tick 1 of `halved` ends with tick 3 of SLOTS
     towns = Registry(("東京", "zürich"), 2)
     return {
+        "long_slots": case(
+            "With slots of more than an hour, places are forgotten after 24 slots without a record, not after a day.",
+            apply(over_time("market", 1, 0, grid=halved), over_time("park", 14, 0, grid=halved)),
+            at(29, {"market": unknown("too_old", about) | expired}),
+            apply(over_time("park", 25, 0, grid=halved)),
+            at(51, {"market": unknown("too_old", about) | expired}),
+            apply(over_time("park", 26, 0, grid=halved)),
+            at(53, {"market": NOTHING}),
+            slot=2 * HOUR,
+        ),
         "threshold_change": case(
             "Each record says which threshold it is about.",
             apply(over_time("market", 6, 0), event(over_time("market", 7, 0), threshold=20)),
