@@ -71,7 +71,7 @@ class Places:
         if resume is None:
             self._catch_up()
         else:
-            self._resume(decode_token(resume, subscriber.topic))
+            self._resume(decode_token(resume, subscriber.topic, subscriber.topic_id))
 
     def __enter__(self) -> Self:
         """Return these places. The constructor has already connected."""
@@ -121,7 +121,8 @@ class Places:
         with self._reading, self._state:
             as_of = None if self.view.as_of is None else parse_instant(self.view.as_of)
             offsets = self._subscriber.positions
-            return Token(self._subscriber.topic, offsets, self.now(), as_of).encode()
+            topic, topic_id = self._subscriber.topic, self._subscriber.topic_id
+            return Token(topic, offsets, self.now(), as_of, topic_id=topic_id).encode()
 
     def poll(self) -> list[Change]:
         """Fold the next records, and return their changes. Wait for records for at most a quarter of a second."""

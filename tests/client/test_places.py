@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from kafka.admin import NewTopic
 
 from monitor.client import Known, Places, connect, subscribe
 from monitor.client.places import open_places
@@ -24,6 +25,7 @@ from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings
 from tests.client.conftest import CONFIG, Published
 from tests.client.records import REGISTRY, over_time, snapshot
+from tests.conftest import Eventually
 
 DOCS = Path(__file__).parents[2] / "docs" / "subscribers.md"
 
@@ -205,6 +207,23 @@ def test_token_resumes(
 def test_other_tokens_are_refused(token: str, publish: Publish, open_at: Callable[..., Places]) -> None:
     """A text that is no token, and the token of another topic, are refused."""
     with pytest.raises(TokenError, match="Start without a token"):
+        open_at(resume=token)
+
+
+def test_token_of_a_replaced_topic_is_refused(
+    settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places], eventually: Eventually
+) -> None:
+    """The offsets of a token are not used in a topic that was deleted and created again with the same name."""
+    publish_ticks({8: [over_time("market", 8, 0)]})
+    token = open_at().token
+    topic = settings.config.kafka.topics.alerts
+    with closing(settings.kafka.admin()) as admin:
+        (before,) = admin.describe_topics([topic])
+        admin.delete_topics([topic])
+        eventually(lambda: admin.describe_topics([topic])[0]["error_code"] != 0)
+        admin.create_topics([NewTopic(topic, 1, 1)])
+        eventually(lambda: admin.describe_topics([topic])[0]["topic_id"] != before["topic_id"])
+    with pytest.raises(TokenError, match="created again since the token was taken"):
         open_at(resume=token)
 
 
