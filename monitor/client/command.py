@@ -45,12 +45,12 @@ def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Ev
     with open_places(settings.kafka, topic, registry, slot, clock, timed=timed) as places:
         look_back(places, settings.parameters)
         if once or not console.is_terminal:
-            for line in lines(places.view, words, clock.now()):
+            for line in lines(places.view, words, places.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
         if once:
             return
         if console.is_terminal:
-            _show(places, words, console, clock, stop)
+            _show(places, words, console, stop)
         else:
             _print_news(places, words, console, stop)
 
@@ -88,9 +88,9 @@ def _print_news(places: Places, words: Words, console: Console, stop: threading.
             console.print(f"{places.view.as_of} {line.text}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _show(places: Places, words: Words, console: Console, clock: Clock, stop: threading.Event) -> None:
+def _show(places: Places, words: Words, console: Console, stop: threading.Event) -> None:
     news, latest = News(words), deque[NewsLine](maxlen=_NEWS)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not stop.is_set():
-            live.update(Screen(places.view, words, clock.now(), list(latest)), refresh=True)
+            live.update(Screen(places.view, words, places.now(), list(latest)), refresh=True)
             latest.extend(news.lines(places.view, places.poll()))

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple, Self
 from monitor.brokers.connections import KafkaConnections
 from monitor.client.known import NOTHING, Answer, Known
 from monitor.client.known_places import VALID_SLOTS, KnownPlaces
+from monitor.client.steady_time import SteadyTime
 from monitor.client.subscriber import BACK_TICKS, Published, Subscriber
-from monitor.client.subscriber_view import Change, SubscriberView
+from monitor.client.subscriber_view import Change, SubscriberView, keep_for
 from monitor.client.token import Token, decode_token
 from monitor.config import load_registry, load_valid_config
 from monitor.contracts.alerts import DWELL, HOT_SPOTS
@@ -48,6 +49,8 @@ class Places:
     state, reason or bounds have changed: because of a record, or because an answer has expired. Only one loop at a time
     may iterate. After `close` the loop ends.
 
+    `now` returns the present that answers are read at. It never goes back, also if the computer's clock is set back.
+
     `resume`: a token. The first updates are then the changes since the token was taken.
 
     Raises:
@@ -58,9 +61,9 @@ class Places:
     def __init__(
         self, subscriber: Subscriber, registry: Registry, slot: int, clock: Clock, *, resume: str | None = None
     ) -> None:
-        self._subscriber, self._clock, self._slot = subscriber, clock, slot
-        self.view = SubscriberView(registry, keep=max(FINAL_FOR, BACK_TICKS * slot))
-        self._known = KnownPlaces(self.view, slot, clock.now, FINAL_FOR)
+        self._subscriber, self._slot, self.now = subscriber, slot, SteadyTime(clock).now
+        self.view = SubscriberView(registry, keep=keep_for(slot, FINAL_FOR))
+        self._known = KnownPlaces(self.view, slot, self.now, FINAL_FOR)
         self._shown: dict[str, tuple[object, ...]] = {}
         self._expires: int | None = None
         self._state, self._reading = threading.Lock(), threading.Lock()
@@ -68,7 +71,7 @@ class Places:
         if resume is None:
             self._catch_up()
         else:
-            self._resume(decode_token(resume, subscriber.topic))
+            self._resume(decode_token(resume, subscriber.topic, subscriber.topic_id))
 
     def __enter__(self) -> Self:
         """Return these places. The constructor has already connected."""
@@ -118,7 +121,8 @@ class Places:
         with self._reading, self._state:
             as_of = None if self.view.as_of is None else parse_instant(self.view.as_of)
             offsets = self._subscriber.positions
-            return Token(self._subscriber.topic, offsets, self._clock.now(), as_of).encode()
+            topic, topic_id = self._subscriber.topic, self._subscriber.topic_id
+            return Token(topic, offsets, self.now(), as_of, topic_id=topic_id).encode()
 
     def poll(self) -> list[Change]:
         """Fold the next records, and return their changes. Wait for records for at most a quarter of a second."""
@@ -141,7 +145,7 @@ class Places:
     def updates(self) -> list[Update]:
         """Return the places that have changed since the last call: the first time, all that are known."""
         with self._state:
-            now, changed, expires = self._clock.now(), [], list[int]()
+            now, changed, expires = self.now(), [], list[int]()
             for place in self._known.places():
                 known = self._known.get(place)
                 answer = known.at(now)
@@ -178,7 +182,7 @@ class Places:
 
     def _next(self) -> list[Update]:
         read, _changes = self._read()
-        expired = self._expires is not None and self._clock.now() > self._expires
+        expired = self._expires is not None and self.now() > self._expires
         return self.updates() if read or expired else []
 
     def _catch_up(self) -> None:

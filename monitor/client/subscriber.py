@@ -30,7 +30,8 @@ class Subscriber:
 
     The timestamp of an answer is the as_of of its tick. A seek by timestamp therefore finds complete ticks,
     independently of any clock. `tick_ms` is the length of a slot, and `back_ms` how far back the first seek goes; None:
-    a few ticks. The isolation level is read_committed.
+    a few ticks. The isolation level is read_committed. `topic_id` is Kafka's id of the topic: a topic that was
+    deleted and created again has another one.
 
     Raises:
         TopicError: the topic does not exist (constructor only).
@@ -45,7 +46,7 @@ class Subscriber:
             with connections.translate_errors():
                 self._topic_partitions = self._partitions(topic)
                 self._consumer.assign(self._topic_partitions)
-                self._latest = self._read_latest_timestamps()
+                self.topic_id, self._latest = self._read_state()
                 self._first: dict[TopicPartition, int] = self._consumer.beginning_offsets(self._topic_partitions)
         except BaseException:
             self.close()
@@ -70,14 +71,15 @@ class Subscriber:
             )
         return [TopicPartition(topic, partition) for partition in sorted(partitions)]
 
-    def _read_latest_timestamps(self) -> dict[TopicPartition, int]:
-        """Return the latest timestamp of each non-empty partition, in milliseconds."""
+    def _read_state(self) -> tuple[str, dict[TopicPartition, int]]:
+        """Return Kafka's id of the topic, and the latest timestamp of each non-empty partition, in milliseconds."""
         admin = self._connections.admin()
         try:
+            (described,) = admin.describe_topics([self.topic])
             offsets = admin.list_partition_offsets(dict.fromkeys(self._topic_partitions, OffsetSpec.MAX_TIMESTAMP))
         finally:
             admin.close()
-        return {
+        return str(described["topic_id"]), {
             partition: offsets[partition].timestamp
             for partition in self._topic_partitions
             if offsets[partition].timestamp >= 0

@@ -39,6 +39,15 @@ Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]
 
 _KEPT_TICKS: Final = 1  # the last tick may still be incomplete, so the state at the tick before it is still shown
+_KEPT_SLOTS: Final = 24
+
+
+def keep_for(slot: int, final_for: int = DAY) -> int:
+    """Return for how long places and times without new records are kept: `final_for`, or 24 slots if that is longer.
+
+    All durations are in microseconds.
+    """
+    return max(final_for, _KEPT_SLOTS * slot)
 
 
 class NewerAlert(Contract):
@@ -111,8 +120,8 @@ class SubscriberView:
     change of the slot grid numbers differently. If a record is not understood, because it has a newer form, the earlier
     answer about its subject no longer counts.
 
-    `keep`: for how long (in microseconds) places and times without new records are kept. They have ended, or were
-    removed from the configuration.
+    `keep`: for how long (in microseconds; see `keep_for`) places and times without new records are kept. They have
+    ended, or were removed from the configuration.
     """
 
     registry: Registry
@@ -183,8 +192,10 @@ class SubscriberView:
             self._advance(newer.as_of)
 
     def _put_snapshot(self, about: AtTimesSnapshot | NewerSnapshot, stored: AtTimesSnapshot | Unreadable) -> bool:
-        """Store a snapshot if it is later than that of its shard. Return whether it is."""
+        """Store a snapshot if its shard exists and it is later than that of its shard. Return whether it was stored."""
         time, as_of = parse_instant(about.time), parse_instant(about.as_of)
+        if about.shard >= about.shards:
+            return False
         known = self._times.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
         if not known.accepts(about.shard, about.shards, as_of):
             return False

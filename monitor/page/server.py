@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 import uvicorn
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.subscriber_view import SubscriberView, keep_for
 from monitor.config import Config, Location
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.page.app import Site
@@ -69,7 +69,7 @@ class Page:
         self._settings = settings
         self._source = Source(parts.kafka, config.kafka.topics.alerts, settings.history)
         board = Board(settings.history, settings.history_megabytes * 1_000_000)
-        view = SubscriberView(parts.parameters.registry)
+        view = SubscriberView(parts.parameters.registry, keep_for(parts.parameters.grid.length))
         shared = {
             "registry": parts.parameters.registry.digest,
             "slot_seconds": parts.parameters.grid.length / SECOND,

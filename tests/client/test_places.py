@@ -13,17 +13,19 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from kafka.admin import NewTopic
 
 from monitor.client import Known, Places, connect, subscribe
 from monitor.client.places import open_places
 from monitor.contracts.alerts import OutputRecord
 from monitor.errors import TimeError, TokenError
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, to_datetime
+from monitor.public.instants import DAY, HOUR, MINUTE, to_datetime
 from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings
 from tests.client.conftest import CONFIG, Published
 from tests.client.records import REGISTRY, over_time, snapshot
+from tests.conftest import Eventually
 
 DOCS = Path(__file__).parents[2] / "docs" / "subscribers.md"
 
@@ -95,6 +97,14 @@ def test_documented_lines_work(configured: Path, publish: Publish) -> None:
     with pytest.raises(Enough):
         exec(code.replace("city.yaml", str(configured)), {"print": print_once})  # noqa: S102  # the documented lines
     assert printed == [("station-central", "safe", 9, now + timedelta(hours=2))]
+
+
+def test_places_are_kept_for_24_slots(settings: Settings, publish: Publish, clock: SteppedClock) -> None:
+    """With slots of two hours a place without records is kept for two days."""
+    publish([])
+    topic = settings.config.kafka.topics.alerts
+    with open_places(settings.kafka, topic, REGISTRY, 2 * HOUR, clock) as places:
+        assert places.view.keep == 2 * DAY
 
 
 def test_updates_are_changes(
@@ -197,6 +207,23 @@ def test_token_resumes(
 def test_other_tokens_are_refused(token: str, publish: Publish, open_at: Callable[..., Places]) -> None:
     """A text that is no token, and the token of another topic, are refused."""
     with pytest.raises(TokenError, match="Start without a token"):
+        open_at(resume=token)
+
+
+def test_token_of_a_replaced_topic_is_refused(
+    settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places], eventually: Eventually
+) -> None:
+    """The offsets of a token are not used in a topic that was deleted and created again with the same name."""
+    publish_ticks({8: [over_time("market", 8, 0)]})
+    token = open_at().token
+    topic = settings.config.kafka.topics.alerts
+    with closing(settings.kafka.admin()) as admin:
+        (before,) = admin.describe_topics([topic])
+        admin.delete_topics([topic])
+        eventually(lambda: admin.describe_topics([topic])[0]["error_code"] != 0)
+        admin.create_topics([NewTopic(topic, 1, 1)])
+        eventually(lambda: admin.describe_topics([topic])[0]["topic_id"] != before["topic_id"])
+    with pytest.raises(TokenError, match="created again since the token was taken"):
         open_at(resume=token)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from monitor.client.known import Known
 from monitor.client.known_places import KnownPlaces
-from monitor.client.subscriber_view import SubscriberView
+from monitor.client.subscriber_view import SubscriberView, keep_for
 from monitor.public.instants import SECOND, parse_instant, to_instant
 from monitor.public.parameters import Registry
 from tests.client.vectors import FOLDER, render, vectors
@@ -79,9 +79,9 @@ def test_python_client_passes(name: str, isolation: str) -> None:
     """The Python client knows what each vector expects, at each of its times, with both isolation levels."""
     vector = read(name)
     now = [0]
-    view = SubscriberView(Registry(tuple(vector["locations"]), 1))
-    final_for = vector["final_for_seconds"] * SECOND
-    places = KnownPlaces(view, vector["slot_seconds"] * SECOND, lambda: now[0], final_for)
+    slot, final_for = vector["slot_seconds"] * SECOND, vector["final_for_seconds"] * SECOND
+    view = SubscriberView(Registry(tuple(vector["locations"]), 1), keep_for(slot, final_for))
+    places = KnownPlaces(view, slot, lambda: now[0], final_for)
     for step in vector["steps"]:
         for record in step.get("records", ()):
             if isolation == "read_uncommitted" or not record.get("aborted"):

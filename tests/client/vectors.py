@@ -8,102 +8,34 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from monitor.contracts.alerts import OutputRecord
 from monitor.privacy.paired import PairedTotals
-from monitor.public.instants import DAY, HOUR, MILLISECOND, SECOND, format_instant
-from monitor.public.parameters import Registry
-from tests.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
+from monitor.public.instants import DAY, HOUR, MILLISECOND, format_instant
+from monitor.public.parameters import Registry, shard_of
+from monitor.public.slot_grid import SlotGrid
+from tests.client.newer_forms import newer_forms
+from tests.client.records import SLOTS, dwell, hot_spots, over_time, snapshot
+from tests.client.vector_parts import (
+    NOTHING,
+    Json,
+    apply,
+    at,
+    case,
+    event,
+    noisy,
+    over,
+    paused,
+    safe,
+    timed,
+    unknown,
+)
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "vectors"
 
-Json = dict[str, Any]
-
-NOTHING: Final[Json] = {
-    "state": "unknown",
-    "reason": "nothing_published",
-    "as_of": None,
-    "valid_until": None,
-    "count_at_most": None,
-    "count_at_least": 0,
-    "about": None,
-}
-
-
-def event(record: OutputRecord, **changes: Any) -> Json:
-    """Return a record as a CloudEvent, with changed fields of the value. A field `...` is removed."""
-    headers = {name: value.decode() for name, value in record.headers}
-    data = {name: value for name, value in (json.loads(record.value) | changes).items() if value is not ...}
-    attributes = {name: headers[f"ce_{name}"] for name in ("type", "id", "source", "time")}
-    return {**attributes, "data": data}
-
-
-def apply(*records: OutputRecord | Json, aborted: bool = False) -> Json:
-    """Return the step that adds records. Those of an aborted transaction are marked."""
-    events = [record if isinstance(record, dict) else event(record) for record in records]
-    return {"records": [{"aborted": True, **each} for each in events] if aborted else events}
-
-
-def at(tick: float, known: dict[str, Json], after: int = 5 * SECOND) -> Json:
-    """Return the step that states what is known shortly after a tick (`after`: in microseconds)."""
-    return {"at": format_instant(int(SLOTS.start(0) + (tick + 1) * HOUR) + after), "known": known}
-
-
-def answer(state: str, reason: str, about: Json, *, counted: float | None = None, final: bool = False) -> Json:
-    """Return an answer about `about`, whose key `tick` is the tick of its record, without bounds."""
-    about = dict(about)
-    as_of = SLOTS.start(0) + int((about.pop("tick") + 1) * HOUR)
-    shown = as_of if counted is None else SLOTS.start(0) + int((counted + 1) * HOUR)
-    return {
-        "state": state,
-        "reason": reason,
-        "as_of": format_instant(shown),
-        "valid_until": format_instant(as_of + (DAY if final else 2 * HOUR)),
-        "count_at_most": None,
-        "count_at_least": 0,
-        "about": about,
-    }
-
-
-def over(tick: int, **changes: Any) -> Json:
-    """Return what an `over_time` answer of the monitor `places` is about: the five slots up to a tick."""
-    start, end = format_instant(SLOTS.start(tick - 4)), format_instant(SLOTS.as_of(tick))
-    about = {"monitor": "places", "kind": "over_time", "start": start, "end": end, "threshold": 10, "resumes_at": None}
-    return about | {"tick": tick} | changes
-
-
-def timed(tick: float, time: int = 2, **changes: Any) -> Json:
-    """Return what an answer about a designated time is about: half an hour into slot `time`."""
-    moment = format_instant(SLOTS.start(time) + HOUR // 2)
-    about = {"monitor": "midday", "kind": "at_times", "start": moment, "end": moment, "threshold": 8}
-    return about | {"resumes_at": None, "tick": tick} | changes
-
-
-def safe(about: Json, least: int = 0, *, final: bool = False) -> Json:
-    bounds = {"count_at_most": about["threshold"] - 1, "count_at_least": least}
-    return answer("safe", "below_threshold", about, final=final) | bounds
-
-
-def noisy(about: Json, most: int | None, least: int = 0, *, counted: float | None = None, final: bool = False) -> Json:
-    bounds = {"count_at_most": most, "count_at_least": least}
-    return answer("noisy_count", "noisy", about, counted=counted, final=final) | bounds
-
-
-def paused(about: Json, resumes: int) -> Json:
-    return answer("paused", "budget_spent", about | {"resumes_at": format_instant(SLOTS.as_of(resumes))})
-
-
-def unknown(reason: str, about: Json, *, final: bool = False) -> Json:
-    return answer("unknown", reason, about, final=final)
-
-
-def case(description: str, *steps: Json, locations: Sequence[str] = REGISTRY.ids) -> Json:
-    """Return a vector."""
-    head = {"description": description, "slot_seconds": 3_600, "final_for_seconds": 86_400}
-    return head | {"locations": list(locations), "steps": list(steps)}
+MANY: Final = 3_000_000_001
+"""A number of shards with which 2^32 modulo it, times a remainder, exceeds the exact integers of JavaScript."""
 
 
 def _over_time() -> dict[str, Json]:
@@ -264,62 +196,23 @@ def _spots(time: int) -> Json:
     return timed(time + 2, time, monitor="busiest", kind="hot_spots", threshold=None)
 
 
-def _newer_forms() -> dict[str, Json]:
-    sure = event(over_time("market", 6, 0))
-    return {
-        "newer_schema": case(
-            "Unknown fields and types are ignored. A record in a form that is not understood makes its place unknown.",
-            apply(event(over_time("market", 6, 0), confidence=0.5, schema="2")),
-            apply(
-                sure | {"type": "org.location-monitor.over_time.2"}, sure | {"type": "com.example.other", "data": []}
-            ),
-            at(6, {"market": safe(over(6))}),
-            apply(event(over_time("market", 7, 0), status="probably_safe")),
-            at(7, {"market": unknown("not_understood", over(7, start=None, threshold=None))}),
-            apply(sure),
-            at(7, {"market": unknown("not_understood", over(7, start=None, threshold=None))}),
-            apply(over_time("market", 8, 0)),
-            at(8, {"market": safe(over(8))}),
-            apply(event(over_time("market", 9, 12), count_at_most="12")),
-            at(9, {"market": unknown("not_understood", over(9, start=None, threshold=None))}),
-            apply(event(over_time("market", 10, 0), threshold=0), event(over_time("clinic", 10, 0), window_start="x")),
-            at(
-                10, dict.fromkeys(("market", "clinic"), unknown("not_understood", over(10, start=None, threshold=None)))
-            ),
-        ),
-        "newer_snapshot": case(
-            "A snapshot that is not understood makes the places of its shard unknown.",
-            apply(snapshot(0, 3), snapshot(1, 3, {"market": (3, 9)})),
-            apply(event(snapshot(1, 4, {"market": (3, 9)}), noisy_counts=...)),
-            at(
-                4,
-                {
-                    "market": unknown("not_understood", timed(4, threshold=None)),
-                    "clinic": unknown("not_understood", timed(4, threshold=None)),
-                    "park": safe(timed(3)),
-                },
-            ),
-        ),
-        "unreadable": case(
-            "A record that is not JSON, or does not name what it is about, changes nothing.",
-            apply(sure),
-            apply(*(sure | {"data": data} for data in ("{", "", "[]", "null", {}, {"status": "safe"}))),
-            apply(
-                event(over_time("market", 7, 12), as_of="2026-01-05 08:00"),
-                event(over_time("market", 7, 12), as_of=...),
-            ),
-            apply(event(over_time("market", 7, 12), location_id=...), event(over_time("market", 7, 12), monitor=7)),
-            apply(event(snapshot(1, 7), shard="1"), event(snapshot(1, 7), time=...)),
-            at(6, {"market": safe(over(6))}),
-        ),
-    }
-
-
 def _configuration_changes() -> dict[str, Json]:
     other = Registry(("market", "park", "school"), 2)
     slower = {"as_of": format_instant(SLOTS.as_of(9)), "window_start": format_instant(SLOTS.start(4))}
+    halved, expired = SlotGrid(SLOTS.start(0), 2 * HOUR), {"valid_until": format_instant(SLOTS.as_of(7))}
+    about = over(3, start=format_instant(halved.start(-3)))  # tick 1 of `halved` ends with tick 3 of SLOTS
     towns = Registry(("東京", "zürich"), 2)
     return {
+        "long_slots": case(
+            "With slots of more than an hour, places are forgotten after 24 slots without a record, not after a day.",
+            apply(over_time("market", 1, 0, grid=halved), over_time("park", 14, 0, grid=halved)),
+            at(29, {"market": unknown("too_old", about) | expired}),
+            apply(over_time("park", 25, 0, grid=halved)),
+            at(51, {"market": unknown("too_old", about) | expired}),
+            apply(over_time("park", 26, 0, grid=halved)),
+            at(53, {"market": NOTHING}),
+            slot=2 * HOUR,
+        ),
         "threshold_change": case(
             "Each record says which threshold it is about.",
             apply(over_time("market", 6, 0), event(over_time("market", 7, 0), threshold=20)),
@@ -345,6 +238,17 @@ def _configuration_changes() -> dict[str, Json]:
             apply(event(snapshot(0, 4, {"park": (4, 9)}), shards=3), event(snapshot(1, 4), shard=2, shards=3)),
             apply(snapshot(1, 3), snapshot(0, 3)),
             at(4, {"park": noisy(timed(4), 9), "market": safe(timed(4)), "clinic": NOTHING, "school": NOTHING}),
+        ),
+        "many_shards": case(
+            "Any number of shards divides the places. A snapshot of a shard that does not exist changes nothing.",
+            apply(
+                *(
+                    event(snapshot(0, 3), shard=shard_of(place, MANY), shards=MANY)
+                    for place in ("market", "clinic", "park")
+                )
+            ),
+            apply(event(snapshot(0, 4), shard=7, shards=7), event(snapshot(0, 4), shard=MANY, shards=MANY)),
+            at(3, {"market": safe(timed(3)), "clinic": safe(timed(3)), "park": safe(timed(3)), "school": NOTHING}),
         ),
         "other_registry": case(
             "If the service has other locations than the subscriber, an unlisted place may be unknown to the service.",
@@ -389,7 +293,7 @@ def _configuration_changes() -> dict[str, Json]:
 
 def vectors() -> dict[str, Json]:
     """Return all vectors by name."""
-    return _over_time() | _delivery() | _designated_times() | _newer_forms() | _configuration_changes()
+    return _over_time() | _delivery() | _designated_times() | newer_forms() | _configuration_changes()
 
 
 def render(vector: Json) -> str:

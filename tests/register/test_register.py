@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
+from numpy.typing import NDArray
 
 from monitor.cli import main
 from monitor.config import ValidConfig, load_valid_config
+from monitor.config.monitors import DwellMonitor
+from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import mean_noise
 from monitor.public.instants import DAY, HOUR, MINUTE
@@ -29,6 +35,18 @@ from tests.register import golden
 ROOT = Path(__file__).parents[2]
 FIELDS = yaml.safe_load((Path(__file__).parent / "registry-fields.yaml").read_text(encoding="utf-8"))
 NOBODY = Publisher(date(2026, 11, 22))
+
+
+class NoNoise:
+    """Noise that is always 0."""
+
+    secure = False
+
+    def geometric(self, _epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        return np.zeros(size, np.int64)
+
+    def reaches(self, _epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return gaps <= 0
 
 
 @pytest.fixture(scope="module")
@@ -130,15 +148,43 @@ def test_widths_are_those_of_the_noise(valid: ValidConfig) -> None:
 
 
 def test_one_visit_pays_the_largest_share(every_kind: ValidConfig) -> None:
-    """One visit pays a place's share, ε of a time, the larger ε with lower bounds, and half the ε of dwell times."""
+    """One visit pays a place's share, ε of a time, the larger ε with lower bounds, and ε of dwell times."""
     paid = {each.report.name: each.one_visit for each in collect_figures(every_kind).monitors}
     assert paid == {
         "places": Fraction(1),
         "midday": Fraction(1),
         "busiest": Fraction(1, 3),
-        "lengths": Fraction(1, 6),
+        "lengths": Fraction(1, 3),
         "bounds": Fraction(1, 3),
     }
+
+
+@pytest.mark.parametrize("per_person", [1, 2, 3])
+def test_one_visit_pays_what_its_removal_costs(every_kind: ValidConfig, per_person: int) -> None:
+    """Removing one of a person's visits from dwell times costs at most the stated share of ε, and may cost all of it.
+
+    If one visit is removed, another one may count in its place.
+    """
+    monitors = [
+        monitor.model_copy(update={"visits_per_person": per_person}) if isinstance(monitor, DwellMonitor) else monitor
+        for monitor in every_kind.config.monitors
+    ]
+    changed = replace(every_kind, config=every_kind.config.model_copy(update={"monitors": tuple(monitors)}))
+    (stated,) = [each.one_visit for each in collect_figures(changed).monitors if each.report.kind == "dwell"]
+    rule = DwellRule(Fraction(1, 3), 1, per_person)
+    known = {
+        lengths: step(
+            rule, [(b"ann", row, length) for row, length in enumerate(lengths) if length is not None], NoNoise()
+        )
+        for lengths in product((None, 0, 1), repeat=per_person + 1)
+    }
+    costs = {
+        abs(totals.above_low - without.above_low) + abs(totals.below_high - without.below_high)
+        for lengths, totals in known.items()
+        for row in range(per_person + 1)
+        for without in [known[(*lengths[:row], None, *lengths[row + 1 :])]]
+    }
+    assert max(costs) * rule.paired().noise_epsilon == stated
 
 
 def test_one_visit_to_a_weighted_place() -> None:
@@ -181,6 +227,13 @@ def test_consent_is_mentioned_with_lower_bounds_only(every_kind: ValidConfig) ->
     assert "If you agreed" not in write_notice(collect_figures(load_valid_config(golden.CONFIG, {})), NOBODY)
 
 
+def test_notice_depends_on_the_stated_limit() -> None:
+    """The notice does not promise its ε for a configuration that states another one."""
+    notice = " ".join(write_notice(collect_figures(load_valid_config(golden.CONFIG, {})), NOBODY).split())
+    assert "also if the settings change" not in notice
+    assert "settings too: if one of them is changed, this notice has to be replaced" in notice
+
+
 def test_given_names_leave_nothing_open() -> None:
     """With all options the notice has nothing to fill in."""
     figures = collect_figures(load_valid_config(golden.CONFIG, {}))
@@ -192,15 +245,19 @@ def test_given_names_leave_nothing_open() -> None:
     ("epsilon", "text"),
     [
         (Fraction(0), "1 time"),
+        (Fraction(1, 1000), "1.01 times"),
+        (Fraction(1, 4), "1.29 times"),
         (Fraction(1, 2), "1.65 times"),
         (Fraction(1), "2.72 times"),
-        (Fraction(5), "148 times"),
+        (Fraction(3), "20.1 times"),
+        (Fraction(5), "149 times"),
         (Fraction(12), "162,755 times"),
         (Fraction(17), "e^17 times"),
+        (Fraction(100, 3), "e^33.3334 times"),
     ],
 )
 def test_factor_is_readable(epsilon: Fraction, text: str) -> None:
-    """A factor has three digits, or is a power if it would be very long."""
+    """A factor has three digits, rounded up because it is a limit, or is a power if it would be very long."""
     assert format_factor(epsilon) == text
 
 

@@ -205,6 +205,10 @@ alerts: {{ add (mul (add $history 2 $lead $period 1) $slot) $day | quote }}
 
 {{/* What the schema cannot express. Each message names the key. */}}
 {{- define "location-monitor.validate" -}}
+{{- $url := dig "redis" "url" "" .Values.config | toString -}}
+{{- if or (regexMatch "://[^@]*:[^@]+@" $url) (and (contains "?" $url) (not (regexMatch "[?]db=[0-9]+$" $url))) -}}
+{{- fail "config.redis.url contains a password: expected one in a secret, because values are kept in ConfigMaps and in the release. Set secrets.redisPassword.existingSecret, and config.redis.username if there is a user" -}}
+{{- end -}}
 {{- $username := dig "kafka" "username" "" .Values.config -}}
 {{- if and (eq .Values.component "kafka") $username (ne $username (include "location-monitor.kafkaUser" .)) -}}
 {{- fail (printf "strimzi.user.name is %q: expected config.kafka.username (%q), because the service logs in as this user" .Values.strimzi.user.name $username) -}}

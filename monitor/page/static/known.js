@@ -33,14 +33,24 @@ const FIELDS = ["state", "asOf", "validUntil", "countAtMost", "countAtLeast", "r
 const UNKNOWN = { state: "unknown", countAtMost: null, countAtLeast: 0 };
 const NOTHING = Object.freeze({ ...UNKNOWN, asOf: null, validUntil: null, reason: "nothing_published", about: null });
 
+/* The contract of the records, as strict as the service's own models: what they refuse is a newer form. */
+const ID_LENGTH = 256;
 const isCount = (value) => Number.isInteger(value) && value >= 0;
+const isPositive = (value) => isCount(value) && value > 0;
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isEpsilon = (value) => typeof value === "string" && /^[1-9]\d*(\/[1-9]\d*)?$/.test(value);
+const isDigest = (value) => typeof value === "string" && /^[0-9a-f]{64}$/.test(value);
+const isLocation = (value) => typeof value === "string" && value !== "" && [...value].length <= ID_LENGTH;
+const isMark = (mark) => [mark.tick, mark.until].every(Number.isInteger)
+  && isCount(mark.noisy_count) && isEpsilon(mark.epsilon);
+const isProbability = (value) => typeof value === "number" && value >= 0 && value <= 1;
 const check = (condition) => { if (!condition) throw new TypeError("not understood"); };
 
+/** Reads a time as the service writes it, which must exist: a Date takes 30 February as 2 March. */
 function instant(text) {
-  check(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text));
+  check(typeof text === "string" && /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z$/.test(text));
   const date = new Date(text);
-  check(!Number.isNaN(date.getTime()));
+  check(date.toISOString().slice(0, 19) === text.slice(0, 19));
   return date;
 }
 
@@ -170,7 +180,7 @@ export class Fold {
 
   #addAlert(value, asOf) {
     const { monitor, location_id: id } = value;
-    check(typeof id === "string");
+    check(isLocation(id));
     const key = `${monitor}/${id}`;
     if (this.#alerts.get(key)?.asOf >= asOf) return [];
     const about = { monitor, kind: "over_time" };
@@ -180,8 +190,10 @@ export class Fold {
     return [id];
   }
 
-  #readAlert({ status: state, threshold, window_start, resumes_at, count_at_most }, asOf, about) {
-    check(isCount(threshold) && threshold >= 1);
+  #readAlert(value, asOf, about) {
+    const { kind, tick, status: state, threshold, epsilon, answers, window_start, resumes_at, count_at_most } = value;
+    check(kind === "over_time" && Number.isInteger(tick) && isPositive(threshold) && isEpsilon(epsilon));
+    check(Array.isArray(answers) && answers.every(isMark));
     const seen = { ...about, start: instant(window_start), threshold };
     const answer = (fields) => this.#answer(asOf, false, seen, { state, ...fields });
     if (state === "safe") return answer({ reason: "below_threshold", countAtMost: threshold - 1 });
@@ -191,13 +203,14 @@ export class Fold {
       return answer({ reason: "budget_spent" });
     }
     check(state === "noisy_count" && isCount(count_at_most));
+    check(isCount(value.noisy_count) && isProbability(value.p_value));
     return answer({ reason: "noisy", countAtMost: count_at_most });
   }
 
   #addSnapshot(value, asOf) {
     const { monitor, shard, shards } = value;
     const time = +instant(value.time);
-    check(isCount(shards) && isCount(shard) && shard < shards && shards <= 2 ** 20);
+    check(isCount(shards) && isCount(shard) && shard < shards);
     const times = entry(this.#times, monitor, () => new Map());
     const at = entry(times, time, () => ({ shards, snapshots: new Map(), bounds: new Map(), asOf }));
     if (at.shards !== shards && at.asOf < asOf) Object.assign(at, { shards, snapshots: new Map() });
@@ -205,7 +218,7 @@ export class Fold {
     const understood = this.#attempt(() => readSnapshot(value, asOf, at.bounds));
     at.snapshots.set(shard, understood ?? { asOf, status: "not_understood", noisy: {} });
     if (at.asOf < asOf) at.asOf = asOf;
-    return this.#divided(shards).ids[shard].slice();
+    return [...(this.#divided(shards).ids.get(shard) ?? [])];
   }
 
   /** The answer about the latest designated time with a snapshot of the place's shard. */
@@ -236,10 +249,11 @@ export class Fold {
   }
 
   #addHotSpots(value, asOf) {
-    const { monitor, status, hot_spots: spots } = value;
+    const { monitor, hot_spots: spots } = value;
     const time = instant(value.time);
-    check(["complete", "unknown"].includes(status));
-    check(spots.every((spot) => typeof spot.location_id === "string" && isCount(spot.noisy_count)));
+    checkTimed(value, "hot_spots");
+    check(value.final === true && isPositive(value.top) && Array.isArray(spots));
+    check(spots.every((spot) => isLocation(spot.location_id) && isCount(spot.noisy_count)));
     const before = this.hotSpots.get(monitor);
     if (before && instant(before.time) >= time) return [];
     this.hotSpots.set(monitor, value);
@@ -275,23 +289,31 @@ export class Fold {
 
   #divided(shards) {
     return entry(this.#shards, shards, () => {
-      const divided = { of: new Map(), ids: Array.from({ length: shards }, () => []) };
+      const divided = { of: new Map(), ids: new Map() };
       for (const id of this.locations) {
         const shard = shardOf(id, shards);
         divided.of.set(id, shard);
-        divided.ids[shard].push(id);
+        entry(divided.ids, shard, () => []).push(id);
       }
       return divided;
     });
   }
 }
 
+/** Checks what all answers about a designated time have in common. */
+function checkTimed({ kind, tick, status, registry, locations, epsilon }, expected) {
+  check(kind === expected && Number.isInteger(tick) && ["complete", "unknown"].includes(status));
+  check(isDigest(registry) && isCount(locations) && isEpsilon(epsilon));
+}
+
 function readSnapshot(value, asOf, bounds) {
   const { status, final, registry, threshold, tick, noisy_counts: noisy, counts_at_least: least = {} } = value;
-  check(["complete", "unknown"].includes(status) && typeof final === "boolean" && typeof registry === "string");
-  check(isCount(threshold) && threshold >= 1 && Number.isInteger(tick) && isObject(noisy) && isObject(least));
+  checkTimed(value, "at_times");
+  check(typeof final === "boolean" && isPositive(threshold) && isObject(noisy) && isObject(least));
+  check(value.at_least_epsilon == null || isEpsilon(value.at_least_epsilon));
+  check([...Object.keys(noisy), ...Object.keys(least)].every(isLocation));
   check(Object.values(noisy).every((one) => Number.isInteger(one.tick) && isCount(one.noisy_count)));
-  check(Object.values(least).every((bound) => isCount(bound) && bound >= 1));
+  check(Object.values(least).every(isPositive));
   for (const [id, bound] of Object.entries(least)) bounds.set(id, bound);
   return { asOf, status, final, registry, threshold, tick, noisy };
 }
@@ -304,6 +326,7 @@ function entry(map, key, create) {
 /** The shard of a location: the first 8 bytes of the SHA-256 of its id, big-endian, modulo `shards`. */
 function shardOf(id, shards) {
   const [high, low] = sha256(id);
+  if (shards > 2 ** 20) return Number(((BigInt(high) << 32n) | BigInt(low)) % BigInt(shards)); // the product is inexact
   return ((high % shards) * (2 ** 32 % shards) + low) % shards;
 }
 

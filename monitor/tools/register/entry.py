@@ -162,8 +162,8 @@ def _describe_model(figures: Figures, publisher: Publisher) -> dict[str, Any]:
         "actors": _list((f"The curator ({curator}). {_TRUSTED}", *_OTHERS)),
         "release_type": "Many releases",
         "release_type_details": f"Answers are published {rhythm}. What a person may pay within any "
-        f"{spell_duration(figures.report.period)} is bounded, also if the configuration changes: a new configuration "
-        "waits until the sum fits.",
+        f"{spell_duration(figures.report.period)} is bounded by privacy.epsilon, also if the monitors change: a new "
+        "configuration waits until the sum fits.",
         "data_source_type": "Dynamic",
         "data_source_type_details": f"Visits arrive all the time, and are kept for {kept}.",
         "access_type": "Non-interactive",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Final
 
@@ -96,13 +97,19 @@ def spell_rhythm(duration: int) -> str:
 
 
 def format_factor(epsilon: Fraction) -> str:
-    """Format e^ε in words: "2.72 times", "e^17 times" where the number would be too long, "1 time" for 0."""
+    """Format e^ε in words: "2.72 times", "e^17 times" where the number would be too long, "1 time" for 0.
+
+    It is rounded up, because the documents state it as a limit.
+    """
     if not epsilon:
         return "1 time"
     if epsilon > _EXACT_FACTOR:
-        return f"e^{float(epsilon):g} times"
-    factor = math.exp(epsilon)
-    return f"{factor:,.0f} times" if factor >= 100 else f"{factor:.3g} times"  # noqa: PLR2004  # three digits
+        exponent = Context(prec=6, rounding=ROUND_CEILING).divide(epsilon.numerator, epsilon.denominator)
+        return f"e^{float(exponent):g} times"
+    factor = Decimal(math.exp(epsilon))
+    if factor >= 100:  # noqa: PLR2004  # three digits
+        return f"{math.ceil(factor):,} times"
+    return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(factor)):g} times"
 
 
 def _read_retention(needs: TopicNeeds) -> int:
@@ -118,7 +125,7 @@ def _describe(valid: ValidConfig, monitor: AnyMonitor, report: MonitorReport) ->
     else:
         one_visit, per = monitor.epsilon, "designated time that it covers"
     if isinstance(monitor, DwellMonitor):
-        one_visit /= 2
+        one_visit /= monitor.visits_per_person  # another visit may count in its place (docs/rules.md, rule 14)
     return MonitorFigures(
         report, _ask(valid, monitor), _describe_width(report), _describe_alarms(report), one_visit, per
     )

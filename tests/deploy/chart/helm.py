@@ -92,6 +92,10 @@ class Helm:
         """Run `helm template` with files of values. Options as in `lint`."""
         return self._ask("template", values, options)
 
+    def upgrade(self, *values: Path, **options: Sequence[str]) -> Answer:
+        """Run `helm template --is-upgrade` with files of values. Options as in `lint`."""
+        return self._ask("upgrade", values, options)
+
     def close(self) -> None:
         """End the program."""
         self._process.communicate(timeout=10)

@@ -179,6 +179,14 @@ def test_preflight_runs_before_the_release(rendered: dict[str, Answer]) -> None:
         assert all(found["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade" for found in hooks)
 
 
+def test_upgrade_creates_no_topics(helm: Helm) -> None:
+    """Before an upgrade, the hook compares the topics and creates nothing, so it cannot replace a deleted ledger."""
+    answer = helm.upgrade(value_set("minimal"))
+    (job,) = answer.of_kind("Job")
+    (topics,) = job["spec"]["template"]["spec"]["containers"]
+    assert topics["args"] == ["topics", "--config", "/etc/location-monitor/config.yaml"]
+
+
 def test_update_waits_for_whole_instances(rendered: dict[str, Answer]) -> None:
     """A rolling update ends no instance before another is ready, and a change of the configuration starts one."""
     (deployment,) = rendered["minimal"].of_kind("Deployment")

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from monitor import __version__
 from monitor.cli import main
 from monitor.config import load_config
+from monitor.config.servers import url_password
 from tests.deploy.chart.helm import CHART, Helm, value_set
 
 pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
@@ -91,6 +92,33 @@ def test_contradicting_values_are_refused(helm: Helm, fault: str) -> None:
     answer = helm.template(value_set("minimal"), set_json=[given])
     assert expected in answer.error
     assert answer.files == {}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter2@valkey:6379/0",
+        "rediss://town:hunter2@valkey:6380/0",
+        "redis://valkey:6379/0?password=hunter2",
+        "unix:///run/valkey.sock?db=1&password=hunter2",
+    ],
+)
+def test_password_in_a_url_is_refused(helm: Helm, url: str) -> None:
+    """A password in `redis.url` is refused before Helm keeps the values anywhere, and the message does not show it."""
+    answer = helm.template(value_set("minimal"), set_json=[f'config.redis.url="{url}"'])
+    assert "config.redis.url contains a password" in answer.error
+    assert "hunter2" not in answer.error
+    assert answer.files == {}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://[::1]:6379", "redis://town@valkey:6379/0", "redis://valkey:6379?db=2", "unix:///run/valkey.sock?db=1"],
+)
+def test_url_without_a_password_is_accepted(helm: Helm, url: str) -> None:
+    """Other parts of a URL are not mistaken for a password."""
+    assert url_password(url) is None
+    assert helm.template(value_set("minimal"), set_json=[f'config.redis.url="{url}"']).error == ""
 
 
 def test_chart_without_values_names_all_that_is_missing(helm: Helm) -> None:

@@ -16,7 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/strvals"
 )
 
-// request is one command: lint or template, with files of values and values of `--set` and `--set-file`.
+// request is one command: lint, template or upgrade (a template as for an upgrade), with files of values and values of `--set` and `--set-file`.
 type request struct {
 	Command   string   `json:"command"`
 	Chart     string   `json:"chart"`
@@ -81,7 +81,10 @@ func (r request) template(given map[string]interface{}, kube *chartutil.KubeVers
 	if err != nil {
 		return answer{}, err
 	}
-	options := chartutil.ReleaseOptions{Name: r.Release, Namespace: r.Namespace, Revision: 1, IsInstall: true}
+	upgrade := r.Command == "upgrade"
+	options := chartutil.ReleaseOptions{
+		Name: r.Release, Namespace: r.Namespace, Revision: 1, IsInstall: !upgrade, IsUpgrade: upgrade,
+	}
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *kube
 	merged, err := chartutil.ToRenderValues(loaded, given, options, capabilities)
