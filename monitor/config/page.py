@@ -21,7 +21,7 @@ class PageSettings(Section):
     title: Line | None = Field(default=None, description="the title of the page; absent: a text in each language")
     history: PositiveDuration = Field(default=7 * DAY, description="how far back the page can show what was published")
     history_megabytes: WholeNumber = Field(
-        default=256, description="the most megabytes of records to keep; older ones are dropped first"
+        default=256, description="the most megabytes of records to keep, besides those that are still valid"
     )
     unreachable_after: PositiveDuration = Field(
         default=MINUTE, description="how long the page may be without its source until it shows everything as unknown"

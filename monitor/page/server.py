@@ -33,11 +33,12 @@ from monitor.page.reader import Reader, Source, follow
 from monitor.page.static import read_static
 from monitor.page.texts import texts_of
 from monitor.public.clock import Clock
-from monitor.public.instants import MILLISECOND
+from monitor.public.instants import DAY, MILLISECOND
 from monitor.public.parameters import Parameters
 
 log = logging.getLogger(__name__)
 
+_VALID_SLOTS: Final = 24  # a subscriber forgets what is older, and older than a day
 _OTHER_CONNECTIONS: Final = 500  # besides the subscribers
 _SPARE_FILES: Final = 200
 _DRAIN_SECONDS: Final = 10
@@ -67,8 +68,10 @@ class Page:
     def __init__(self, parts: PageParts, clock: Clock, beat_seconds: float = BEAT_SECONDS) -> None:
         settings, config = parts.config.page, parts.config
         self._settings = settings
-        self._source = Source(parts.kafka, config.kafka.topics.alerts, settings.history)
-        board = Board(settings.history, settings.history_megabytes * 1_000_000)
+        valid = max(DAY, _VALID_SLOTS * parts.parameters.grid.length)
+        history = settings.history + valid  # so that the oldest past that is shown has all answers that were valid then
+        self._source = Source(parts.kafka, config.kafka.topics.alerts, history)
+        board = Board(history, settings.history_megabytes * 1_000_000, valid)
         view = SubscriberView(parts.parameters.registry)
         self._feed = Feed(board, view, Hub(settings.subscribers), clock)
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
