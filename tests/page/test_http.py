@@ -163,7 +163,7 @@ def test_headers_suit_a_cdn(page: Page) -> None:
     """Answers may be kept for seconds and read by any page; files forever; the stream never."""
     answer = get(page, "/v1/locations")
     assert answer.headers["access-control-allow-origin"] == "*"
-    assert answer.headers["cache-control"].startswith("public, max-age=5")
+    assert answer.headers["cache-control"] == "public, max-age=5, must-revalidate, stale-if-error=0"
     assert answer.headers["vary"] == "Accept-Encoding"
     assert get(page, "/v1/locations", method="OPTIONS").status == 204
     start = get(page, "/")
@@ -362,6 +362,8 @@ def test_wrong_settings_are_explained(town: Town, tmp_path: Path, page: Page) ->
     cases: list[tuple[dict[str, Any], str]] = [
         ({"texts": {"en": {"safety": "x"}}}, r"page\.texts\.en\.safety"),
         ({"texts": {"de": {"safe_short": "{most}"}}}, r"\{threshold\}"),
+        ({"texts": {"en": {"noisy_count_short": "{most:,} people"}}}, r"\{most\}"),
+        ({"texts": {"en": {"noisy_count_short": "{most!r} people"}}}, r"\{most\}"),
         ({"background": tmp_path / "none.geojson"}, r"page\.background"),
     ]
     for settings, message in cases:
