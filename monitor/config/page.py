@@ -29,7 +29,8 @@ class PageSettings(Section):
     subscribers: WholeNumber = Field(default=2_000, description="the most open connections to the stream")
     background: FilePath | None = Field(default=None, description="a GeoJSON file to draw below the places of the map")
     audit_file: FilePath | None = Field(
-        default=None, description="a JSON file with the result of an independent recount: up_to, false, epsilon_at_most"
+        default=None,
+        description="a JSON file with the result of an independent recount: up_to (with date), false, epsilon_at_most",
     )
     embed_from: Annotated[tuple[Line, ...], Field(max_length=100)] = Field(
         default_factory=tuple,

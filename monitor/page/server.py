@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -82,7 +81,7 @@ class Page:
             "background": background is not None,
         }
         html = Html(texts_of(settings), setup, static)
-        self._site = Site(present, html, static, background, partial(read_recount, settings.audit_file))
+        self._site = Site(present, html, static, background, lambda: read_recount(settings.audit_file, clock.now()))
         self._beat_seconds = beat_seconds
         self._stop = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
