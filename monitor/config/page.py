@@ -21,7 +21,7 @@ class PageSettings(Section):
     title: Line | None = Field(default=None, description="the title of the page; absent: a text in each language")
     history: PositiveDuration = Field(default=7 * DAY, description="how far back the page can show what was published")
     history_megabytes: WholeNumber = Field(
-        default=256, description="the most megabytes of records to keep; older ones are dropped first"
+        default=256, description="the most megabytes of records to keep, besides those that are still valid"
     )
     unreachable_after: PositiveDuration = Field(
         default=MINUTE, description="how long the page may be without its source until it shows everything as unknown"
@@ -29,7 +29,8 @@ class PageSettings(Section):
     subscribers: WholeNumber = Field(default=2_000, description="the most open connections to the stream")
     background: FilePath | None = Field(default=None, description="a GeoJSON file to draw below the places of the map")
     audit_file: FilePath | None = Field(
-        default=None, description="a JSON file with the result of an independent recount: up_to, false, epsilon_at_most"
+        default=None,
+        description="a JSON file with the result of an independent recount: up_to (with date), false, epsilon_at_most",
     )
     embed_from: Annotated[tuple[Line, ...], Field(max_length=100)] = Field(
         default_factory=tuple,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from monitor.client.known import Answer
 from monitor.config import Location
-from monitor.page.entries import Entry
 from monitor.page.places import STATES, Place
 from monitor.public.instants import SECOND, format_instant, to_instant
 from monitor.public.parameters import Parameters
@@ -29,7 +29,8 @@ CSV_COLUMNS: Final = (
     "count_at_least",
     "reason",
 )
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = re.compile(r"""(^|[;,|\t\r\n])(["'\s]*)(?=[=+@-])|^(?=[\t\r])""")
+"""Where a formula could begin. Spreadsheets of some countries separate cells by other characters than a comma."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -102,7 +103,7 @@ def locations_csv(places: Sequence[Place]) -> bytes:
 
 def _cell(value: object) -> object:
     """Return a cell that no spreadsheet runs as a formula. Numbers are never changed."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return _FORMULA.sub(r"\1\2'", value) if isinstance(value, str) else value
 
 
 def locations_geojson(places: Sequence[Place]) -> bytes:
@@ -114,12 +115,6 @@ def locations_geojson(places: Sequence[Place]) -> bytes:
         geometry = None if longitude is None else {"type": "Point", "coordinates": [longitude, latitude]}
         features.append({"type": "Feature", "id": place.location.id, "geometry": geometry, "properties": properties})
     return _encode({"type": "FeatureCollection", "features": features})
-
-
-def records_json(entries: Sequence[Entry], status: Mapping[str, object]) -> bytes:
-    """Return records as JSON, with the position at which the stream continues."""
-    head = b"".join(b"%s:%s," % (_encode(name), _encode(value)) for name, value in status.items())
-    return b'{%s"records":[%s]}' % (head, b",".join(entry.line for entry in entries))
 
 
 def registry_json(locations: Sequence[Location], parameters: Parameters) -> bytes:

@@ -17,18 +17,19 @@ from starlette.routing import Route
 
 from monitor.errors import TimeError
 from monitor.page import answers
-from monitor.page.bodies import Bodies, Body, make_body
+from monitor.page.bodies import Bodies, Body
 from monitor.page.headers import Headers
 from monitor.page.history import history_json
 from monitor.page.html import Html, View, count_pages
 from monitor.page.late import seconds_left
 from monitor.page.openapi import openapi
 from monitor.page.present import Present, Recount
+from monitor.page.records import Records
 from monitor.page.static import Static
 from monitor.page.texts import choose_language
 from monitor.public.instants import format_instant, parse_instant
 
-_BRIEF: Final = "public, max-age=5, stale-while-revalidate=5"
+_BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"  # never an old "safe", also not in an outage
 _FIXED: Final = "public, max-age=86400"
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _NEVER: Final = "no-store"
@@ -46,6 +47,11 @@ class Site:
     background: Body | None
     read_recount: Callable[[], Recount | None]
     _bodies: Bodies = field(default_factory=Bodies)
+    _records: Records = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the bodies with records."""
+        self._records = Records(self.present.feed)
 
     def app(self, embed_from: tuple[str, ...]) -> Starlette:
         """Return the application."""
@@ -137,12 +143,9 @@ class Site:
         feed, grid = self.present.feed, self.present.parameters.grid
         at = _instant(query["at"]) if "at" in query else None
         if at is None or feed.board.as_of is None or at >= feed.board.as_of:
-            body = make_body(answers.records_json(feed.board.state(), feed.status()))
+            body = await self._records.present()
             return _respond(request, body, "application/json", _NEVER if at is None else _BRIEF)
-        tick = grid.as_of(grid.last_tick_until(at))
-        body = self._bodies.get(
-            ("records", tick), feed.board.version, lambda: answers.records_json(feed.board.state(tick), {})
-        )
+        body = await self._records.past(grid.as_of(grid.last_tick_until(at)))
         return _respond(request, body, "application/json", _BRIEF)
 
     async def ticks(self, request: Request) -> Response:
@@ -159,12 +162,15 @@ class Site:
     async def stream(self, request: Request) -> Response:
         """Return the stream of server-sent events. It continues after `Last-Event-ID`, or else after `after`."""
         after = request.headers.get("last-event-id") or _query(request, "after").get("after")
-        hub = self.present.feed.hub
+        feed, hub = self.present.feed, self.present.feed.hub
         if hub.is_full:
             raise HTTPException(503, "too many subscribers: try again later", _RETRY)
-        subscription = hub.subscribe(self.present.feed.resume(after))
 
         async def events() -> AsyncGenerator[bytes]:
+            if hub.is_full:  # others may have come since
+                return
+            # Not earlier: a generator that never starts, because the client has left, never ends its subscription.
+            subscription = hub.subscribe(feed.resume(after))
             try:
                 async with aclosing(subscription.events()) as following:
                     async for event in following:

@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 
 from monitor.contracts.alerts import DWELL, HOT_SPOTS, OVER_TIME
 from monitor.page.entries import Entry
+from monitor.public.instants import DAY
 
 _EVENT_RECORDS: Final = 256
 _OVERHEAD: Final = 400  # bytes of an entry without its line, measured
 _TIMES: Final = 3
-"""The number of designated times of each monitor that a state contains: the latest ones."""
+"""The number of designated times of each monitor and shard that a state contains: the latest ones."""
 
 Position = Mapping[int, int]
 """The next offset of each partition."""
@@ -30,19 +31,25 @@ class Batch(NamedTuple):
 
 @dataclass
 class Board:
-    """The kept records. `history` is in microseconds, `most_bytes` the limit of their size.
+    """The kept records. `history` and `valid` are in microseconds, `most_bytes` is the limit of their size.
 
-    A record is dropped when it is older than `history`, measured from the latest as_of, or to stay below the limit. A
-    place whose last record was dropped is unknown, so dropping never makes an answer look better.
+    A record is dropped when it is older than `history`, measured from the latest as_of, or to stay below the limit. The
+    latest record of a key stays for at least `valid`, also above the limit: without a monitor's alarm, the "safe" of
+    another monitor would be all that is known about a place.
+
+    `complete_since`: the state at an earlier instant may lack records that were valid then, so it is not given.
     """
 
     history: int
     most_bytes: int
+    valid: int = DAY
+    complete_since: int = 0
     version: int = 0
     position: dict[int, int] = field(default_factory=dict)
     as_of: int | None = None
     _batches: deque[Batch] = field(default_factory=deque)
     _by_key: dict[str, list[Entry]] = field(default_factory=dict)
+    _unbatched: dict[str, Entry] = field(default_factory=dict)  # by key: its batch was dropped, but it may be valid
     _bytes: int = 0
 
     def add(self, entries: Sequence[Entry], position: Position) -> list[Batch]:
@@ -64,33 +71,46 @@ class Board:
         return batches
 
     def _keep(self, entry: Entry) -> bool:
-        """Add a record to its key, in the order of ticks. Return False for a repetition or an older tick."""
+        """Add a record to its key, in the order of as_of. Return False for a repetition or an older record."""
         known = self._by_key.setdefault(entry.key, [])
-        if known and known[-1].tick >= entry.tick:
+        if known and known[-1].as_of >= entry.as_of:
             return False
         known.append(entry)
-        self._bytes += len(entry.line) + _OVERHEAD
+        self._bytes += _size(entry)
         self.as_of = entry.as_of if self.as_of is None else max(self.as_of, entry.as_of)
+        if entry.key in self._unbatched:
+            self._drop(self._unbatched.pop(entry.key))
         return True
 
     def _forget(self) -> None:
-        oldest = (self.as_of or 0) - self.history
+        oldest, valid_from = (self.as_of or 0) - self.history, (self.as_of or 0) - self.valid
         while self._batches and (
             self._bytes > self.most_bytes or max(entry.as_of for entry in self._batches[0].entries) < oldest
         ):
             for entry in self._batches.popleft().entries:
-                self._bytes -= len(entry.line) + _OVERHEAD
-                known = self._by_key[entry.key]
-                known.pop(0)  # the batches are in the order in which the records were added to their keys
-                if not known:
-                    del self._by_key[entry.key]
+                if entry.as_of >= valid_from and self._by_key[entry.key][-1] is entry:
+                    self._unbatched[entry.key] = entry
+                else:
+                    self._drop(entry)
+        for entry in [entry for entry in self._unbatched.values() if entry.as_of < valid_from]:
+            self._drop(self._unbatched.pop(entry.key))
+
+    def _drop(self, entry: Entry) -> None:
+        """Drop the first record of a key: batches are in the order in which the records were added to their keys."""
+        known = self._by_key[entry.key]
+        known.pop(0)
+        self._bytes -= _size(entry)
+        until = entry.as_of + self.valid
+        self.complete_since = max(self.complete_since, min(until, known[0].as_of) if known else until)
+        if not known:
+            del self._by_key[entry.key]
 
     @property
     def alarms(self) -> dict[int, int]:
-        """The number of noisy counts that each kept tick drew, by its as_of, in order."""
+        """The number of noisy counts that each tick drew, by its as_of, in order, from `complete_since` on."""
         alarms: dict[int, int] = {}
-        for batch in self._batches:
-            for entry in batch.entries:
+        for entry in (entry for batch in self._batches for entry in batch.entries):
+            if entry.as_of >= self.complete_since:
                 alarms[entry.as_of] = alarms.get(entry.as_of, 0) + entry.alarms
         return dict(sorted(alarms.items()))
 
@@ -108,17 +128,26 @@ class Board:
         return wanted[::-1] if kept else None
 
     def state(self, at: int | None = None) -> list[Entry]:
-        """Return the latest record of each key until an instant; of designated times only those of the latest ones."""
+        """Return the latest record of each key until an instant; of designated times only those of the latest ones.
+
+        Before `complete_since` there is none: a place that has lost an alarm must not look safe.
+        """
+        if at is not None and at < self.complete_since:
+            return []
         latest = [entry for known in self._by_key.values() if (entry := _latest(known, at)) is not None]
         return sorted(_without_old_times(latest), key=lambda entry: (entry.as_of, entry.key))
 
     def of_key(self, key: str) -> Sequence[Entry]:
-        """Return the kept records of a key, in the order of ticks."""
+        """Return the kept records of a key, in the order of as_of."""
         return self._by_key.get(key, ())
 
     def keys(self, prefix: str) -> list[str]:
         """Return the keys that begin with a prefix, sorted."""
         return sorted(key for key in self._by_key if key.startswith(prefix))
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.line) + _OVERHEAD
 
 
 def _latest(known: Sequence[Entry], at: int | None) -> Entry | None:
@@ -130,14 +159,14 @@ def _latest(known: Sequence[Entry], at: int | None) -> Entry | None:
 
 
 def _without_old_times(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries, but of the designated times of each monitor only the latest ones."""
-    timed: dict[tuple[str, str], dict[str, list[Entry]]] = {}
+    """Yield the entries, but of the designated times of each monitor and shard only the latest ones."""
+    timed: dict[tuple[str, str, str], dict[str, Entry]] = {}
     for entry in entries:
         if entry.type == OVER_TIME:
             yield entry
             continue
-        monitor, time = entry.key.split("/")[:2]
-        timed.setdefault((entry.type, monitor), {}).setdefault(time, []).append(entry)
-    for (kind, _monitor), times in timed.items():
+        monitor, time, *shard = entry.key.split("/")
+        timed.setdefault((entry.type, monitor, "".join(shard)), {})[time] = entry
+    for (kind, _monitor, _shard), times in timed.items():
         for time in sorted(times)[-1 if kind in {HOT_SPOTS, DWELL} else -_TIMES :]:
-            yield from times[time]
+            yield times[time]

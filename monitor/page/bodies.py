@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 _KEPT: Final = 64
 _LEAST_GZIP: Final = 1_024
-_LEVEL: Final = 5
+LEVEL: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Body:
 
 def make_body(content: bytes) -> Body:
     """Return a body with its ETag and its compressed form, which are the same for the same content."""
-    compressed = gzip.compress(content, _LEVEL, mtime=0) if len(content) >= _LEAST_GZIP else None
+    compressed = gzip.compress(content, LEVEL, mtime=0) if len(content) >= _LEAST_GZIP else None
     return Body(content, compressed, hashlib.sha256(content).hexdigest()[:32])
 
 
@@ -40,18 +40,19 @@ class Bodies:
 
     def get(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
         """Return the body of a key. It is built again only if `state`, which decides its content, has changed."""
-        return self._find(key, state) or self._keep(key, state, make_body(build()))
+        return self.find(key, state) or self._keep(key, state, make_body(build()))
 
     async def get_large(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
         """Return a body as `get` does, but build it in a thread. `build` uses only what does not change."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            found = self._find(key, state)
+            found = self.find(key, state)
             if found is None:
                 found = self._keep(key, state, await asyncio.to_thread(lambda: make_body(build())))
             return found
 
-    def _find(self, key: Hashable, state: Hashable) -> Body | None:
+    def find(self, key: Hashable, state: Hashable) -> Body | None:
+        """Return the body of a key if it was built for this state."""
         kept = self._kept.get(key)
         return kept[1] if kept is not None and kept[0] == state else None
 

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from pydantic import ValidationError
 
-from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME
-from monitor.public.instants import parse_instant
-
-PUBLIC: Final = frozenset({OVER_TIME, AT_TIMES, HOT_SPOTS, DWELL})
-"""The types of records for subscribers. Others are of the service for itself."""
+from monitor.client.subscriber_view import NewerAlert, NewerSnapshot
+from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME, HotSpotsSnapshot
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.errors import TimeError
+from monitor.public.instants import format_instant, parse_instant
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
 
+class Subject(NamedTuple):
+    """What a record is about, as text, and its as_of (an instant). A later record of the same subject replaces it."""
+
+    key: str
+    as_of: int
+
+
 class Entry(NamedTuple):
     """A record of the output topic. `as_of` is an instant, and `line` the whole record in the form of `replay`.
 
-    `alarms`: the number of noisy counts that its tick drew. `value_at`: where the value begins in the line.
+    `key`: what the record is about: `monitor/location`, `monitor/time/shard` or `monitor/time`. `alarms`: the number of
+    noisy counts that its tick drew. `value_at`: where the value begins in the line.
     """
 
     partition: int
     offset: int
     type: str
     key: str
-    tick: int
     as_of: int
     alarms: int
     line: bytes
@@ -38,34 +46,70 @@ class Entry(NamedTuple):
         """The value of the record as JSON."""
         return self.line[self.value_at : -1]
 
-    @property
-    def value(self) -> dict[str, Any]:
-        """The value of the record."""
-        value: dict[str, Any] = _decode(self.raw)
-        return value
-
 
 def read_entry(record: Any) -> Entry | None:
-    """Return a consumer's record as an entry; None if its type is not for subscribers, or if it cannot be read.
+    """Return a consumer's record as an entry; None if it is not for subscribers, or does not name what it is about.
 
-    A newer form of a record is kept, because a subscriber must learn that it does not understand the latest answer.
+    A newer form of a record is kept, because a subscriber must learn that it does not understand the latest answer. So
+    nothing is required but what `SubscriberView` requires of such a record.
     """
     headers = {name: (value or b"").decode(errors="replace") for name, value in record.headers or ()}
     kind = headers.get("ce_type", "")
-    if kind not in PUBLIC or record.key is None or record.value is None:
+    if kind not in PUBLIC or record.value is None:
         return None
     try:
-        value, key = _decode(record.value), record.key.decode()
-        tick, as_of, alarms = int(value["tick"]), parse_instant(value["as_of"]), _count_alarms(value)
-    except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError):
+        value = _decode(record.value)
+        encoded = _encode(value)  # on one line, as server-sent events require
+        key, as_of = PUBLIC[kind](encoded)
+    except (msgspec.DecodeError, ValidationError, TimeError, LookupError):
         return None
-    about = {"key": key, "headers": headers, "partition": record.partition, "offset": record.offset}
+    shown = (record.key or b"").decode(errors="replace")
+    about = {"key": shown, "headers": headers, "partition": record.partition, "offset": record.offset}
     head = _encode(about)[:-1] + b',"value":'
-    line = b"%s%s}" % (head, _encode(value))  # on one line, as server-sent events require
-    return Entry(record.partition, record.offset, kind, key, tick, as_of, alarms, line, len(head))
+    line = b"%s%s}" % (head, encoded)
+    return Entry(record.partition, record.offset, kind, key, as_of, _count_alarms(kind, value), line, len(head))
 
 
-def _count_alarms(value: Mapping[str, Any]) -> int:
-    if value["kind"] == "at_times":
-        return sum(noisy["tick"] == value["tick"] for noisy in value["noisy_counts"].values())
+def _alert(value: bytes) -> Subject:
+    alert = NewerAlert.model_validate_json(value)
+    return Subject(f"{alert.monitor}/{alert.location_id}", parse_instant(alert.as_of))
+
+
+def _snapshot(value: bytes) -> Subject:
+    snapshot = NewerSnapshot.model_validate_json(value)
+    if snapshot.shard >= snapshot.shards:
+        raise LookupError(f"shard {snapshot.shard} of {snapshot.shards}: there is no such shard")
+    time = format_instant(parse_instant(snapshot.time))
+    return Subject(f"{snapshot.monitor}/{time}/{snapshot.shard}", parse_instant(snapshot.as_of))
+
+
+def _hot_spots(value: bytes) -> Subject:
+    return _totals(HotSpotsSnapshot.model_validate_json(value))
+
+
+def _dwell(value: bytes) -> Subject:
+    return _totals(DwellSnapshot.model_validate_json(value))
+
+
+def _totals(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
+    time = format_instant(parse_instant(snapshot.time))
+    return Subject(f"{snapshot.monitor}/{time}", parse_instant(snapshot.as_of))
+
+
+PUBLIC: Final[Mapping[str, Callable[[bytes], Subject]]] = {
+    OVER_TIME: _alert,
+    AT_TIMES: _snapshot,
+    HOT_SPOTS: _hot_spots,
+    DWELL: _dwell,
+}
+"""The types of records for subscribers, and how to read what one is about. Others are of the service for itself."""
+
+
+def _count_alarms(kind: str, value: Mapping[str, Any]) -> int:
+    """Return how many noisy counts the tick of a record drew; 0 if the record has a newer form."""
+    try:
+        if kind == AT_TIMES:
+            return sum(noisy["tick"] == value["tick"] for noisy in value["noisy_counts"].values())
+    except (TypeError, KeyError, AttributeError):
+        return 0
     return int(value.get("status") == "noisy_count")

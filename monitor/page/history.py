@@ -6,17 +6,33 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
+from pydantic import ValidationError
 
+from monitor.client.designated_time import calls_others_safe, interval
+from monitor.contracts.alerts import AtTimesSnapshot, NoisyCountAlert, OverTimeAlert, PausedAlert
 from monitor.page.board import Board
+from monitor.page.entries import Entry
 from monitor.public.instants import format_instant
-from monitor.public.parameters import Parameters
+from monitor.public.parameters import Parameters, Registry, shard_of
+
+_NOT_UNDERSTOOD: Final = {"state": "unknown"}  # a newer form of a record
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
+class _Divided(msgspec.Struct):
+    """The shard that a snapshot is about. Every snapshot on the board names it."""
+
+    shard: int
+    shards: int
+
+
+_divided: Final = msgspec.json.Decoder(_Divided).decode  # many times faster than the whole contract
+
+
 def history_json(location_id: str, row: int, board: Board, parameters: Parameters) -> bytes:
     """Return the history of a place as JSON, the latest period first."""
-    periods = [*_over_time(location_id, row, board, parameters), *_at_times(location_id, row, board, parameters)]
+    periods = [*_over_time(location_id, row, board, parameters), *_at_times(location_id, board, parameters)]
     periods.sort(key=lambda period: (period["until"], period["monitor"]), reverse=True)
     return _encode({"id": location_id, "history": periods})
 
@@ -25,18 +41,23 @@ def _over_time(location_id: str, row: int, board: Board, parameters: Parameters)
     for monitor in parameters.over_time:
         if row in monitor.rows:
             entries = board.of_key(f"{monitor.name}/{location_id}")
-            answers = ((entry.as_of, _read_alert(entry.value)) for entry in entries)
+            answers = ((entry.as_of, _read_alert(entry)) for entry in entries)
             yield from _join({"monitor": monitor.name, "kind": "over_time"}, answers)
 
 
-def _at_times(location_id: str, row: int, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
-    shard = int(parameters.registry.shard[row])
+def _at_times(location_id: str, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
     for monitor in parameters.at_times:
         for key in board.keys(f"{monitor.name}/"):
-            _monitor, time, found = key.split("/")
-            if int(found) == shard:
-                answers = ((entry.as_of, _read_snapshot(entry.value, location_id)) for entry in board.of_key(key))
-                yield from _join({"monitor": monitor.name, "kind": "at_times", "time": time}, answers)
+            time = key.split("/")[1]
+            entries = (entry for entry in board.of_key(key) if _is_about(entry, location_id))
+            answers = ((entry.as_of, _read_snapshot(entry, location_id, parameters.registry)) for entry in entries)
+            yield from _join({"monitor": monitor.name, "kind": "at_times", "time": time}, answers)
+
+
+def _is_about(entry: Entry, location_id: str) -> bool:
+    """Return whether a snapshot is about the shard of a place, by the number of shards that it had then."""
+    divided = _divided(entry.raw)
+    return shard_of(location_id, divided.shards) == divided.shard
 
 
 def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -53,18 +74,31 @@ def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, dict[str, Any]]
     return periods
 
 
-def _read_alert(value: Mapping[str, Any]) -> dict[str, Any]:
-    answer = {"state": value["status"], "threshold": value["threshold"]}
-    if value["status"] == "safe":
-        answer["count_at_most"] = value["threshold"] - 1
-    return answer | {name: value[name] for name in ("count_at_most", "resumes_at") if name in value}
+def _read_alert(entry: Entry) -> dict[str, Any]:
+    try:
+        alert = OverTimeAlert.model_validate_json(entry.raw).root
+    except ValidationError:
+        return _NOT_UNDERSTOOD
+    answer: dict[str, Any] = {"state": alert.status, "threshold": alert.threshold}
+    if isinstance(alert, NoisyCountAlert):
+        answer["count_at_most"] = alert.count_at_most
+    elif isinstance(alert, PausedAlert):
+        answer["resumes_at"] = alert.resumes_at
+    elif alert.status == "safe":
+        answer["count_at_most"] = alert.threshold - 1
+    return answer
 
 
-def _read_snapshot(value: Mapping[str, Any], location_id: str) -> dict[str, Any]:
-    noisy = value["noisy_counts"].get(location_id)
-    state = "noisy_count" if noisy else "safe" if value["status"] == "complete" else "unknown"
-    answer: dict[str, Any] = {"state": state, "threshold": value["threshold"]}
-    if state != "unknown":
-        answer["count_at_most"] = noisy["noisy_count"] if noisy else value["threshold"] - 1
-    bounds = value.get("counts_at_least", {})
-    return answer | ({"count_at_least": bounds[location_id]} if location_id in bounds else {})
+def _read_snapshot(entry: Entry, location_id: str, registry: Registry) -> dict[str, Any]:
+    try:
+        snapshot = AtTimesSnapshot.model_validate_json(entry.raw)
+    except ValidationError:
+        return _NOT_UNDERSTOOD
+    answer: dict[str, Any] = {"state": "unknown", "threshold": snapshot.threshold}
+    noisy, least = snapshot.noisy_counts.get(location_id), snapshot.counts_at_least.get(location_id, 0)
+    most: int | None = None
+    if noisy is not None:
+        answer["state"], most = "noisy_count", interval(least, noisy.noisy_count)[1]
+    elif calls_others_safe(snapshot, registry):
+        answer["state"], most = "safe", snapshot.threshold - 1
+    return answer | ({} if most is None else {"count_at_most": most}) | ({"count_at_least": least} if least else {})

@@ -114,4 +114,5 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
 def _audit_line(texts: Texts, recount: Recount | None) -> str:
     if recount is None:
         return ""
-    return texts["audit"].format(up_to=recount.up_to, false=recount.false, epsilon=recount.epsilon_at_most)
+    up_to = f"{format_time(recount.up_to)} UTC"
+    return texts["audit"].format(up_to=up_to, false=recount.false, epsilon=recount.epsilon_at_most)

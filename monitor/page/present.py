@@ -7,37 +7,44 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from monitor.client.known import Answer
 from monitor.client.known_places import KnownPlaces
 from monitor.config import Location
 from monitor.page.feed import Feed
 from monitor.page.places import Place, read_place
-from monitor.public.instants import SECOND
+from monitor.public.instants import DAY, SECOND, parse_instant
 from monitor.public.parameters import Parameters
+
+RECOUNT_FOR: Final = 2 * DAY
+"""For how long a recount is shown. Later, it would be taken for one of the present answers."""
 
 _AT_A_TIME: Final = 500  # places, between other requests
 
 
 class Recount(BaseModel):
-    """The result of an independent recount: all answers up to a time, how many were false, and the largest ε paid."""
+    """The result of an independent recount: all answers up to an instant, how many were false, and the largest ε paid.
+
+    In its file the instant is text, such as "2026-01-06T14:00:00Z".
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    up_to: str
+    up_to: Annotated[int, BeforeValidator(parse_instant)]
     false: int = Field(ge=0)
     epsilon_at_most: str
 
 
-def read_recount(path: Path | None) -> Recount | None:
-    """Return the recount in a file; None if there is no such file, or if it has another form."""
+def read_recount(path: Path | None, now: int) -> Recount | None:
+    """Return the recount in a file; None if there is no such file, if it has another form, or if it is too old."""
     try:
-        return None if path is None else Recount.model_validate(json.loads(path.read_bytes()))
-    except (OSError, ValueError, ValidationError):
+        recount = None if path is None else Recount.model_validate(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, AttributeError, ValidationError):
         return None
+    return None if recount is None or now > recount.up_to + RECOUNT_FOR else recount
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -67,9 +66,11 @@ class Page:
     def __init__(self, parts: PageParts, clock: Clock, beat_seconds: float = BEAT_SECONDS) -> None:
         settings, config = parts.config.page, parts.config
         self._settings = settings
-        self._source = Source(parts.kafka, config.kafka.topics.alerts, settings.history)
-        board = Board(settings.history, settings.history_megabytes * 1_000_000)
-        view = SubscriberView(parts.parameters.registry, keep_for(parts.parameters.grid.length))
+        valid = keep_for(parts.parameters.grid.length)
+        history = settings.history + valid  # so that the oldest past that is shown has all answers that were valid then
+        self._source = Source(parts.kafka, config.kafka.topics.alerts, history)
+        board = Board(history, settings.history_megabytes * 1_000_000, valid)
+        view = SubscriberView(parts.parameters.registry, valid)
         shared = {
             "registry": parts.parameters.registry.digest,
             "slot_seconds": parts.parameters.grid.length / SECOND,
@@ -83,7 +84,7 @@ class Page:
             "background": background is not None,
         }
         html = Html(texts_of(settings), setup, static)
-        self._site = Site(present, html, static, background, partial(read_recount, settings.audit_file))
+        self._site = Site(present, html, static, background, lambda: read_recount(settings.audit_file, clock.now()))
         self._beat_seconds = beat_seconds
         self._stop = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None

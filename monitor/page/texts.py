@@ -53,12 +53,22 @@ def _find_problems(settings: PageSettings) -> Iterator[Problem]:
 def _is_usable(text: str, known: str) -> bool:
     try:
         return _placeholders(text) <= _placeholders(known)
-    except ValueError:  # a brace without its partner
+    except ValueError:
         return False
 
 
 def _placeholders(text: str) -> set[str]:
-    return {field for _text, field, _spec, _conversion in string.Formatter().parse(text) if field is not None}
+    """Return the placeholders of a text.
+
+    Raises:
+        ValueError: a brace has no partner, or a placeholder has a format, which fails if there is no value.
+    """
+    placeholders = set()
+    for _text, field, spec, conversion in string.Formatter().parse(text):
+        if spec or conversion:
+            raise ValueError(f"a placeholder with a format: {field}")
+        placeholders |= set() if field is None else {field}
+    return placeholders
 
 
 def choose_language(wanted: str | None, accepted: str) -> Language:

@@ -37,8 +37,10 @@ class Words:
 
     def sections(self, answer: Answer, reason: str) -> list[Section]:
         """Return what an answer means, what it does not mean, and what to do."""
-        state = answer.state
-        keys = (self._choose(f"{state}_means", "_means", answer), f"{state}_not", f"{state}_do")
+        state, about = answer.state, answer.about
+        named = state == "noisy_count" and about is not None and about.kind == "hot_spots"
+        kind = "hot_spot" if named else state  # a hot spot is no alarm: it compares with no threshold
+        keys = (self._choose(f"{state}_means", "_means", answer), f"{kind}_not", f"{kind}_do")
         titles = (self.texts["means"], self.texts["not"], self.texts["do"])
         return [Section(title, self._fill(key, answer, reason)) for title, key in zip(titles, keys, strict=True)]
 

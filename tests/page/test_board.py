@@ -12,19 +12,19 @@ LINE = b'{"value":{}}'
 
 def entry(offset: int, key: str, tick: int, kind: str = OVER_TIME) -> Entry:
     """A record of partition 0. Ticks are a second long."""
-    return Entry(0, offset, kind, key, tick, tick * 1_000_000, 0, LINE, 9)
+    return Entry(0, offset, kind, key, tick * 1_000_000, 0, LINE, 9)
 
 
-def board(*entries: Entry, history: int = 10**12, most_bytes: int = 10**9) -> Board:
+def board(*entries: Entry, history: int = 10**12, most_bytes: int = 10**9, valid: int = 0) -> Board:
     """A board to which each record was added by itself."""
-    made = Board(history, most_bytes)
+    made = Board(history, most_bytes, valid)
     for each in entries:
         made.add([each], {0: each.offset + 1})
     return made
 
 
 def found(kept: Board, at: int | None = None) -> list[tuple[str, int]]:
-    return [(each.key, each.tick) for each in kept.state(None if at is None else at * 1_000_000)]
+    return [(each.key, each.as_of // 1_000_000) for each in kept.state(None if at is None else at * 1_000_000)]
 
 
 def test_state_has_latest_records() -> None:
@@ -49,7 +49,7 @@ def test_subscriber_resumes_at_position() -> None:
 
     def ticks(position: dict[int, int]) -> list[int] | None:
         batches = kept.since(position)
-        return None if batches is None else [each.tick for batch in batches for each in batch.entries]
+        return None if batches is None else [each.as_of // 1_000_000 for batch in batches for each in batch.entries]
 
     assert ticks({0: 0}) == [1, 2, 3]
     assert ticks({0: 2}) == [3]
@@ -73,6 +73,44 @@ def test_size_is_bounded() -> None:
     kept = board(*(entry(tick, "m/a", tick) for tick in range(100)), most_bytes=5_000)
     assert found(kept) == [("m/a", 99)]
     assert 5 < len(kept.of_key("m/a")) < 15
+
+
+def test_valid_alarm_outlives_limits() -> None:
+    """The latest record of a key stays while it may be valid, also above the limit of bytes and beyond the history.
+
+    Otherwise a place with an alarm of one monitor would look safe by the repeated answers of another.
+    """
+    for limits in ({"most_bytes": 2_000}, {"history": 5_000_000}):
+        alarm, answers = entry(0, "noon/a", 1), [entry(tick, "m/a", tick) for tick in range(2, 30)]
+        kept = board(alarm, *answers, **limits, valid=30_000_000)
+        assert found(kept) == [("noon/a", 1), ("m/a", 29)]
+        assert len(kept.of_key("m/a")) < 10
+        kept.add([entry(50, "m/a", 32)], {0: 51})
+        assert found(kept) == [("m/a", 32)]
+
+
+def test_incomplete_past_is_not_shown() -> None:
+    """The state at an instant is empty if a record that was valid then has been dropped; so are its ticks."""
+    noon, repeated = entry(0, "noon/a", 1), [entry(tick, "m/a", tick) for tick in range(2, 30)]
+    kept = board(noon, *repeated, history=20_000_000, valid=12_000_000)
+    assert kept.complete_since == 13_000_000
+    assert found(kept, at=12) == []
+    assert found(kept, at=13) == [("m/a", 13)]
+    assert min(kept.alarms) == 13_000_000
+
+
+def test_as_of_orders_records() -> None:
+    """The order of as_of decides: a change of the slot grid numbers the ticks differently."""
+    first, later = entry(0, "m/a", 5), entry(1, "m/a", 6)
+    assert [each.offset for each in board(later, first).state()] == [1]
+    assert [each.offset for each in board(first, later).state()] == [1]
+
+
+def test_late_shard_keeps_its_times() -> None:
+    """If a shard stops, its latest times stay in the state, although other shards have later ones."""
+    keys = ["noon/2026-01-01T12:00:00Z/1", *(f"noon/2026-01-0{day}T12:00:00Z/0" for day in range(1, 6))]
+    kept = board(*(entry(offset, key, 9, "org.location-monitor.at_times") for offset, key in enumerate(keys)))
+    assert [key for key, _tick in found(kept)] == [keys[0], *keys[3:]]
 
 
 def test_position_survives_text() -> None:

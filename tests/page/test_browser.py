@@ -49,7 +49,7 @@ def shared(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> It
 def page(shared: Town, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """The page of this town."""
     recount = tmp_path_factory.mktemp("recount") / "recount.json"
-    recount.write_text('{"up_to": "8 Jan, 12:00", "false": 0, "epsilon_at_most": "3"}')
+    recount.write_text('{"up_to": "2026-01-08T12:00:00Z", "false": 0, "epsilon_at_most": "3"}')
     with serve(shared, audit_file=recount) as page:
         yield page
 

@@ -163,7 +163,7 @@ def test_headers_suit_a_cdn(page: Page) -> None:
     """Answers may be kept for seconds and read by any page; files forever; the stream never."""
     answer = get(page, "/v1/locations")
     assert answer.headers["access-control-allow-origin"] == "*"
-    assert answer.headers["cache-control"].startswith("public, max-age=5")
+    assert answer.headers["cache-control"] == "public, max-age=5, must-revalidate, stale-if-error=0"
     assert answer.headers["vary"] == "Accept-Encoding"
     assert get(page, "/v1/locations", method="OPTIONS").status == 204
     start = get(page, "/")
@@ -374,6 +374,8 @@ def test_wrong_settings_are_explained(town: Town, tmp_path: Path, page: Page) ->
     cases: list[tuple[dict[str, Any], str]] = [
         ({"texts": {"en": {"safety": "x"}}}, r"page\.texts\.en\.safety"),
         ({"texts": {"de": {"safe_short": "{most}"}}}, r"\{threshold\}"),
+        ({"texts": {"en": {"noisy_count_short": "{most:,} people"}}}, r"\{most\}"),
+        ({"texts": {"en": {"noisy_count_short": "{most!r} people"}}}, r"\{most\}"),
         ({"background": tmp_path / "none.geojson"}, r"page\.background"),
     ]
     for settings, message in cases:
@@ -382,11 +384,22 @@ def test_wrong_settings_are_explained(town: Town, tmp_path: Path, page: Page) ->
 
 
 def test_recount_is_shown(town: Town, open_page: OpenPage, tmp_path: Path) -> None:
-    """The result of the recount is on the page if its file can be read, and is left out otherwise."""
+    """The recount is on the page, with its date, for two days if its file can be read, and is left out otherwise."""
     town.publish(FIRST)
     file = tmp_path / "recount.json"
     page = open_page(town, audit_file=file)
-    assert "Recounted independently" not in get(page, "/?lang=en").body.decode().partition('id="setup"')[0]
-    file.write_text('{"up_to": "14:00", "false": 0, "epsilon_at_most": "1/2"}')
-    line = "Recounted independently up to 14:00: 0 false, at most ε = 1/2 for each person."
-    assert line in get(page, "/?lang=en").body.decode()
+
+    def shown() -> str:
+        return get(page, "/?lang=en").body.decode().partition('<p id="audit">')[2].partition("</p>")[0]
+
+    assert shown() == ""
+    for up_to in ('"14:00"', "1400", "null"):
+        file.write_text(f'{{"up_to": {up_to}, "false": 0, "epsilon_at_most": "1/2"}}')
+        assert shown() == ""
+    file.write_text('{"up_to": "2026-01-06T00:30:00+00:00", "false": 0, "epsilon_at_most": "1/2"}')
+    line = "Recounted independently up to 2026-01-06 00:30 UTC: 0 false, at most ε = 1/2 for each person."
+    assert shown() == line
+    town.clock.move_to(town.clock.now() + 47 * HOUR)
+    assert shown() == line
+    town.clock.move_to(town.clock.now() + 2 * HOUR)
+    assert shown() == ""

@@ -46,14 +46,35 @@ def test_each_answer_has_words(language: Language) -> None:
     words = Words(read_texts(language))
     kinds: tuple[Kind, ...] = ("over_time", "at_times", "hot_spots")
     for state, kind, most, least in itertools.product(REASONS, kinds, (None, 12), (0, 3)):
+        if kind == "hot_spots" and (state != "noisy_count" or most is None or least):
+            continue
         if state in {"safe", "noisy_count"} and most is None and not least:
             continue
-        about = About("noon", kind, to_datetime(0), to_datetime(0), 9, to_datetime(0))
+        threshold = None if kind == "hot_spots" else 9
+        about = About("noon", kind, to_datetime(0), to_datetime(0), threshold, to_datetime(0))
         for reason in REASONS[state]:
             answer = Answer(state, reason, 0, 10, most, least, about)
             described = [words.short(answer, reason), *(section.text for section in words.sections(answer, reason))]
             assert all(text and "None" not in text and "{" not in text for text in described)
             assert words.question(about)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_upper_bounds_name_as_of(language: Language) -> None:
+    """Reports may come later, so an upper bound says until when the reports count."""
+    texts = read_texts(language)
+    for key in ("safe_means", "noisy_count_means", "between_means"):
+        assert "as_of" in fields(texts[key]), key
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_hot_spot_is_no_reason_to_stay_away(language: Language) -> None:
+    """A hot spot may have a count of 1: it has other advice than an alarm."""
+    words, time = Words(read_texts(language)), to_datetime(0)
+    spot = Answer("noisy_count", "noisy", 0, 10, 1, 0, About("busiest", "hot_spots", time, time))
+    alarm = Answer("noisy_count", "noisy", 0, 10, 12, 0, About("noon", "at_times", time, time, 9))
+    assert words.sections(spot, "noisy")[1:] != words.sections(alarm, "noisy")[1:]
+    assert words.sections(spot, "noisy")[2].text == read_texts(language)["hot_spot_do"]
 
 
 def test_language_follows_request() -> None:

@@ -26,10 +26,12 @@ export class Words {
 
   /** Pairs of title and text: what an answer means, what it does not mean, and what to do. */
   sections(known) {
+    const hotSpot = known.state === "noisy_count" && known.about?.kind === "hot_spots";
+    const kind = hotSpot ? "hot_spot" : known.state;
     return [
       [this.texts.means, this.#fill(this.#choose(known, "means"), known)],
-      [this.texts.not, this.#fill(`${known.state}_not`, known)],
-      [this.texts.do, this.#fill(`${known.state}_do`, known)],
+      [this.texts.not, this.#fill(`${kind}_not`, known)],
+      [this.texts.do, this.#fill(`${kind}_do`, known)],
     ];
   }
 

@@ -98,7 +98,7 @@ def run_demo(seed: int, console: Console, length: Length, page: DemoPage | None 
             write_output(settings.kafka, topic, config.kafka.partitions.alerts, files.alerts)
             report = audit(files.visits, files.config, files.alerts)
             outcome = DemoOutcome(summary, report, config.privacy.period, time.monotonic() - started)
-            write_recount(files.recount, report, moment(story.now))
+            write_recount(files.recount, report, story.now)
             show(outcome, console)
             if served.url:
                 _print(console, f"\nThe page stays at {served.url} until Ctrl-C.")

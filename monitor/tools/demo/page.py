@@ -14,7 +14,7 @@ from monitor.config import Location
 from monitor.page import require_page
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.clock import Clock
-from monitor.public.instants import DAY
+from monitor.public.instants import DAY, format_instant
 from monitor.service import Settings
 from monitor.tools.audit import AuditReport
 from monitor.tools.audit.findings import SAFE
@@ -67,7 +67,11 @@ class DemoPage:
         self.url = self._stack.enter_context(Page(parts, clock)).url
 
 
-def write_recount(path: Path, report: AuditReport, up_to: str) -> None:
-    """Write the result of the recount in the form that the page reads."""
-    result = {"up_to": up_to, "false": report.totals.get(SAFE, 0), "epsilon_at_most": format_epsilon(report.paid)}
+def write_recount(path: Path, report: AuditReport, up_to: int) -> None:
+    """Write the result of the recount up to an instant in the form that the page reads."""
+    result = {
+        "up_to": format_instant(up_to),
+        "false": report.totals.get(SAFE, 0),
+        "epsilon_at_most": format_epsilon(report.paid),
+    }
     path.write_text(json.dumps(result), encoding="utf-8")

@@ -1,0 +1,82 @@
+"""The bodies of `/v1/records`. They are large, so they are built in a thread, once for each change of the board."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from monitor.page.bodies import LEVEL, Bodies, Body
+from monitor.page.entries import Entry
+from monitor.page.feed import Feed, format_position
+from monitor.public.instants import format_instant
+
+_GZIP: Final = 31  # zlib's window bits for a gzip header, with the largest window
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The records of one state as the beginning of a body, plain and compressed, and what belongs to that state.
+
+    `compressor` continues after `compressed`; each body uses a copy of it.
+    """
+
+    content: bytes
+    compressed: bytes
+    compressor: Any
+    status: Mapping[str, object]
+
+    def body(self, status: Mapping[str, object]) -> Body:
+        """Return the body with the present time. The position and as_of stay those of the records."""
+        end = b"," + _encode({**status, **self.status})[1:]
+        compressor = self.compressor.copy()
+        compressed = self.compressed + compressor.compress(end) + compressor.flush()
+        tag = hashlib.sha256(end).hexdigest()[:32]  # the position stands for the records
+        return Body(self.content + end, compressed, tag)
+
+
+@dataclass
+class Records:
+    """The records from which the present or a past state follows. Use it in one event loop only."""
+
+    feed: Feed
+    _bodies: Bodies = field(default_factory=Bodies)
+    _prepared: tuple[int, _Prepared] | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def present(self) -> Body:
+        """Return the records of the present state, the position at which the stream continues, and the time."""
+        async with self._lock:
+            version = self.feed.board.version
+            if self._prepared is None or self._prepared[0] != version:
+                board = self.feed.board
+                as_of = None if board.as_of is None else format_instant(board.as_of)
+                status = {"as_of": as_of, "position": format_position(board.position)}
+                self._prepared = version, await asyncio.to_thread(_prepare, board.state(), status)
+            prepared = self._prepared[1]
+        return prepared.body(self.feed.status())
+
+    async def past(self, at: int) -> Body:
+        """Return the records of the state at an instant."""
+        version = self.feed.board.version
+        found = self._bodies.find(at, version)
+        if found is None:
+            entries = self.feed.board.state(at)
+            found = await self._bodies.get_large(at, version, lambda: _write(entries) + b"}")
+        return found
+
+
+def _prepare(entries: Sequence[Entry], status: Mapping[str, object]) -> _Prepared:
+    content, compressor = _write(entries), zlib.compressobj(LEVEL, wbits=_GZIP)
+    return _Prepared(content, compressor.compress(content) + compressor.flush(zlib.Z_SYNC_FLUSH), compressor, status)
+
+
+def _write(entries: Sequence[Entry]) -> bytes:
+    return b'{"records":[%s]' % b",".join(entry.line for entry in entries)
