@@ -211,7 +211,7 @@ def test_earlier_build_is_fenced_once(
     for _ in range(2):
         owner = take_over(place)
     records = decide(owner, owner.first_tick)
-    fenced_to = [value.get("fenced_to") for value in owner_values(ledger(connections, place))]
+    fenced_to: list[Any] = [value.get("fenced_to") for value in owner_values(ledger(connections, place))]
     assert fenced_to[0] is None
     assert fenced_to[0] is None
     assert fenced_to[1] > 0
