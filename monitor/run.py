@@ -159,16 +159,35 @@ def _run_once(
             ran.set()
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
             watch = TopicWatch(settings.kafka, topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
-            instances = watch_instances(settings, preflight, windows, service, metrics)
-            while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
-                health.report_alive("service")
-                watch.look()
-                instances.look()
+            with _comparing(watch_instances(settings, preflight, windows, service, metrics)):
+                while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
+                    health.report_alive("service")
+                    watch.look()
         finally:
             service.stop()
     finally:
         windows.close()
     _raise(service.failure)
+
+
+@contextmanager
+def _comparing(instances: InstanceWatch) -> Iterator[None]:
+    """Compare the instances on a thread of its own."""
+    left = threading.Event()
+    threading.Thread(target=_compare, args=(instances, left), name="instances", daemon=True).start()
+    try:
+        yield
+    finally:
+        left.set()
+
+
+def _compare(instances: InstanceWatch, left: threading.Event) -> None:
+    """Compare the instances until `left` is set. A server that hangs delays only this thread."""
+    while not left.wait(TURN_SECONDS):
+        try:
+            instances.look()
+        except Exception as error:  # noqa: BLE001  # the comparison only informs
+            log.debug("the instances cannot be compared now: %r", error)
 
 
 def watch_instances(

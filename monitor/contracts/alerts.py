@@ -347,11 +347,13 @@ def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the recor
     at: int,
     input_partitions: int = 0,
     charges: Charges | None = None,
+    fenced_to: int | None = None,
     tick: int | None = None,
 ) -> OutputRecord:
     """Return the record of the owner of a ledger partition. `at` and `lost_at` are instants, `input_since` is a slot.
 
     `tick` is set if a tick was decided but had nothing to answer. This distinguishes the tick from a lost tick.
+    `fenced_to`: the offset below which every owner of an earlier build is fenced.
     """
     value: dict[str, Any] = {
         "service": service,
@@ -365,8 +367,7 @@ def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the recor
         "input_partitions": input_partitions,
         "charges": charges,
     }
-    if tick is not None:
-        value["tick"] = tick
+    value |= {name: given for name, given in (("fenced_to", fenced_to), ("tick", tick)) if given is not None}
     return _record_without_tick(source, OWNER, "owner", partition, at, _encode(value))
 
 

@@ -25,6 +25,7 @@ class OwnerEntry(Struct, frozen=True):
 
     `tick` is set if the record is about a tick that had nothing to answer. `counting` is the version of counting that
     the owner's ticks use (`versions.COUNTING`), `fence` the version of its transactional id (`versions.FENCE`).
+    `fenced_to` is the offset below which every owner with an earlier version of the transactional id is fenced.
     """
 
     service: str
@@ -37,6 +38,7 @@ class OwnerEntry(Struct, frozen=True):
     fence: int = 1
     input_partitions: int = 0
     charges: Charges | None = None
+    fenced_to: int | None = None
     tick: int | None = None
 
 

@@ -38,6 +38,12 @@ class OwnerRecord(Contract):
     charges: ChargesRecord | None = Field(
         default=None, json_schema_extra=without_default, description="What the configuration may charge one person."
     )
+    fenced_to: int | None = Field(
+        default=None,
+        ge=0,
+        json_schema_extra=without_default,
+        description="The offset below which all owners with an earlier version of the transactional id are fenced.",
+    )
     tick: int | None = Field(
         default=None,
         json_schema_extra=without_default,

@@ -83,8 +83,8 @@ class MetricsTranslator:
             sum=series.sum,
             bucket_counts=own,
             explicit_bounds=finite,
-            min=0.0,
-            max=0.0,
+            min=None,  # type: ignore[arg-type]  # not known, and optional in the protocol
+            max=None,  # type: ignore[arg-type]
         )
 
 

@@ -156,7 +156,7 @@ def fence_earlier_builds(connections: KafkaConnections, topic: str, topic_id: st
         Writer(connections, topic, topic_id, partition, prefix="").close()
     except UnreachableError as error:
         raise UnreachableError(
-            f"an earlier build wrote the last owner record of {topic}-{partition}, and this instance cannot fence it: "
+            f"an instance of an earlier build owned {topic}-{partition}, and this instance cannot fence it: "
             f"expected the right Write on the transactional id {topic_id}-{partition} (docs/operations.md, Upgrading): "
             f"{error}"
         ) from error

@@ -8,8 +8,6 @@ from typing import Final, Protocol
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.charges import Charges
-from monitor.contracts.versions import FENCE
-from monitor.errors import FencedError
 from monitor.failpoints import failpoint
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
@@ -20,12 +18,10 @@ from monitor.release.ledger import (
     ACKNOWLEDGED_SECONDS,
     EncodedRecord,
     Writer,
-    fence_earlier_builds,
     read_partition,
-    require_ledger,
 )
-from monitor.release.owner_records import LedgerPlace, OwnerRecords
-from monitor.release.state import LedgerState, OwnerTerms
+from monitor.release.owner_records import LedgerPlace, OwnerRecords, announce_alone
+from monitor.release.state import FencePoint, LedgerState
 from monitor.windows.facts import Question
 
 log = logging.getLogger(__name__)
@@ -111,23 +107,18 @@ class Owner:
         return shards, ranked
 
     def _take_over(self) -> LedgerState:
-        """Append an owner record, read up to it, append the last tick's records again unchanged, and check the period.
-
-        The topic's id is checked after the owner record is written. Kafka never reuses an id, so a match shows that the
-        record was written to the topic on which earlier owners were fenced.
-        """
+        """Append an owner record, read up to it, append the last tick's records again unchanged, check the period."""
         state = LedgerState()
         next_offset = self._read(state, 0, None)
-        earlier_owners = self._fence_earlier_builds(state)
 
-        def read_to(until: int) -> OwnerTerms | None:
+        def read_to(until: int) -> FencePoint:
             nonlocal next_offset
             next_offset = self._read(state, next_offset, until)
-            return state.terms
+            return state.fence_point
 
-        terms = self._records.announce(self._writer, self.partition, state.terms, read_to)
-        require_ledger(self._connections, self._place.topic, self._place.topic_id)
-        self._require_no_more(earlier_owners, state)
+        terms = announce_alone(
+            self._connections, self._records, self._writer, self.partition, state.fence_point, read_to
+        )
         state.begin_ownership(terms)
         failpoint("owner.read")
         self._writer.append(list(state.last_records.values()))
@@ -136,25 +127,6 @@ class Owner:
             self._check.end_takeover(self.partition, state)
         log.info("owns ledger partition %d: %d records read", self.partition, state.records)
         return state
-
-    def _fence_earlier_builds(self, state: LedgerState) -> int:
-        """Fence the newest owner if it is an earlier build with another transactional id, and return their number."""
-        if state.fence is not None and state.fence < FENCE:
-            fence_earlier_builds(self._connections, self._place.topic, self._place.topic_id, self.partition)
-            log.info("ledger partition %d: fenced an owner of an earlier build", self.partition)
-        return state.earlier_owners
-
-    def _require_no_more(self, earlier_owners: int, state: LedgerState) -> None:
-        """Check that no earlier build has taken over since the fence. It may have answered, so it is fenced again.
-
-        The next takeover reads its answers. That takeover would not fence it: the newest owner record is this one's.
-        """
-        if state.earlier_owners != earlier_owners:
-            fence_earlier_builds(self._connections, self._place.topic, self._place.topic_id, self.partition)
-            raise FencedError(
-                f"an instance of an earlier build took over {self._place.topic}-{self.partition} at the same time: "
-                "stop all instances of the earlier build (docs/operations.md, Upgrading)"
-            )
 
     def _read(self, state: LedgerState, start: int, until: int | None) -> int:
         """Fold the records from `start` to `until` (default: the present end), and return the next offset to read."""

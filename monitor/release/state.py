@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from monitor.contracts.charges import Charges
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
@@ -32,6 +32,7 @@ class OwnerTerms:
     which its facts are complete, if those of an earlier topic were lost. `fingerprint`: empty before the first owner.
     `input_partitions`: the largest known number of partitions of this input topic; brokers with outdated metadata may
     list fewer. `charges`: the charges of the newest owner's configuration, None if its record does not contain them.
+    `fenced_to`: the offset below which every owner of an earlier build (`versions.FENCE`) is fenced.
     """
 
     service: str
@@ -42,6 +43,7 @@ class OwnerTerms:
     fingerprint: str = ""
     input_partitions: int = 0
     charges: Charges | None = None
+    fenced_to: int | None = None
 
     def require_service(self, service: str, topic: str) -> None:
         """Check that the ledger belongs to this service.
@@ -62,7 +64,8 @@ class Spent:
 
     `marks`: by monitor and location, each with the max lead F of its configuration, None if F is not known. `charged`:
     the largest ε published about a designated time. `owned`: whether there was ever an owner. `charges`: the charges of
-    the newest owner's configuration, None if they are not known.
+    the newest owner's configuration, None if they are not known. They are not known either while an owner of an earlier
+    build, which may continue, precedes a newest owner that did not fence it.
     """
 
     marks: Mapping[tuple[str, str], tuple[tuple[Mark, int | None], ...]]
@@ -73,8 +76,20 @@ class Spent:
     charges: Charges | None
 
 
+class FencePoint(NamedTuple):
+    """A partition as far as it was read: its terms, the next offset, and the last earlier build's owner record."""
+
+    terms: OwnerTerms | None
+    next_offset: int
+    earlier_owner_at: int | None
+
+    def is_unfenced(self, fenced_to: int | None) -> bool:
+        """Return whether an owner of an earlier build may still write if those below an offset are fenced."""
+        return self.earlier_owner_at is not None and self.earlier_owner_at >= (fenced_to or 0)
+
+
 def later(first: int | None, second: int | None) -> int | None:
-    """Return the later of two instants or slots. None means never."""
+    """Return the later of two instants, slots or offsets. None means never."""
     return max((at for at in (first, second) if at is not None), default=None)
 
 
@@ -92,8 +107,8 @@ class LedgerState:
     owner counts (`versions.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's
     F), where F is known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had
     to be decided. `revision`: a number that changes whenever marks are added or changed. `fence`: the version of the
-    latest owner's transactional id (`versions.FENCE`), None before the first owner. `earlier_owners`: the number of
-    owner records with an earlier version.
+    latest owner's transactional id (`versions.FENCE`), None before the first owner. `earlier_owner_at`: the offset of
+    the latest owner record with an earlier version. `next_offset`: the offset after the last record that was read.
     """
 
     terms: OwnerTerms | None = None
@@ -108,7 +123,8 @@ class LedgerState:
     records: int = 0
     counting: int | None = None
     fence: int | None = None
-    earlier_owners: int = 0
+    earlier_owner_at: int | None = None
+    next_offset: int = 0
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
@@ -122,6 +138,11 @@ class LedgerState:
         horizon, but a longer window or horizon may contain what they charged.
         """
         return later(None if self.terms is None else self.terms.lost_at, self.expired_until)
+
+    @property
+    def fence_point(self) -> FencePoint:
+        """What a new owner needs to know to fence owners of earlier builds."""
+        return FencePoint(self.terms, self.next_offset, self.earlier_owner_at)
 
     def marks_of(self, monitor: str, location: str) -> tuple[Mark, ...]:
         """Return a location's marks in order of ticks."""
@@ -141,6 +162,8 @@ class LedgerState:
         marks = {key: tuple((by_tick[at], max_lead(at)) for at in sorted(by_tick)) for key, by_tick in known.items()}
         terms = self.terms
         owned, charges = (False, None) if terms is None else (terms.fingerprint != "", terms.charges)
+        if terms is not None and self.fence == FENCE and self.fence_point.is_unfenced(terms.fenced_to):
+            charges = None
         return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, owned, charges)
 
     def begin_ownership(self, terms: OwnerTerms) -> None:
@@ -159,6 +182,7 @@ class LedgerState:
         """
         if self.records == 0 and offset > 0:
             self.expired_until = min(record.timestamp_ms * 1_000, now)
+        self.next_offset = offset + 1
         self.fold(record, grid)
 
     def fold(self, record: EncodedRecord, grid: SlotGrid) -> None:
@@ -202,7 +226,8 @@ class LedgerState:
     def _apply_owner(self, terms: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
         self._begin_era(entry.counting, entry.charges)
         self.fence = entry.fence
-        self.earlier_owners += entry.fence < FENCE
+        if entry.fence < FENCE:
+            self.earlier_owner_at = self.next_offset - 1
         same_input = terms.input_topic_id == entry.input_topic_id
         return replace(
             terms,
@@ -211,6 +236,7 @@ class LedgerState:
             fingerprint=entry.fingerprint,
             input_partitions=max(terms.input_partitions if same_input else 0, entry.input_partitions),
             charges=entry.charges,
+            fenced_to=later(terms.fenced_to, entry.fenced_to),
         )
 
     def _begin_era(self, counting: int, charges: Charges | None) -> None:

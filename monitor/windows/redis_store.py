@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
@@ -69,6 +70,7 @@ class RedisWindows:
         self._client = client
         self._clock = clock
         self._time_counts = TimeCountsCache()
+        self._unsettled: dict[int, int] = {}  # by shard, the tick whose facts were last found waiting
 
     @property
     def address(self) -> str:
@@ -153,16 +155,20 @@ class RedisWindows:
 
         Usually few facts wait, and the transaction that counts also moves them into the windows. If more of them wait,
         separate scripts move them first. Each script moves a limited number of facts, so that the server is busy only
-        briefly.
+        briefly. A shard that could not be settled is not counted in vain again: the script then runs first.
         """
-        readings = self._read_at_once(questions, FEW_WAITING)
-        settling = {
-            shard: self._settle_command(shard, tick)
-            for shard, reading in readings.items()
-            if not reading.settled and (tick := questions[shard].tick) is not None
-        }
-        settled = [shard for shard, reply in self._run(settling).items() if reply == 1]
-        return readings | self._read_at_once({shard: questions[shard] for shard in settled}, MANY_WAITING)
+        ticks = {shard: question.tick for shard, question in questions.items() if question.tick is not None}
+        known = {shard for shard, tick in ticks.items() if self._unsettled.get(shard) == tick}
+        first = {shard: question for shard, question in questions.items() if shard not in known}
+        readings = self._read_at_once(first, FEW_WAITING)
+        waiting = known | {shard for shard, reading in readings.items() if not reading.settled}
+        replies = self._run({shard: self._settle_command(shard, ticks[shard]) for shard in waiting})
+        settled = {shard for shard, reply in replies.items() if reply == 1}
+        self._unsettled |= {shard: ticks[shard] for shard in waiting - settled}
+        again = {shard: questions[shard] if shard in settled else Question() for shard in settled | known}
+        for shard, reading in self._read_at_once(again, MANY_WAITING).items():
+            readings[shard] = reading if shard in settled else replace(reading, settled=False)
+        return readings
 
     def _settle_command(self, shard: int, tick: int, most: int = MANY_WAITING) -> Command:
         arguments = (*self._clock_arguments(), tick, self._parameters.tolerance, most)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,6 +12,8 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.contracts.visits import Reason
 from monitor.public.instants import HOUR, format_instant
+from monitor.tools.dead_letters.letters import Summary
+from monitor.tools.dead_letters.render import to_json
 from tests.dead_letters.refused import PERSON, Refused
 
 
@@ -104,3 +107,15 @@ def test_missing_topic_is_refused(refused: Refused) -> None:
     refused.config.write_text(refused.config.read_text().replace(name, "nowhere.dead"))
     output = show(refused, code=3).output
     assert "kafka.topics.dead_letters is 'nowhere.dead': there is no such topic" in output
+
+
+def test_json_has_no_control_characters() -> None:
+    """The JSON output escapes C1 control characters, which could otherwise control a terminal."""
+    headers = SimpleNamespace(reason=Reason.NOT_JSON, error="\x9b31m", count="1", model_fields_set=(), topic="visits")
+    headers.partition, headers.offset, headers.index = "0", "0", "-"
+    letter = SimpleNamespace(partition=0, offset=0, at=0, headers=headers)
+    count = SimpleNamespace(letters=0, refused=0)
+    summary = SimpleNamespace(topic="refused", reasons={}, foreign=count, latest=[letter])
+    text = to_json(cast("Summary", summary))
+    assert text.isascii()
+    assert json.loads(text)["latest"][0]["error"] == "\x9b31m"

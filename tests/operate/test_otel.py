@@ -106,6 +106,8 @@ def samples(name: str, metric: Any) -> dict[tuple[str, tuple[tuple[str, str], ..
             continue
         found[f"{name}_count", tuple(sorted(labels.items()))] = float(point.count)
         found[f"{name}_sum", tuple(sorted(labels.items()))] = point.sum
+        assert not point.HasField("min")  # the registry does not know it
+        assert not point.HasField("max")
         below = 0
         for bound, count in zip([*point.explicit_bounds, float("inf")], point.bucket_counts, strict=True):
             below += count

@@ -21,7 +21,7 @@ def to_json(summary: Summary) -> str:
         "foreign": _count(summary.foreign),
         "latest": [{"topic": summary.topic, **describe(letter)} for letter in summary.latest],
     }
-    return json.dumps(tree, indent=2, ensure_ascii=False)
+    return json.dumps(tree, indent=2)  # ASCII: a header may contain characters that control a terminal
 
 
 def _count(count: ReasonCount) -> Mapping[str, Any]:
