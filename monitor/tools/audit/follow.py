@@ -138,6 +138,8 @@ class Follower:
         readable = self._ask_input_ends()
         for _ in range(_TICKS_PER_TURN):
             tick = self._next_tick()
+            if self._extend_ends():
+                readable = self._ask_input_ends()
             if tick is None:
                 if readable and self._prove(self._state):
                     self._keep_up(self._state)
@@ -190,6 +192,12 @@ class Follower:
                 self._output.close()
                 raise UnreadableTopicError(f"the topic {self._output.name} returned no records for half a minute")
         return min((queue[0][0] for queue in self._queues.values() if queue), default=None)
+
+    def _extend_ends(self) -> bool:
+        """Include records read past the ends that were asked. Return whether there are any: the input may be longer too."""
+        past = {partition: at for partition, at in self._output.positions.items() if at > self._ends.get(partition, at)}
+        self._ends = {**self._ends, **past}
+        return bool(past)
 
     def _queue(self, partition: int, record: Any) -> None:
         """Queue a record with its tick. A record without a tick stays after its predecessor."""
