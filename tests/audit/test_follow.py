@@ -249,14 +249,25 @@ def test_missing_tick_is_shown_by_partition(run: Run) -> None:
     assert reports.findings == []
 
 
-def test_interrupted_tick_may_be_partial(run: Run) -> None:
-    """If an owner record follows a tick, its transaction may have been aborted, so missing records are no finding."""
+def _interrupt(run: Run, *between: dict[str, Any]) -> set[str]:
+    """Let tick 3 be partial, with these records between it and tick 4. Return the kinds of findings."""
     run.report()
     run.tiny.remove("walk/park/3")
     place = next(n for n, line in enumerate(run.tiny.records) if line["value"]["tick"] == 4)
-    run.tiny.records.insert(place, owner(charges()))
+    run.tiny.records[place:place] = between
     run.publish(owner(charges()), *run.tiny.records)
-    assert run.judge().findings == []
+    return run.judge().kinds
+
+
+def test_interrupted_tick_may_be_partial(run: Run) -> None:
+    """If a takeover follows a tick, its transaction may have been aborted, so missing records are no finding."""
+    repeated = [line for line in run.tiny.records if line["value"]["tick"] == 2]
+    assert _interrupt(run, owner(charges()), *repeated) == set()
+
+
+def test_regular_owner_record_excuses_no_partial_tick(run: Run) -> None:
+    """An owner also appends its owner record now and then. A tick before it must be whole."""
+    assert _interrupt(run, owner(charges(), input_partitions=2)) == {"ticks"}
 
 
 def _by_tick(run: Run) -> Iterator[list[dict[str, Any]]]:
@@ -307,6 +318,17 @@ def test_answer_read_past_the_asked_end_is_compared_with_its_input(run: Run) -> 
         while follower.turn() or reports.last[0] < 6:
             pass
     assert reports.kinds == {"safe"}
+
+
+def test_life_is_reported_within_a_turn(run: Run) -> None:
+    """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
+    run.publish(owner(charges()), *run.tiny.records)
+    alive: list[int] = []
+    sources = Sources(run.alerts, run.kafka.consumer, alive=lambda: alive.append(1))
+    with closing(run.follow(Reports(), sources=sources)) as follower:
+        follower.turn()
+        assert follower.complete
+    assert len(alive) > 7
 
 
 def test_restart_loses_and_repeats_nothing(run: Run) -> None:
@@ -429,4 +451,12 @@ def test_expired_input_is_partial(run: Run) -> None:
     run.publish(owner(charges()), *run.tiny.records)
     with closing(run.kafka.admin()) as admin:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
-    assert run.judge().outcomes[Outcome.PARTIAL] == 7
+    reports = Reports()
+    with closing(run.follow(reports)) as follower:
+        assert follower.complete
+        while follower.turn():
+            pass
+        assert not follower.complete
+        follower.turn()
+        assert not follower.complete
+    assert reports.outcomes[Outcome.PARTIAL] == 7

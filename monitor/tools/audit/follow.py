@@ -48,6 +48,7 @@ class Sources:
     """How to read the topics, and the clock. `open_input` is None if there is no input to compare with.
 
     `explain` returns the words for an error of Kafka.
+    `alive` is called after each tick and each poll.
     `now` returns the present instant. The default is for runs on a simulated clock: no answer is ahead of it.
     """
 
@@ -57,6 +58,7 @@ class Sources:
     open_input: OpenConsumer | None = None
     now: Callable[[], int] = lambda: 2**62
     explain: Callable[[Exception], str] = repr
+    alive: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -86,17 +88,21 @@ class Follower:
         self._now = sources.now
         self.cut_off = ""
         self._findings = ReportedFindings(watcher)
-        self._output = TopicReader(sources.open_output, sources.alerts, committed=False, explain=sources.explain)
+        self._alive, explain = sources.alive, sources.explain
+        self._output = TopicReader(
+            sources.open_output, sources.alerts, committed=False, explain=explain, alive=self._alive
+        )
         self._recounts = [RollingRecount(terms) for terms in configs] if sources.open_input else []
         self._input: RollingInput | None = None
         if sources.open_input is not None:
-            reader = TopicReader(sources.open_input, sources.visits, committed=True, explain=sources.explain)
+            reader = TopicReader(sources.open_input, sources.visits, committed=True, explain=explain, alive=self._alive)
             self._input = RollingInput(reader, self._recounts, self.terms.grid.slot)
         self._state: FollowState | None = None
         self._queues: dict[int, deque[tuple[int, ReadRecord]]] = {}
         self._newest: dict[int, int] = {}
         self._waiting: deque[_Waiting] = deque()
         self._ends: Mapping[int, int] = {}
+        self._sound = self._first_of_turn = True
         self._forgotten = 0
         self._counted: deque[int] = deque(maxlen=_SPARE_TICKS)
 
@@ -104,6 +110,14 @@ class Follower:
     def waiting(self) -> int:
         """The number of ticks that have not been compared with the input."""
         return len(self._waiting)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the newest ticks were judged completely: by a configuration, and with all input that they count.
+
+        It is about the ticks of the last turn that judged any. Without input, it is enough to check the output.
+        """
+        return self._sound and not (self._state is not None and self._state.unjudged)
 
     @property
     def lag(self) -> dict[str, int]:
@@ -132,7 +146,7 @@ class Follower:
             UnreadableTopicError: the output topic cannot be read.
             TopicChangedError: a topic was re-created; a new follower must begin.
         """
-        self._ends = self._output.ends()
+        self._ends, self._first_of_turn = self._output.ends(), True
         if self._state is None:
             self._state = self._begin()
         readable = self._ask_input_ends()
@@ -145,6 +159,7 @@ class Follower:
                     self._keep_up(self._state)
                 return False
             self._take_tick(self._state, tick)
+            self._alive()
             readable = readable and self._prove(self._state)
         return True
 
@@ -194,7 +209,7 @@ class Follower:
         return min((queue[0][0] for queue in self._queues.values() if queue), default=None)
 
     def _extend_ends(self) -> bool:
-        """Include records read past the ends that were asked. Return whether there are any: the input may be longer too."""
+        """Include records read past the ends that were asked. Return whether there are any."""
         past = {partition: at for partition, at in self._output.positions.items() if at > self._ends.get(partition, at)}
         self._ends = {**self._ends, **past}
         return bool(past)
@@ -237,6 +252,8 @@ class Follower:
         if delivery is Delivery.CHANGED:
             self._findings.add(BYTES, f"{read.place}: {ce_id} was published before with other bytes")
         if delivery is not Delivery.NEW:
+            if kind in KINDS:
+                state.parts.take_repeat(read.partition)
             return
         for tick in filter(None, [state.ticks.take(record)]):
             self._watcher.missing(read.partition or 0, tick[0], tick[-1])
@@ -306,6 +323,10 @@ class Follower:
                 bench.prove(record)
             if waiting.answers:
                 state.paid.prove(tick, state.may_pay)
+        whole = not waiting.unjudged and outcome in (Outcome.PROVEN, Outcome.OUTPUT_ONLY)
+        self._sound = whole and (self._sound or self._first_of_turn)
+        self._first_of_turn = False
+        self._alive()
         if tick not in self._counted:  # it can be read in parts
             self._counted.append(tick)
             self._watcher.outcome(Outcome.UNJUDGED if waiting.unjudged else outcome)
@@ -316,6 +337,7 @@ class Follower:
         while len(self._waiting) > 1 and sum(len(waiting.answers) for waiting in self._waiting) > MOST_WAITING:
             self._waiting.popleft()
             self._watcher.outcome(Outcome.UNPROVEN)
+            self._sound = self._first_of_turn = False
 
     def _forget(self, state: FollowState, tick: int) -> None:
         """Forget what no later answer can need, now and then."""
