@@ -400,6 +400,24 @@ def test_lost_input_is_said_and_made_up_for(run: Run) -> None:
     assert "safe" in reports.kinds
 
 
+def test_waiting_answers_are_bounded_by_bytes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If too many bytes wait for the input, the oldest ticks are given up, and the newest is kept."""
+
+    def open_input(**settings: str) -> Any:
+        raise ConnectionError(str(settings))
+
+    monkeypatch.setattr("monitor.tools.audit.follow.MOST_WAITING_BYTES", 1)
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = Reports()
+    with closing(
+        run.follow(reports, sources=Sources(run.alerts, run.kafka.consumer, run.visits, open_input))
+    ) as follower:
+        follower.turn()
+        assert follower.waiting == 1
+        assert not follower.complete
+    assert reports.outcomes == {Outcome.UNPROVEN: 6}
+
+
 def _change_the_time(run: Run) -> list[Any]:
     """Let the designated time change to 03:30 after tick 3. Return the configurations, the newer one first."""
     earlier = run.tiny.folder / "earlier.yaml"

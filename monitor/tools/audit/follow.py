@@ -36,6 +36,9 @@ from monitor.tools.audit.watching import Outcome, ReportedFindings, Watcher
 MOST_WAITING: Final = 50_000
 """How many answers wait at most until the input can be read. Older ones are then never compared with it."""
 
+MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""How many bytes these answers have at most, as published. A snapshot can have almost a megabyte."""
+
 _AHEAD: Final = 60 * 1_000_000
 """How far the clock of the service may be ahead, in microseconds."""
 
@@ -68,6 +71,7 @@ class _Waiting:
     tick: int
     answers: list[tuple[Bench, PublishedRecord]] = field(default_factory=list)
     unjudged: bool = False
+    size: int = 0
 
 
 class Follower:
@@ -161,6 +165,8 @@ class Follower:
             self._take_tick(self._state, tick)
             self._alive()
             readable = readable and self._prove(self._state)
+            if not readable:
+                self._drop_waiting()
         return True
 
     def close(self) -> None:
@@ -257,6 +263,7 @@ class Follower:
             return
         for tick in filter(None, [state.ticks.take(record)]):
             self._watcher.missing(read.partition or 0, tick[0], tick[-1])
+            state.ticks.missing.clear()  # it is reported, and would grow
         if kind not in KINDS:
             state.take_owner(record)
             return
@@ -270,6 +277,7 @@ class Follower:
         taken = bench.take(record)
         if taken is not None:
             waiting.answers.append((bench, taken))
+            waiting.size += len(read.written)
 
     def _is_ahead(self, tick: int) -> bool:
         """Return whether a tick is far ahead of the clock. It must not decide the order of the others."""
@@ -334,8 +342,11 @@ class Follower:
 
     def _drop_waiting(self) -> None:
         """Give up comparing the oldest answers if too many wait."""
-        while len(self._waiting) > 1 and sum(len(waiting.answers) for waiting in self._waiting) > MOST_WAITING:
-            self._waiting.popleft()
+        answers = sum(len(waiting.answers) for waiting in self._waiting)
+        size = sum(waiting.size for waiting in self._waiting)
+        while len(self._waiting) > 1 and (answers > MOST_WAITING or size > MOST_WAITING_BYTES):
+            dropped = self._waiting.popleft()
+            answers, size = answers - len(dropped.answers), size - dropped.size
             self._watcher.outcome(Outcome.UNPROVEN)
             self._sound = self._first_of_turn = False
 
