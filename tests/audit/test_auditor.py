@@ -12,13 +12,14 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from kafka import TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.cli import main
@@ -137,6 +138,18 @@ def test_state_is_never_silently_green(run: Run, kafka: EmbeddedKafka, eventuall
         assert auditor.value("last_success_timestamp_seconds") is None
         assert auditor.value("compares_input") == 1
         assert auditor.fetch("/healthz")[0] == 200
+
+
+def test_partial_ticks_are_no_success(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+    """If input has expired, everything is read, but there is no success."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with closing(run.kafka.admin()) as admin:
+        admin.delete_records({TopicPartition(run.visits, 0): 1})
+    with auditing(write_service(run, kafka)) as auditor:
+        eventually(lambda: auditor.value("ticks_total", outcome="partial") == 7, 30)
+        eventually(lambda: auditor.value("state", state="judging") == 1, 30)
+        assert auditor.value("last_success_timestamp_seconds") is None
 
 
 def test_commands_of_runbooks_run(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:

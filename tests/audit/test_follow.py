@@ -198,6 +198,15 @@ def _stranger(run: Run) -> str:
     return "form"
 
 
+def _list_as_location(run: Run) -> str:
+    strange = json.loads(json.dumps(run.tiny.records[0]))
+    strange["value"] |= {"location_id": [STRANGE]}
+    strange["key"] = f"walk/['{STRANGE}']"
+    strange["headers"] |= {"ce_id": f"{strange['key']}/0"}
+    run.tiny.records.insert(1, strange)
+    return "form"
+
+
 def _part_of_a_tick(run: Run) -> str:
     run.tiny.remove("walk/park/3")
     return "ticks"
@@ -211,6 +220,7 @@ PLANTED: list[Callable[[Run], str]] = [
     _too_much,
     _second_answer,
     _stranger,
+    _list_as_location,
     _part_of_a_tick,
 ]
 
@@ -239,14 +249,25 @@ def test_missing_tick_is_shown_by_partition(run: Run) -> None:
     assert reports.findings == []
 
 
-def test_interrupted_tick_may_be_partial(run: Run) -> None:
-    """If an owner record follows a tick, its transaction may have been aborted, so missing records are no finding."""
+def _interrupt(run: Run, *between: dict[str, Any]) -> set[str]:
+    """Let tick 3 be partial, with these records between it and tick 4. Return the kinds of findings."""
     run.report()
     run.tiny.remove("walk/park/3")
     place = next(n for n, line in enumerate(run.tiny.records) if line["value"]["tick"] == 4)
-    run.tiny.records.insert(place, owner(charges()))
+    run.tiny.records[place:place] = between
     run.publish(owner(charges()), *run.tiny.records)
-    assert run.judge().findings == []
+    return run.judge().kinds
+
+
+def test_interrupted_tick_may_be_partial(run: Run) -> None:
+    """If a takeover follows a tick, its transaction may have been aborted, so missing records are no finding."""
+    repeated = [line for line in run.tiny.records if line["value"]["tick"] == 2]
+    assert _interrupt(run, owner(charges()), *repeated) == set()
+
+
+def test_regular_owner_record_excuses_no_partial_tick(run: Run) -> None:
+    """An owner also appends its owner record now and then. A tick before it must be whole."""
+    assert _interrupt(run, owner(charges(), input_partitions=2)) == {"ticks"}
 
 
 def _by_tick(run: Run) -> Iterator[list[dict[str, Any]]]:
@@ -271,6 +292,46 @@ def test_findings_come_as_ticks_are_published(run: Run) -> None:
     assert len(reports.findings) == 1
 
 
+def test_answer_read_past_the_asked_end_is_compared_with_its_input(run: Run) -> None:
+    """If a tick is published while the follower catches up, it is compared with the input published before it."""
+    *earlier, last = _by_tick(run)
+    run.publish(owner(charges()), *(line for records in earlier for line in records))
+    reports = Reports()
+    published: list[bool] = []
+
+    def open_input(**settings: str) -> Any:
+        consumer = run.kafka.consumer(**settings)
+        ask = consumer.end_offsets
+
+        def ask_then_publish(places: list[TopicPartition]) -> Any:
+            ends = ask(places)
+            if not published:
+                published.append(True)
+                run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
+                run.publish(*last)
+            return ends
+
+        consumer.end_offsets = ask_then_publish
+        return consumer
+
+    sources = Sources(run.alerts, run.kafka.consumer, run.visits, open_input)
+    with closing(run.follow(reports, sources=sources)) as follower:
+        while follower.turn() or reports.last[0] < 6:
+            pass
+    assert reports.kinds == {"safe"}
+
+
+def test_life_is_reported_within_a_turn(run: Run) -> None:
+    """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
+    run.publish(owner(charges()), *run.tiny.records)
+    alive: list[int] = []
+    sources = Sources(run.alerts, run.kafka.consumer, alive=lambda: alive.append(1))
+    with closing(run.follow(Reports(), sources=sources)) as follower:
+        follower.turn()
+        assert follower.complete
+    assert len(alive) > 7
+
+
 def test_restart_loses_and_repeats_nothing(run: Run) -> None:
     """A new process reaches the same findings and numbers as one that was never stopped."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
@@ -291,6 +352,17 @@ def test_examined_ticks_are_not_reported(run: Run) -> None:
     run.publish()
     assert run.judge(since=parse_instant("2026-01-01T00:59:59Z")).kinds == {"safe"}
     assert run.judge(since=parse_instant("2026-01-01T01:00:00Z")).findings == []
+
+
+def test_examined_overspending_hides_no_later_one(run: Run) -> None:
+    """With `since`, an examined sum of ε does not hide a later sum that is not larger."""
+    facts = {"noisy_count": 3, "count_at_most": 3, "p_value": run.tiny["walk/park/1"]["p_value"]}
+    mark = {"tick": 6, "noisy_count": 3, "epsilon": "1", "until": 9}
+    run.tiny.walk(6, "noisy_count", [mark], **facts)
+    run.tiny.config = run.tiny.config.replace('{epsilon: "2", period: 12h}', '{epsilon: "3/4", period: 1h}')
+    run.publish()
+    since = parse_instant("2026-01-01T05:00:00Z")
+    assert run.judge(output_only=True, since=since).kinds == {"paid"}
 
 
 def test_output_alone_is_checked_without_input(run: Run) -> None:
@@ -327,6 +399,24 @@ def test_lost_input_is_said_and_made_up_for(run: Run) -> None:
         assert follower.cut_off == ""
     assert reports.outcomes == {Outcome.PROVEN: 7}
     assert "safe" in reports.kinds
+
+
+def test_waiting_answers_are_bounded_by_bytes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If too many bytes wait for the input, the oldest ticks are given up, and the newest is kept."""
+
+    def open_input(**settings: str) -> Any:
+        raise ConnectionError(str(settings))
+
+    monkeypatch.setattr("monitor.tools.audit.follow.MOST_WAITING_BYTES", 1)
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = Reports()
+    with closing(
+        run.follow(reports, sources=Sources(run.alerts, run.kafka.consumer, run.visits, open_input))
+    ) as follower:
+        follower.turn()
+        assert follower.waiting == 1
+        assert not follower.complete
+    assert reports.outcomes == {Outcome.UNPROVEN: 6}
 
 
 def _change_the_time(run: Run) -> list[Any]:
@@ -380,4 +470,10 @@ def test_expired_input_is_partial(run: Run) -> None:
     run.publish(owner(charges()), *run.tiny.records)
     with closing(run.kafka.admin()) as admin:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
-    assert run.judge().outcomes[Outcome.PARTIAL] == 7
+    reports = Reports()
+    with closing(run.follow(reports)) as follower:
+        while follower.turn():
+            pass
+        follower.turn()  # without new ticks
+        assert not follower.complete
+    assert reports.outcomes[Outcome.PARTIAL] == 7

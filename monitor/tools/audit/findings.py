@@ -36,10 +36,14 @@ LISTED: Final = 20
 
 @dataclass(slots=True)
 class Findings:
-    """The violations: the texts of the first 20 of each oracle, and the total number per oracle."""
+    """The violations: the texts of the first 20 of each oracle, and the total number per oracle.
+
+    `muted`: whether those that the caller adds now are left out by classes that report them at once.
+    """
 
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
     totals: Counter[str] = field(default_factory=Counter)
+    muted: bool = False
 
     def add(self, oracle: str, text: str) -> None:
         """Add a violation."""

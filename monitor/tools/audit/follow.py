@@ -36,6 +36,9 @@ from monitor.tools.audit.watching import Outcome, ReportedFindings, Watcher
 MOST_WAITING: Final = 50_000
 """How many answers wait at most until the input can be read. Older ones are then never compared with it."""
 
+MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""How many bytes these answers have at most, as published. A snapshot can have almost a megabyte."""
+
 _AHEAD: Final = 60 * 1_000_000
 """How far the clock of the service may be ahead, in microseconds."""
 
@@ -48,6 +51,7 @@ class Sources:
     """How to read the topics, and the clock. `open_input` is None if there is no input to compare with.
 
     `explain` returns the words for an error of Kafka.
+    `alive` is called after each tick and each poll.
     `now` returns the present instant. The default is for runs on a simulated clock: no answer is ahead of it.
     """
 
@@ -57,6 +61,7 @@ class Sources:
     open_input: OpenConsumer | None = None
     now: Callable[[], int] = lambda: 2**62
     explain: Callable[[Exception], str] = repr
+    alive: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -66,6 +71,7 @@ class _Waiting:
     tick: int
     answers: list[tuple[Bench, PublishedRecord]] = field(default_factory=list)
     unjudged: bool = False
+    size: int = 0
 
 
 class Follower:
@@ -86,17 +92,21 @@ class Follower:
         self._now = sources.now
         self.cut_off = ""
         self._findings = ReportedFindings(watcher)
-        self._output = TopicReader(sources.open_output, sources.alerts, committed=False, explain=sources.explain)
+        self._alive, explain = sources.alive, sources.explain
+        self._output = TopicReader(
+            sources.open_output, sources.alerts, committed=False, explain=explain, alive=self._alive
+        )
         self._recounts = [RollingRecount(terms) for terms in configs] if sources.open_input else []
         self._input: RollingInput | None = None
         if sources.open_input is not None:
-            reader = TopicReader(sources.open_input, sources.visits, committed=True, explain=sources.explain)
+            reader = TopicReader(sources.open_input, sources.visits, committed=True, explain=explain, alive=self._alive)
             self._input = RollingInput(reader, self._recounts, self.terms.grid.slot)
         self._state: FollowState | None = None
         self._queues: dict[int, deque[tuple[int, ReadRecord]]] = {}
         self._newest: dict[int, int] = {}
         self._waiting: deque[_Waiting] = deque()
         self._ends: Mapping[int, int] = {}
+        self._sound = self._first_of_turn = True
         self._forgotten = 0
         self._counted: deque[int] = deque(maxlen=_SPARE_TICKS)
 
@@ -104,6 +114,14 @@ class Follower:
     def waiting(self) -> int:
         """The number of ticks that have not been compared with the input."""
         return len(self._waiting)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the newest ticks were judged completely: by a configuration, and with all input that they count.
+
+        It is about the ticks of the last turn that judged any. Without input, it is enough to check the output.
+        """
+        return self._sound and not (self._state is not None and self._state.unjudged)
 
     @property
     def lag(self) -> dict[str, int]:
@@ -132,18 +150,23 @@ class Follower:
             UnreadableTopicError: the output topic cannot be read.
             TopicChangedError: a topic was re-created; a new follower must begin.
         """
-        self._ends = self._output.ends()
+        self._ends, self._first_of_turn = self._output.ends(), True
         if self._state is None:
             self._state = self._begin()
         readable = self._ask_input_ends()
         for _ in range(_TICKS_PER_TURN):
             tick = self._next_tick()
+            if self._extend_ends():
+                readable = self._ask_input_ends()
             if tick is None:
                 if readable and self._prove(self._state):
                     self._keep_up(self._state)
                 return False
             self._take_tick(self._state, tick)
+            self._alive()
             readable = readable and self._prove(self._state)
+            if not readable:
+                self._drop_waiting()
         return True
 
     def close(self) -> None:
@@ -191,6 +214,12 @@ class Follower:
                 raise UnreadableTopicError(f"the topic {self._output.name} returned no records for half a minute")
         return min((queue[0][0] for queue in self._queues.values() if queue), default=None)
 
+    def _extend_ends(self) -> bool:
+        """Include records read past the ends that were asked. Return whether there are any."""
+        past = {partition: at for partition, at in self._output.positions.items() if at > self._ends.get(partition, at)}
+        self._ends = {**self._ends, **past}
+        return bool(past)
+
     def _queue(self, partition: int, record: Any) -> None:
         """Queue a record with its tick. A record without a tick stays after its predecessor."""
         place = f"partition {partition}, offset {record.offset}"
@@ -229,9 +258,12 @@ class Follower:
         if delivery is Delivery.CHANGED:
             self._findings.add(BYTES, f"{read.place}: {ce_id} was published before with other bytes")
         if delivery is not Delivery.NEW:
+            if kind in KINDS:
+                state.parts.take_repeat(read.partition)
             return
         for tick in filter(None, [state.ticks.take(record)]):
             self._watcher.missing(read.partition or 0, tick[0], tick[-1])
+            state.ticks.missing.clear()  # it is reported, and would grow
         if kind not in KINDS:
             state.take_owner(record)
             return
@@ -245,6 +277,7 @@ class Follower:
         taken = bench.take(record)
         if taken is not None:
             waiting.answers.append((bench, taken))
+            waiting.size += len(read.written)
 
     def _is_ahead(self, tick: int) -> bool:
         """Return whether a tick is far ahead of the clock. It must not decide the order of the others."""
@@ -298,6 +331,10 @@ class Follower:
                 bench.prove(record)
             if waiting.answers:
                 state.paid.prove(tick, state.may_pay)
+        whole = not waiting.unjudged and outcome in (Outcome.PROVEN, Outcome.OUTPUT_ONLY)
+        self._sound = whole and (self._sound or self._first_of_turn)
+        self._first_of_turn = False
+        self._alive()
         if tick not in self._counted:  # it can be read in parts
             self._counted.append(tick)
             self._watcher.outcome(Outcome.UNJUDGED if waiting.unjudged else outcome)
@@ -305,9 +342,13 @@ class Follower:
 
     def _drop_waiting(self) -> None:
         """Give up comparing the oldest answers if too many wait."""
-        while len(self._waiting) > 1 and sum(len(waiting.answers) for waiting in self._waiting) > MOST_WAITING:
-            self._waiting.popleft()
+        answers = sum(len(waiting.answers) for waiting in self._waiting)
+        size = sum(waiting.size for waiting in self._waiting)
+        while len(self._waiting) > 1 and (answers > MOST_WAITING or size > MOST_WAITING_BYTES):
+            dropped = self._waiting.popleft()
+            answers, size = answers - len(dropped.answers), size - dropped.size
             self._watcher.outcome(Outcome.UNPROVEN)
+            self._sound = self._first_of_turn = False
 
     def _forget(self, state: FollowState, tick: int) -> None:
         """Forget what no later answer can need, now and then."""

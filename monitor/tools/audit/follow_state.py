@@ -78,7 +78,8 @@ def _knows(bench: Bench, record: PublishedRecord) -> bool:
     if record.headers.get("ce_source") != bench.terms.service or bench.find_check(record) is None:
         return False
     if record.kind == "over_time":
-        return record.value.get("location_id") in bench.terms.rows
+        location = record.value.get("location_id")
+        return isinstance(location, str) and location in bench.terms.rows
     return isinstance(record.value.get("time"), str) and record.value["time"].endswith("Z")
 
 

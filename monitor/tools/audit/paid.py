@@ -58,6 +58,8 @@ class PaidCheck:
         self._compare("paid", paid, may_pay, "one person paid")
 
     def _compare(self, what: str, epsilon: Fraction, may_pay: Fraction, words: str) -> None:
+        if self._findings.muted:  # a sum that is not reported must not hide a later one
+            return
         if epsilon > may_pay and epsilon > self._worst[what]:
             self._findings.add(PAID, f"{words} ε = {epsilon} within a period, more than the stated {may_pay}")
         self._worst[what] = max(self._worst[what], epsilon)

@@ -35,10 +35,17 @@ class TopicReader:
 
     `first` has the offset of the first record to read in each partition, and `skipped` the partitions in which records
     expired before they were read. `explain` returns the words for an error of Kafka.
+    `alive` is called after each poll.
     """
 
     def __init__(
-        self, open_consumer: OpenConsumer, name: str, *, committed: bool, explain: Callable[[Exception], str] = repr
+        self,
+        open_consumer: OpenConsumer,
+        name: str,
+        *,
+        committed: bool,
+        explain: Callable[[Exception], str] = repr,
+        alive: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.first: dict[int, int] = {}
@@ -46,6 +53,7 @@ class TopicReader:
         self.skipped: set[int] = set()
         self._open = open_consumer
         self._explain = explain
+        self._alive = alive
         self._isolation = "read_committed" if committed else "read_uncommitted"
         self._consumer: Any = None
 
@@ -128,6 +136,7 @@ class TopicReader:
         if not waiting:
             return {}
         polled = consumer.poll(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)
+        self._alive()
         for place, records in polled.items():
             if records and not isinstance(records[-1].value, bytes | None):  # a batch that cannot be read
                 consumer.seek(place, records[-1].value.end)

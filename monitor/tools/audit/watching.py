@@ -53,7 +53,6 @@ class ReportedFindings(Findings):
     def __init__(self, watcher: Watcher) -> None:
         super().__init__()
         self._watcher = watcher
-        self.muted = False
 
     def add(self, oracle: str, text: str) -> None:
         """Report a finding, unless findings are muted."""

@@ -61,8 +61,9 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "gauge",
         "audit_last_success_timestamp_seconds",
-        "When everything published had last been judged, and compared with the input",
-        note="Absent before the first time.",
+        "When everything published had last been judged completely",
+        note="Completely: the ticks of the last turn that judged any are `proven`, or `output_only` with "
+        "`--output-only`, and no partition is `unjudged`. Absent before the first time.",
     ),
     Metric(
         "gauge",

@@ -112,7 +112,7 @@ class AuditMetrics:
             self._gauge("audit_state").labels(name).set(int(name == state))
 
     def success(self, now_seconds: float) -> None:
-        """Note that everything published has been judged, and compared with the input."""
+        """Note that everything published has been judged completely."""
         self._gauge(_SUCCESS).set(now_seconds)
         if not self._succeeded:
             self._succeeded = True

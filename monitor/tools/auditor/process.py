@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from monitor.operate.health import Health
@@ -47,7 +48,8 @@ class AuditProcess:
         unix_time: Callable[[], float] = time.time,
     ) -> None:
         self._configs = configs
-        self._sources = sources
+        self._sources = replace(sources, alive=lambda: health.report_alive(LOOP, self._reason))
+        self._reason = "starting"
         self._since = since
         self._metrics = metrics
         self._health = health
@@ -91,9 +93,11 @@ class AuditProcess:
             self._enter("catching_up", "catching up")
         else:
             self._enter("judging", "")
-            self._metrics.success(self._unix_time())
+            if follower.complete:
+                self._metrics.success(self._unix_time())
 
     def _enter(self, state: str, reason: str) -> None:
+        self._reason = reason
         self._health.report_alive(LOOP, reason)
         self._metrics.state(state)
         if state == self._state:
