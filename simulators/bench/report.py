@@ -145,7 +145,7 @@ def replace_table(page: Path, report: Report, plots: Mapping[str, Path] | None =
     if not begin or not end:
         raise UsageError(f"--document {page}: expected a page with the comments {BEGIN} and {END}; add them")
     pictures = "".join(
-        f"![{title}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n\n"
+        f"![A plot of the figures in the table: {title}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n\n"
         for title, path in (plots or {}).items()
     )
     page.write_text(f"{before}{begin}\n\n{make_table(report)}\n\n{pictures}{end}{after}", encoding="utf-8")

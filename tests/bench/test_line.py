@@ -126,7 +126,9 @@ def test_page_shows_plots(tmp_path: Path) -> None:
     series = [curve for measured in report.results for curve in measured.measured.series]
     plots = dict(write_plots(tmp_path / "pictures", series))
     replace_table(page, report, plots)
-    assert "![Memory of the process](pictures/bench-memory.png)" in page.read_text(encoding="utf-8")
+    assert "![A plot of the figures in the table: Memory of the process](pictures/bench-memory.png)" in page.read_text(
+        encoding="utf-8"
+    )
     assert (tmp_path / "pictures" / "bench-memory.png").read_bytes().startswith(b"\x89PNG")
 
 
