@@ -45,9 +45,9 @@ const status = (now) => ({ now: text(now), as_of: text(NOON), silent_seconds: 0,
 /** An answer of the monitor `places` about the market. */
 function record(asOf, state) {
   const value = {
-    monitor: "places", location_id: "market", status: state, tick: asOf / HOUR, as_of: text(asOf), threshold: 10,
-    window_start: text(asOf - HOUR), epsilon: "1", answers: 1,
-    ...(state === "noisy_count" ? { count_at_most: 14 } : {}),
+    monitor: "places", kind: "over_time", location_id: "market", status: state, tick: asOf / HOUR, as_of: text(asOf),
+    threshold: 10, window_start: text(asOf - HOUR), epsilon: "1", answers: [],
+    ...(state === "noisy_count" ? { noisy_count: 14, count_at_most: 14, p_value: 0.01 } : {}),
   };
   return { headers: { ce_type: "org.location-monitor.over_time" }, value };
 }
