@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools dashboards lint types chart chart-helm kafka-classes collect format lock wheel dist clean
+.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools dashboards pictures lint types chart chart-policies go-programs kafka-classes collect format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ one: $(DEV)  ## run one test, file or folder and show its output: make one T=tes
 check: lint types  ## check style and types: what the pre-commit hook runs
 
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes chart-helm collect
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs collect
 	$(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder || $(BIN)/python -m tests.again $$?
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
@@ -48,11 +48,14 @@ docs: $(DEV)  ## build the documentation into build/docs; every warning is an er
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
 
-test-tools:  ## install Debian's Redis, Prometheus, Chromium, buildah and runc, which some tests need (needs apt-get and root)
+test-tools:  ## install Debian's Redis, Prometheus, Alertmanager, Chromium, a Japanese font, buildah and runc, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
 
 dashboards: $(DEV)  ## write the dashboards of deploy/grafana/ again from their generator
 	$(BIN)/python -m deploy.grafana.generate --write
+
+pictures: $(DEV)  ## draw the dashboards for docs/dashboards.md from a town that runs for four minutes (needs Prometheus)
+	$(BIN)/python -m deploy.grafana.pictures --write
 
 chart: $(DEV)  ## write the generated files of deploy/chart/ and its stored output again (needs Go)
 	$(BIN)/python -m deploy.helm.generate --write
@@ -65,11 +68,15 @@ lint: $(DEV)  ## check style and common mistakes (ruff)
 types: $(DEV)  ## check types (mypy, strict)
 	$(BIN)/mypy
 
+chart-policies: $(DEV)  ## check the chart with kube-score, and with the published schemas of Strimzi, KEDA and Prometheus's operator (needs Go and the network once)
+	$(BIN)/pytest -m "" -rA tests/deploy/chart/test_policies.py
+
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
 	@$(BIN)/python -m monitor.tools.embedded
 
-chart-helm: $(DEV)  ## compile Helm's code once, for the tests of the chart (needs Go, and 40 seconds of processor time)
+go-programs: $(DEV)  ## compile Helm's code and toxiproxy once, for the tests (needs Go, and 50 seconds of processor time)
 	@$(BIN)/python -m tests.deploy.chart.helm
+	@$(BIN)/python -m tests.faults.toxiproxy
 
 collect: $(DEV)  ## import all test files once, so that several processes need not compile them at the same time
 	@output=$$($(BIN)/pytest --collect-only -qq 2>&1) || { echo "$$output"; exit 1; }

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Installs the optional tools of the tests: Debian's Redis, Prometheus (promtool), Chromium, buildah and runc.
+# Installs the optional tools of the tests: Debian's Redis, Prometheus, Alertmanager, Chromium, a Japanese font (3.5 MB),
+# buildah and runc.
 set -euo pipefail
 if ! command -v apt-get >/dev/null; then
-    echo "test-tools: not a Debian system. Tests that need redis-server, promtool, chromium, buildah or runc will be skipped." >&2
+    echo "test-tools: not a Debian system. Tests that need redis-server, promtool, amtool, chromium, buildah or runc will be skipped." >&2
     exit 0
 fi
 missing=()
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v promtool >/dev/null || missing+=(prometheus)
+command -v amtool >/dev/null || missing+=(prometheus-alertmanager)
 for tool in chromium buildah runc; do command -v "$tool" >/dev/null || missing+=("$tool"); done
+[ -n "$(fc-list :lang=ja 2>/dev/null)" ] || missing+=(fonts-ipafont-gothic)
 if [ ${#missing[@]} -eq 0 ]; then
     echo "test-tools: all of them are installed."
     exit 0

@@ -18,6 +18,7 @@ from monitor import __version__
 COMMANDS: Final = (
     "audit",
     "check",
+    "convert",
     "dead-letters",
     "demo",
     "page",

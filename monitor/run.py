@@ -16,13 +16,17 @@ from monitor.brokers.groups import input_group
 from monitor.brokers.topic_watch import TopicWatch
 from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
+from monitor.operate.certificates import CertificateWatch, list_certificates
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.instances import InstancePlace, InstanceWatch
+from monitor.operate.memory_watch import MemoryWatch
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight, check_past_charges, run_preflight
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND, format_duration, format_instant
 from monitor.service import Service, Settings, open_telemetry, redis_windows, secure_noise
+from monitor.windows.memory_usage import MemoryProbe
+from monitor.windows.redis_client import redis_client
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
@@ -105,7 +109,8 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
     """
     _describe(settings, metrics)
     metrics.watch_readiness(lambda: not health.waiting())
-    with open_telemetry(settings, metrics) as spans:
+    certificates = CertificateWatch(list_certificates(settings.config), metrics, time.monotonic)
+    with open_telemetry(settings, metrics) as spans, _repeating("certificates", certificates.look):
         _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)
 
 
@@ -159,7 +164,8 @@ def _run_once(
             ran.set()
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
             watch = TopicWatch(settings.kafka, topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
-            with _comparing(watch_instances(settings, preflight, windows, service, metrics)):
+            instances = watch_instances(settings, preflight, windows, service, metrics)
+            with _repeating("instances", instances.look), watching_memory(settings, preflight, metrics):
                 while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
                     health.report_alive("service")
                     watch.look()
@@ -171,23 +177,36 @@ def _run_once(
 
 
 @contextmanager
-def _comparing(instances: InstanceWatch) -> Iterator[None]:
-    """Compare the instances on a thread of its own."""
+def _repeating(name: str, look: Callable[[], object], close: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Look again and again on a thread of its own, until the end of the block. Then the thread closes."""
     left = threading.Event()
-    threading.Thread(target=_compare, args=(instances, left), name="instances", daemon=True).start()
+    threading.Thread(target=_repeat, args=(name, look, close, left), name=name, daemon=True).start()
     try:
         yield
     finally:
         left.set()
 
 
-def _compare(instances: InstanceWatch, left: threading.Event) -> None:
-    """Compare the instances until `left` is set. A server that hangs delays only this thread."""
+def _repeat(name: str, look: Callable[[], object], close: Callable[[], None], left: threading.Event) -> None:
+    """Look until `left` is set. A server that hangs delays only this thread."""
     while not left.wait(TURN_SECONDS):
         try:
-            instances.look()
-        except Exception as error:  # noqa: BLE001  # the comparison only informs
-            log.debug("the instances cannot be compared now: %r", error)
+            look()
+        except Exception as error:  # noqa: BLE001  # these looks only inform
+            log.debug("the look at the %s failed: %r", name, error)
+    close()
+
+
+@contextmanager
+def watching_memory(settings: Settings, preflight: Preflight, metrics: Metrics) -> Iterator[None]:
+    """Read the memory of Redis for the metrics until the end of the block."""
+
+    def open_probe() -> MemoryProbe:
+        return MemoryProbe(settings.parameters, settings.fingerprint(preflight), redis_client(settings.redis))
+
+    watch = MemoryWatch(open_probe, metrics, time.monotonic)
+    with _repeating("memory", watch.look, watch.close):
+        yield
 
 
 def watch_instances(

@@ -62,6 +62,7 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
     defer_commits: bool = False  # as in `LedgerPlace`; only a replay sets it
+    windows_at: Callable[[int], Windows] | None = None  # as in `ReleaseContext`; only a replay sets it
     spans: Spans = NO_SPANS  # only `run` sets it
 
     def fingerprint(self, found: Preflight) -> str:
@@ -261,6 +262,7 @@ class Service:
             progressed,
             store_clock=self._store_clock,
             spans=settings.spans,
+            windows_at=settings.windows_at,
         )
         return ReleaseLoop(context, self._membership, self.ledger_partitions)
 

@@ -11,8 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.public.instants import DAY, SECOND
+from monitor.tools.convert.files import (
+    CONSENT_HEADER,
+    REGISTRY_HEADER,
+    VISITS_HEADER,
+    consents,
+    csv_line,
+    open_atomically,
+)
 from monitor.tools.town import Place, Town, VisitBatch
-from simulators.files import CONSENT_HEADER, REGISTRY_HEADER, VISITS_HEADER, consents, csv_line, open_atomically
 
 Cells = NDArray[np.uint8]
 

@@ -12,25 +12,23 @@ from typing import Any, Final, NoReturn
 import click
 from rich.console import Console
 
-from monitor.errors import EXIT_FAILED, DurationError, MonitorError, TimeError, UsageError
-from monitor.public.instants import DAY, parse_duration, parse_instant, to_datetime
+from monitor.commands.convert import consent_option, convert
+from monitor.commands.options import EXISTING, NEW
+from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
+from monitor.public.instants import DAY, parse_instant, to_datetime
+from monitor.tools.convert.progress import progress
 from monitor.tools.town import Town, places
 from simulators.bench.command import Options as BenchOptions
 from simulators.bench.command import list_lines, run_bench
 from simulators.city import default_place_count, write_city, write_registry
-from simulators.convert import RFC3339, Columns, Conversion, Shape, read_locations
-from simulators.convert import write_registry as write_converted_registry
 from simulators.experiments.command import FIGURES, Options, run_experiments
 from simulators.experiments.data import DEFAULT_FOLDER
 from simulators.experiments.datasets import PLACES, find_missing
 from simulators.experiments.intervals import Widths, measure_intervals, write_widths
 from simulators.library.command import SUBJECTS, LibraryOptions, run_library
 from simulators.load import Load, measure
-from simulators.progress import progress
 
-EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
 _HELP: Final = """Make files of visits for `location-monitor replay`: a simulated town, or recorded movements.
@@ -52,13 +50,6 @@ The figures of the paper, next to its values:
 The figures of the library's mechanisms:
   python -m simulators library all --out figures
 """
-
-
-def _duration(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
-    try:
-        return None if value is None else parse_duration(value)
-    except DurationError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _instant(_: click.Context, __: click.Parameter, value: str) -> int:
@@ -90,11 +81,6 @@ def cli() -> None:
     """Make files of visits for `location-monitor replay`."""
 
 
-def _consent_option(command: Any) -> Any:
-    help_text = "Share of people who consent to lower bounds (0 to 1): adds the column consent."
-    return click.option("--consent", type=click.FloatRange(0, 1), metavar="SHARE", help=help_text)(command)
-
-
 @cli.command()
 @click.option("--people", type=click.IntRange(min=1), default=10_000, show_default=True, help="Number of people.")
 @click.option("--days", type=click.IntRange(1, 3650), default=28, show_default=True, help="Number of days.")
@@ -111,7 +97,7 @@ def _consent_option(command: Any) -> Any:
 @click.option("--all-visits", is_flag=True, help="Write the visits of all people, reported in the following night.")
 @click.option("--out", type=NEW, required=True, help="The file of visits to write.")
 @click.option("--registry", type=NEW, required=True, help="The registry to write.")
-@_consent_option
+@consent_option
 def city(
     people: int,
     days: int,
@@ -145,96 +131,7 @@ def city(
     )
 
 
-@cli.command(short_help="Turn recorded points into a file of visits and a registry.")
-@click.option("--visits", type=EXISTING, required=True, help="The recorded points: CSV or .csv.gz with a header.")
-@click.option("--out", type=NEW, required=True, help="The file of visits to write.")
-@click.option("--locations", type=EXISTING, help="The public places: CSV with location_id[,name][,lat,lon].")
-@click.option("--registry", type=NEW, help="The registry to write.")
-@click.option("--person-column", default=Columns().person, show_default=True)
-@click.option("--location-column", default=Columns().location, show_default=True)
-@click.option("--time-column", default=Columns().time, show_default=True)
-@click.option(
-    "--time-format", default=RFC3339, show_default=True, help="rfc3339, epoch (seconds), or a strptime pattern with %z."
-)
-@click.option("--delimiter", default=",", show_default=True, help="Column separator.")
-@click.option(
-    "--stay",
-    callback=_duration,
-    metavar="DURATION",
-    help="How long a check-in lasts; without it, the end is left open.",
-)
-@click.option("--merge", is_flag=True, help="Merge consecutive points of a person at a place into one visit.")
-@click.option(
-    "--gap",
-    callback=_duration,
-    metavar="DURATION",
-    default="20m",
-    show_default=True,
-    help="The longest gap that --merge closes.",
-)
-@click.option(
-    "--report-delay",
-    callback=_duration,
-    metavar="DURATION",
-    help="Time from the end of a visit to its report.",
-)
-@click.option("--person-per-day", is_flag=True, help="The same id on another day (UTC) is another person.")
-@_consent_option
-@click.option("--strict", is_flag=True, help="Stop at the first bad row: write nothing, exit with 1.")
-def convert(**options: Any) -> None:
-    """Turn recorded points (person, place, time) into a file of visits and a registry.
-
-    A point is a check-in: a visit that begins at its time and ends after --stay. Without --stay its end is left open,
-    and the service applies its default stay. With --merge, points at one place that are at most --gap apart become one
-    visit. It ends at the last point plus the gap, or when the person is seen elsewhere. This requires each person's
-    points in order of time (a file sorted by time, or by person and time), which is checked. Memory then grows with
-    the number of people.
-
-    Invalid rows are counted, reported on standard error with line and reason (at most 20), and left out. If no row is
-    valid, the command exits with 1, prints the number of rows by reason, and writes nothing.
-
-    Use a public list of places (--locations) as the registry. Without one the registry contains the places found in
-    the data, and its entries reveal where people have been (docs/rules.md, rule 6).
-    """
-    known = None if options["locations"] is None else read_locations(options["locations"])
-    conversion = Conversion(_columns(options), _shape(options), known)
-    source, console = options["visits"], Console(stderr=True)
-    with progress("Converting", max(1, source.stat().st_size), console) as meter:
-        conversion.run(source, options["out"], strict=options["strict"], on_rows=meter.advance)
-    if options["registry"] is not None:
-        seen = {location_id: (location_id, "", "") for location_id in sorted(conversion.seen)}
-        write_converted_registry(options["registry"], seen if known is None else known)
-    tally = conversion.tally
-    for problem in tally.problems:
-        console.print(problem, markup=False, highlight=False, soft_wrap=True)
-    if tally.bad > len(tally.problems):
-        console.print(f"… and {tally.bad - len(tally.problems):,} more")
-    console.print(
-        f"{options['out']}: {tally.visits:,} visits from {tally.rows:,} rows, {tally.bad:,} bad rows left out,"
-        f" in {meter.seconds:.1f} s ({meter.rate:,.0f} visits/s)",
-        soft_wrap=True,
-    )
-
-
-def _columns(options: dict[str, Any]) -> Columns:
-    delimiter = options["delimiter"].replace("\\t", "\t")
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise UsageError(f"--delimiter is {delimiter!r}: expected one character such as , ; or \\t")
-    return Columns(
-        options["person_column"], options["location_column"], options["time_column"], delimiter, options["time_format"]
-    )
-
-
-def _shape(options: dict[str, Any]) -> Shape:
-    if options["merge"] and options["stay"] is not None:
-        raise UsageError("--stay and --merge exclude each other: merged points end at the last point + --gap")
-    return Shape(
-        stay=options["stay"],
-        merge_gap=options["gap"] if options["merge"] else None,
-        report_delay=options["report_delay"],
-        person_per_day=options["person_per_day"],
-        consent=options["consent"],
-    )
+cli.add_command(convert)
 
 
 @cli.command()

@@ -27,9 +27,9 @@ from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, HOUR, MINUTE, format_instant
 from monitor.service import Settings, redis_windows, settings_of
+from monitor.tools.convert.progress import progress
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import Windows
-from simulators.progress import progress
 
 PARTITIONS: Final = 4
 DEADLINE_SECONDS: Final = 600.0

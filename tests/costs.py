@@ -1,7 +1,8 @@
 """CPU time per test file, with the time of the servers and programs that a test starts.
 
-As a plugin it writes one line per test: `pytest -p tests.costs --costs FOLDER …`. Then `python -m tests.costs FOLDER`
+As a plugin it writes one line per test: `pytest -p tests.costs --costs=FOLDER …`. Then `python -m tests.costs FOLDER`
 prints the files by CPU time, and the tests that take the most. Use it to find what makes `make test` slow.
+Write `--costs=FOLDER` with the equals sign. Otherwise pytest takes the folder for a path of tests.
 
 The time of a test includes that of all descendants of its process: programs, nurseries (tests/forking.py), and servers.
 A server that serves the whole session counts for the test that runs meanwhile. A process that left its parent (a

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import zlib
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ _SECONDS: Final = {
     "tests/faults/test_redis.py": 150,
     "tests/faults/test_failpoints.py": 130,
     "tests/faults/test_beginnings.py": 130,
-    "tests/bench/test_lines.py": 120,
+    "tests/bench/test_lines.py": 90,
     "tests/faults/test_kafka.py": 115,
     "tests/faults/test_upgrade.py": 75,
     "tests/service/test_lost_ticks_walk.py": 95,
@@ -35,7 +34,7 @@ _SECONDS: Final = {
     "tests/service/test_run.py": 50,
     "tests/faults/test_rolling.py": 50,  # for each test: they are distributed one by one
     "tests/faults/test_topics.py": 50,  # for each test
-    "tests/mutants/test_mutants.py": 45,  # for each part
+    "tests/mutants/test_mutants.py": 60,
     "tests/faults/test_batches.py": 44,
     "tests/page/test_browser.py": 45,
     "tests/faults/test_clocks.py": 40,  # for each test
@@ -56,8 +55,9 @@ _SECONDS: Final = {
     "tests/check/test_accepted.py": 25,
     "tests/docs/test_site.py": 25,
     "tests/docs/test_tutorial.py": 25,
-    "tests/ingest/test_decode.py": 25,
-    "tests/statistics/test_pipeline.py": 25,
+    "tests/statistics/test_pipeline.py": 40,
+    "tests/faults/test_lost_ticks.py": 90,
+    "tests/privacy_service/test_cells.py": 20,
     "tests/statistics/test_replay.py": 25,
     "tests/processes/test_supervisor.py": 25,
     "tests/embedded/test_kafka.py": 25,
@@ -89,35 +89,35 @@ _COMPUTING: Final = (
 )
 """Folders of which nearly all tests compute."""
 
-_PARTS: Final = {
-    "tests/faults/test_changes.py": 0,
-    "tests/faults/test_clocks.py": 0,
-    "tests/faults/test_rolling.py": 0,
-    "tests/faults/test_topics.py": 0,
-    "tests/faults/test_walk.py": 0,
-    "tests/mutants/test_mutants.py": 3,
-    "tests/service/test_missed_slots.py": 0,
-    "tests/service/test_outages.py": 0,
-}
-"""Files that are divided into this number of parts; 0 makes each test a part. Their tests share no expensive
-fixture."""
+_APART: Final = frozenset(
+    {
+        "tests/faults/test_changes.py",
+        "tests/faults/test_clocks.py",
+        "tests/faults/test_rolling.py",
+        "tests/faults/test_topics.py",
+        "tests/faults/test_walk.py",
+        "tests/service/test_missed_slots.py",
+        "tests/service/test_outages.py",
+    }
+)
+"""Files of which each test is a part. Their tests share no expensive fixture."""
+
+_TOGETHER: Final = {"tests/security/test_auditor_access.py": "tests/security/test_access.py"}
+"""Files that run in the process of another one, whose expensive fixtures they share."""
 
 _COMPUTING_PROCESS: Final = "gw0"
 _NICE: Final = 5
 
 
 def part_of(nodeid: str) -> str:
-    """Return the name of the part to which a test belongs: its file, or a part of the file."""
+    """Return the name of a test's part: its file, the file that it runs with, or the test itself."""
     file = nodeid.partition("::")[0]
-    parts = _PARTS.get(file)
-    if parts is None:
-        return file
-    return nodeid if parts == 0 else f"{file} {zlib.crc32(nodeid.encode()) % parts}"
+    return nodeid if file in _APART else _TOGETHER.get(file, file)
 
 
 def seconds_of(part: str) -> int:
     """Return the weight of a part."""
-    return _SECONDS.get(part.partition("::")[0].partition(" ")[0], 1)
+    return _SECONDS.get(part.partition("::")[0], 1)
 
 
 def next_part(parts: Iterable[str], process: str) -> str:

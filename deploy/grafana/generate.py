@@ -19,23 +19,26 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableRefresh,
 )
 
-from deploy.grafana import budget, glance, running
+from deploy.grafana import budget, glance, public, running
 from deploy.grafana.panels import SOURCE, Rows
 
 FOLDER: Final = Path(__file__).parent / "dashboards"
+JOBS_OF_SERVICE: Final = "location_monitor_ready"
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
     """A dashboard: its title, its purpose, its panels by row, and the events that are marked in its charts.
 
-    `annotations` has, for each kind of event, its query and its colour.
+    `annotations` has, for each kind of event, its query and its colour. `jobs` selects series of the jobs that the
+    dashboard offers.
     """
 
     title: str
     purpose: str
     rows: Rows
     annotations: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    jobs: str = JOBS_OF_SERVICE
 
 
 BOARDS: Final[dict[str, Board]] = {
@@ -53,6 +56,12 @@ BOARDS: Final[dict[str, Board]] = {
         "What the configuration may cost a person, and which answers were published.",
         budget.ROWS,
     ),
+    "location-monitor-public": Board(
+        "Location monitor: public answers",
+        "What the public knows over time, from a subscriber, and the public page. Everything about places is public.",
+        public.ROWS,
+        jobs=public.JOBS,
+    ),
 }
 """The dashboards by their uid, which is also the name of their file."""
 
@@ -66,8 +75,8 @@ def render(uid: str) -> str:
 def _build(uid: str, board: Board) -> Dashboard:
     builder = dashboard.Dashboard(board.title).uid(uid).description(board.purpose).tags(["location-monitor"])
     builder.readonly().refresh("30s").time("now-24h", "now").timezone("browser")
-    builder.variables([_source_variable(), _job_variable()])
-    builder.links([_link(other, BOARDS[other].title) for other in BOARDS if other != uid])
+    builder.variables([_source_variable(), _job_variable(board.jobs)])
+    builder.links([_link(other, same_jobs=BOARDS[other].jobs == board.jobs) for other in BOARDS if other != uid])
     builder.annotations(
         [
             dashboard.AnnotationQuery()
@@ -99,16 +108,18 @@ def _source_variable() -> dashboard.DatasourceVariable:
     return dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
 
 
-def _job_variable() -> dashboard.QueryVariable:
+def _job_variable(jobs: str) -> dashboard.QueryVariable:
     variable = dashboard.QueryVariable("job").label("Job").datasource(SOURCE)
-    variable.query("label_values(location_monitor_ready, job)").refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+    variable.query(f"label_values({jobs}, job)").refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
     everything = VariableOption(selected=True, text="All", value="$__all")
     return variable.multi(multi=True).include_all(include_all=True).all_value(".+").current(everything)
 
 
-def _link(uid: str, title: str) -> dashboard.DashboardLink:
-    link = dashboard.DashboardLink(title.partition(": ")[2].capitalize()).type(DashboardLinkType.LINK)
-    return link.url(f"/d/{uid}").include_vars(include_vars=True).keep_time(keep_time=True)
+def _link(uid: str, *, same_jobs: bool) -> dashboard.DashboardLink:
+    """Return a link to a dashboard. A dashboard with other jobs would show nothing for the selected ones."""
+    title = BOARDS[uid].title.partition(": ")[2].capitalize()
+    link = dashboard.DashboardLink(title).type(DashboardLinkType.LINK)
+    return link.url(f"/d/{uid}").include_vars(include_vars=same_jobs).keep_time(keep_time=True)
 
 
 def write() -> None:

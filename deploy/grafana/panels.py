@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, statetimeline, table, timeseries
 from grafana_foundation_sdk.cog import builder as cog
 from grafana_foundation_sdk.cog import variants
 from grafana_foundation_sdk.models.common import (
@@ -116,7 +116,7 @@ def course(
     text: Text,
     queries: Sequence[Query],
     steps: Steps | None = None,
-    style: Literal["lines", "bars"] = "lines",
+    style: Literal["lines", "bars", "areas"] = "lines",
 ) -> timeseries.Panel:
     """Return a panel with the course of values over time.
 
@@ -124,7 +124,7 @@ def course(
         text: title, description and unit.
         queries: range queries.
         steps: the colours of dashed threshold lines, from each value upwards, if there are any.
-        style: `bars` stacks events by step; `lines` is for everything else.
+        style: `bars` stacks events by step, `areas` stacks parts of a whole; `lines` is for everything else.
     """
     panel = timeseries.Panel().title(text.title).description(text.description).unit(text.unit).datasource(SOURCE)
     panel.height(8).span(12).min(0)
@@ -138,9 +138,23 @@ def course(
         panel.thresholds(_thresholds(steps))
         panel.thresholds_style(common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED))
     if style == "bars":
-        panel.draw_style(GraphDrawStyle.BARS).fill_opacity(80)
+        panel.draw_style(GraphDrawStyle.BARS)
+    if style != "lines":
+        panel.fill_opacity(80)
         panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("A"))
     return panel.targets(_targets(queries, instant=False))
+
+
+def timeline(text: Text, query: Query, states: Mapping[int, tuple[str, str]]) -> statetimeline.Panel:
+    """Return a panel with a line for each series, which shows its state over time.
+
+    `states`: the word and the colour of each value.
+    """
+    panel = statetimeline.Panel().title(text.title).description(text.description).unit(text.unit).datasource(SOURCE)
+    panel.height(12).span(24).row_height(0.9)
+    options = {str(value): ValueMappingResult(text=word, color=colour) for value, (word, colour) in states.items()}
+    panel.mappings([ValueMap(options=options)])
+    return panel.targets(_targets([query], instant=False))
 
 
 def listing(text: Text, query: Query, hidden: Sequence[str]) -> table.Panel:

@@ -137,6 +137,36 @@ _DEPENDENCIES: Final = (
     ),
 )
 
+_STORE: Final = (
+    course(
+        Text(
+            "Memory of Redis",
+            "What each server of Redis uses and may use, and an estimate of what the facts of this configuration take. "
+            "Above 80 % of the limit, LocationMonitorRedisMemory fires.",
+            units.BytesIEC,
+        ),
+        [
+            Query(f"max by (job, node) ({metric('redis_used_bytes')})", "{{node}} ({{job}})"),
+            Query(f"max by (job, node) ({metric('redis_limit_bytes')})", "limit of {{node}} ({{job}})"),
+            Query(f"avg by (job) (avg_over_time({metric('redis_keys_bytes')}[$__rate_interval]))", "facts ({{job}})"),
+        ],
+    ),
+    course(
+        Text(
+            "Time until certificates expire",
+            "Of the files and servers of the connections to Kafka and Redis. Below 21 days, "
+            "LocationMonitorCertificateExpiresSoon fires. Empty without TLS.",
+            units.Seconds,
+        ),
+        [
+            Query(
+                f"min by (job, certificate) ({metric('certificate_expiry_timestamp_seconds')}) - time()",
+                "{{certificate}} ({{job}})",
+            )
+        ],
+    ),
+)
+
 _RUNTIME: Final = (
     course(
         Text(
@@ -182,7 +212,12 @@ _RUNTIME: Final = (
 _BUILDS: Final = f"count by (job, version) ({metric('build_info')})"
 _EARLIER_BUILDS: Final = f"count by (job, version) ({metric('build_info')} offset $__rate_interval)"
 
-ROWS: Final[Rows] = {"Ingest": _INGEST, "Release": _RELEASE, "Dependencies": _DEPENDENCIES, "Processes": _RUNTIME}
+ROWS: Final[Rows] = {
+    "Ingest": _INGEST,
+    "Release": _RELEASE,
+    "Dependencies": (*_DEPENDENCIES, *_STORE),
+    "Processes": _RUNTIME,
+}
 
 ANNOTATIONS: Final = {
     "Starts": (f"changes(process_start_time_seconds{{{JOB}}}[$__rate_interval]) > 0", "blue"),

@@ -116,6 +116,11 @@ class Places:
         return KnownPlaces(view, self._slot, lambda: instant, FINAL_FOR)
 
     @property
+    def slot(self) -> int:
+        """The length of a slot, in microseconds."""
+        return self._slot
+
+    @property
     def token(self) -> str:
         """A token with which another subscriber resumes after the records folded so far."""
         with self._reading, self._state:
@@ -165,14 +170,14 @@ class Places:
         """Yield what is known about each place, and then each change, until `close`."""
         yield from self.updates()
         while not self._closed.is_set():
-            yield from self._next()
+            yield from self.wait()
 
     async def __aiter__(self) -> AsyncIterator[Update]:
         """Yield the same as the loop without `async`. Reading happens in a thread."""
         for update in self.updates():
             yield update
         while not self._closed.is_set():
-            for update in await asyncio.to_thread(self._next):
+            for update in await asyncio.to_thread(self.wait):
                 yield update
 
     def listen(self, callback: Callable[[str, Known], None]) -> None:
@@ -180,7 +185,8 @@ class Places:
         for place, known in self:
             callback(place, known)
 
-    def _next(self) -> list[Update]:
+    def wait(self) -> list[Update]:
+        """Return the places that have changed. Wait for records for at most a quarter of a second."""
         read, _changes = self._read()
         expired = self._expires is not None and self.now() > self._expires
         return self.updates() if read or expired else []

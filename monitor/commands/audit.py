@@ -7,11 +7,12 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, report_errors
+from monitor.commands.options import EXISTING, NEW, report_errors
 from monitor.errors import EXIT_FAILED, UsageError
 from monitor.operate.logs import set_up_logging
 from monitor.run import stop_on_signals
@@ -33,8 +34,9 @@ from monitor.tools.auditor.command import FollowOptions, audit_topics, follow_to
 @click.option("--live", is_flag=True, help="The service ran in real time, so ticks may have been skipped.")
 @click.option("--follow", is_flag=True, help="Follow the topics until SIGTERM, with metrics and health.")
 @click.option("--output-only", is_flag=True, help="With --follow: do not read the input, check only the output.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="With --follow: instead of auditor.port.")
+@click.option("--metrics-port", "port", type=click.IntRange(0, 65535), help="With --follow: instead of auditor.port.")
 @click.option("--since", help="With --follow: report no findings about ticks until this time (RFC 3339).")
+@click.option("--result", type=NEW, help="With --follow: keep the result for the public page in this file (JSON).")
 @report_errors
 def audit(
     visits: Path | None,
@@ -42,22 +44,20 @@ def audit(
     alerts: Path | None,
     live: bool,  # noqa: FBT001  # click passes options by name
     follow: bool,  # noqa: FBT001  # as above
-    output_only: bool,  # noqa: FBT001  # as above
-    metrics_port: int | None,
-    since: str | None,
+    **follow_options: Any,
 ) -> None:
     """Check a run against its input.
 
     The audit shares no code with the service. It exits with 1 if the run breaks a promise. Without VISITS and --alerts
     it reads the topics of the configuration, once or with --follow as they grow.
     """
-    options = FollowOptions(output_only, metrics_port, since)
+    options = FollowOptions(**follow_options)
     if (visits is None) != (alerts is None):
         raise UsageError("VISITS and --alerts must be given together; without both, the topics are read")
     if follow and visits is not None:
         raise UsageError("--follow reads the topics: leave out VISITS and --alerts")
     if not follow and options != FollowOptions():
-        raise UsageError("--output-only, --metrics-port and --since require --follow")
+        raise UsageError("--output-only, --metrics-port, --since and --result require --follow")
     try:
         if follow:
             set_up_logging(20)

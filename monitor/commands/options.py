@@ -10,9 +10,11 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 import click
 
-from monitor.errors import EXIT_FAILED, MonitorError
+from monitor.errors import EXIT_FAILED, DurationError, MonitorError
+from monitor.public.instants import parse_duration
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -44,3 +46,11 @@ def config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return click.option("--config", "config_file", type=EXISTING, required=True, help="The configuration file (YAML).")(
         command
     )
+
+
+def read_duration(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    """Read the duration of an option, in microseconds."""
+    try:
+        return None if value is None else parse_duration(value)
+    except DurationError as error:
+        raise click.BadParameter(str(error)) from error

@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from monitor.client import watch_command
+from monitor.client.exporter import MOST_PLACES, ExportOptions, export_command
 from monitor.commands.options import config_option, report_errors
 from monitor.commands.settings import load_settings
+from monitor.errors import UsageError
 from monitor.operate.logs import set_up_logging
+from monitor.run import stop_on_signals
+
+_DEFAULTS = ExportOptions(0)
 
 
 @click.command()
 @config_option
 @click.option("--once", is_flag=True, help="Print the current state, and exit.")
+@click.option("--metrics", type=click.IntRange(0, 65535), help="Serve the answers as metrics on this port; 0: any.")
+@click.option(
+    "--metrics-host", default=_DEFAULTS.host, show_default=True, help="The address that the metrics listen on."
+)
+@click.option(
+    "--metrics-places",
+    type=click.IntRange(0, MOST_PLACES),
+    default=_DEFAULTS.places,
+    show_default=True,
+    help="How many places have a series of their own.",
+)
 @report_errors
-def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passes options by name
+def watch(
+    config_file: Path,
+    once: bool,  # noqa: FBT001  # click passes options by name
+    metrics: int | None,
+    metrics_host: str,
+    metrics_places: int,
+) -> None:
     """Show the current state of each location.
 
-    The command subscribes to the alerts, and follows them until it is stopped.
+    The command subscribes to the alerts, and follows them until it is stopped. With --metrics it shows nothing, and
+    serves the published answers to Prometheus. It reads the output topic and the registry only.
     """
     set_up_logging(30)
+    if metrics is not None:
+        if once:
+            raise UsageError("--metrics serves until it is stopped: leave out --once")
+        stop = threading.Event()
+        with stop_on_signals(stop, lambda _text: None):
+            export_command(config_file, ExportOptions(metrics, metrics_host, metrics_places), stop, click.echo)
+        return
     watch_command(load_settings(config_file, bytes(16)), Console(), once=once)

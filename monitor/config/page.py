@@ -27,6 +27,12 @@ class PageSettings(Section):
         default=MINUTE, description="how long the page may be without its source until it shows everything as unknown"
     )
     subscribers: WholeNumber = Field(default=2_000, description="the most open connections to the stream")
+    metrics_port: Port | None = Field(
+        default=None, description="the port of the page's own metrics; 0: any free port; absent: no metrics"
+    )
+    metrics_host: Line = Field(
+        default="localhost", description="the address of the metrics, which the public should not reach"
+    )
     background: FilePath | None = Field(default=None, description="a GeoJSON file to draw below the places of the map")
     audit_file: FilePath | None = Field(
         default=None,

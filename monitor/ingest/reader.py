@@ -75,8 +75,8 @@ class Reader:
         try:
             self._check_windows()
             self._commit_periodically()
-            self._measure_lag()
             self._start_waiting()
+            self._measure_lag()
             fetched = self._source.poll(0 if self._queue else timeout_ms)
             if not fetched:
                 self._finish()
@@ -219,10 +219,18 @@ class Reader:
         failpoint("reader.committed")
 
     def _measure_lag(self) -> None:
-        """Measure the lag regularly. A consumer does not report a broker that is silent, but this request fails."""
+        """Measure the lag regularly. A consumer does not report a broker that is silent, but this request fails.
+
+        It is measured after parked partitions were started again, because those have no position. Otherwise nothing
+        would be measured while no batch can be written.
+        """
         if time.monotonic() - self._measured_at < LAG_SECONDS:
             return
-        self._observer.lag(self._source.lag())
+        reading, written = dict(self._source.reading), self._written_offsets
+        unread = self._source.lag().items()
+        self._observer.lag(
+            {partition: behind + reading[partition] - written[partition] for partition, behind in unread}
+        )
         self._measured_at = time.monotonic()
 
     @property

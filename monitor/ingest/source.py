@@ -15,12 +15,11 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import CommittedOffsets, read_committed_offsets
 from monitor.errors import UnreachableError
 from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
 from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.fetcher import FetchState, read_leniently
-from monitor.ingest.offsets import TIMEOUT_MS, find_offset_at, read_bounds
+from monitor.ingest.offsets import TIMEOUT_MS, InputOffsets
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
@@ -84,7 +83,7 @@ class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pyt
         self.on_partitions_revoked(lost)
 
 
-class InputLog:
+class InputLog(InputOffsets):
     """A member of the input group. Used by one thread.
 
     Attributes:
@@ -116,12 +115,9 @@ class InputLog:
         bounds: Bounds | None = None,
         stamped_by_brokers: bool = False,
     ) -> None:
+        super().__init__(connections, topic, topic_id, service or group)
         self._stamped_by_brokers = stamped_by_brokers
-        self._connections = connections
-        self._topic = topic
         self._group = group
-        self._service = service or group
-        self._topic_id = topic_id
         self._reading = FetchState(bounds or Bounds())
         self._next: dict[int, int] = {}
         self._ends: dict[int, int] = {}
@@ -130,7 +126,7 @@ class InputLog:
         self.waiting: set[int] = set()
         self.truncated: dict[int, int] = {}
         self.unread: dict[int, Unreadable] = {}
-        self._consumer: Any = None
+        self._consumer = None
         self._open()
 
     def _open(self) -> None:
@@ -277,20 +273,6 @@ class InputLog:
         for partition in list(self._next if partitions is None else partitions):
             if self._next.pop(partition, None) is not None:
                 self.waiting.add(partition)
-
-    def bounds(self, partition: int) -> tuple[int, int]:
-        """Return the first offset of the log, and the offset after the last record that can be read."""
-        with self._connections.translate_errors():
-            return read_bounds(self._consumer, TopicPartition(self._topic, partition))
-
-    def offset_at(self, partition: int, instant: int) -> int | None:
-        """Return the offset of the first record stamped at or after an instant; None if there is no such record."""
-        with self._connections.translate_errors():
-            return find_offset_at(self._consumer, TopicPartition(self._topic, partition), instant)
-
-    def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
-        """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
-        return read_committed_offsets(self._connections, self._service, self._topic, self._topic_id)
 
     def lag(self) -> dict[int, int]:
         """Return the number of records between the position and the end of each partition that is read.

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from kafka import TopicPartition
+from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import CommittedOffsets, read_committed_offsets
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.interfaces import DeadLetter
-from monitor.ingest.offsets import find_offset_at, read_bounds
+from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.public.parameters import Parameters
 from monitor.windows.probe import StoredShard
@@ -46,7 +43,7 @@ class PlannedReading:
         return max(0, self.end - self.start)
 
 
-class InputProbe:
+class InputProbe(InputOffsets):
     """The input topic, read without a group. A context manager by `close`; not thread-safe.
 
     Raises:
@@ -54,24 +51,10 @@ class InputProbe:
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, service: str) -> None:
+        super().__init__(connections, topic, topic_id, service)
         self.truncated: dict[int, int] = {}
         self.unread: dict[int, Unreadable] = {}
-        self._connections, self._topic, self._topic_id, self._service = connections, topic, topic_id, service
-        self._consumer: Any = connections.consumer(isolation_level="read_committed")
-
-    def bounds(self, partition: int) -> tuple[int, int]:
-        """Return the first offset of the log, and the offset after the last record that can be read."""
-        with self._connections.translate_errors():
-            return read_bounds(self._consumer, TopicPartition(self._topic, partition))
-
-    def offset_at(self, partition: int, instant: int) -> int | None:
-        """Return the offset of the first record stamped at or after an instant; None if there is no such record."""
-        with self._connections.translate_errors():
-            return find_offset_at(self._consumer, TopicPartition(self._topic, partition), instant)
-
-    def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
-        """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
-        return read_committed_offsets(self._connections, self._service, self._topic, self._topic_id)
+        self._consumer = connections.consumer(isolation_level="read_committed")
 
     def close(self) -> None:
         """Close the consumer."""

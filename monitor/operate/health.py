@@ -78,16 +78,21 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class Endpoint:
-    """The HTTP endpoint. A separate thread serves requests from construction until `close`."""
+    """The HTTP endpoint. A separate thread serves requests from construction until `close`.
 
-    def __init__(self, port: int, registry: CollectorRegistry, health: Probes) -> None:
+    `host` is the address to listen on, all of them if it is empty. `key` is the key of the configuration with the port.
+    """
+
+    def __init__(
+        self, port: int, registry: CollectorRegistry, health: Probes, host: str = "", key: str = "metrics.port"
+    ) -> None:
         self._health = health
         self._metrics = make_wsgi_app(registry)
         try:
-            self._server = make_server("", port, self._respond, _Server, _QuietHandler)
+            self._server = make_server(host, port, self._respond, _Server, _QuietHandler)
         except OSError as error:
             raise UsageError(
-                f"metrics.port is {port}: cannot listen on it ({error}). Set another port, or 0 for any free port"
+                f"{key} is {port}: cannot listen on it ({error}). Set another port, or 0 for any free port"
             ) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()

@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 
-import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.platform_collector import PlatformCollector
-from prometheus_client.process_collector import ProcessCollector
-
 from monitor import __version__
-from monitor.operate.catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES, Metric
+from monitor.operate.catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, SNAPSHOT_STATUSES
+from monitor.operate.collectors import Collectors
 
 
-class Metrics:
+class Metrics(Collectors):
     """All metrics of one instance, in their own registry. Visits and records are counted at least once.
 
     Every series with a closed set of label values exists from the start, because a rate misses the first event of a
@@ -31,29 +27,12 @@ class Metrics:
     """
 
     def __init__(self, unix_time: Callable[[], float] = time.time) -> None:
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # unused series
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        self._collectors = {metric.name: create_collector(metric, self.registry) for metric in METRICS}
+        super().__init__(METRICS)
         self._gauge("build_info").labels(__version__).set(1)
         self._unix_time = unix_time
         self._reached: set[int] = set()
-
-    def _counter(self, name: str) -> Counter:
-        collector = self._collectors[name]
-        assert isinstance(collector, Counter)  # noqa: S101  # the catalog has each kind
-        return collector
-
-    def _gauge(self, name: str) -> Gauge:
-        collector = self._collectors[name]
-        assert isinstance(collector, Gauge)  # noqa: S101  # the catalog has each kind
-        return collector
-
-    def _histogram(self, name: str) -> Histogram:
-        collector = self._collectors[name]
-        assert isinstance(collector, Histogram)  # noqa: S101  # the catalog has each kind
-        return collector
+        self._keys_known = False
+        self.registry.unregister(self._gauge("redis_keys_bytes"))  # until it is known
 
     def describe_configuration(
         self,
@@ -119,6 +98,40 @@ class Metrics:
         for difference in DIFFERENCES:
             self._gauge("other_instances").labels(difference).set(counts.get(difference, 0))
 
+    def certificate(self, certificate: str, expires_seconds: float | None) -> None:
+        """Set the time at which a certificate expires; None if it is not known, which removes the series."""
+        gauge = self._gauge("certificate_expiry_timestamp_seconds")
+        if expires_seconds is not None:
+            gauge.labels(certificate).set(expires_seconds)
+            return
+        with suppress(KeyError):
+            gauge.remove(certificate)
+
+    def redis_memory(self, servers: Mapping[str, tuple[int, int]], keys: float | None) -> None:
+        """Set the memory of Redis in bytes, and remove what is not known.
+
+        Args:
+            servers: for each server the memory used and its limit, 0 without a limit.
+            keys: the memory of the keys of this configuration.
+        """
+        used, limit = self._gauge("redis_used_bytes"), self._gauge("redis_limit_bytes")
+        used.clear()
+        limit.clear()
+        for node, (bytes_used, most) in servers.items():
+            used.labels(node).set(bytes_used)
+            if most:
+                limit.labels(node).set(most)
+        self._set_keys_bytes(keys)
+
+    def _set_keys_bytes(self, keys: float | None) -> None:
+        gauge = self._gauge("redis_keys_bytes")
+        if keys is not None:
+            gauge.set(keys)
+        if (keys is not None) == self._keys_known:
+            return
+        self._keys_known = keys is not None
+        (self.registry.register if self._keys_known else self.registry.unregister)(gauge)
+
     def several_places(self, people: int) -> None:
         """Count people reported at more than one place at a designated time."""
         self._counter("people_at_several_places").inc(people)
@@ -182,20 +195,3 @@ class Metrics:
         """Record the duration of a tick without waiting, and the time from its as_of to its answers."""
         self._histogram("tick_seconds").observe(seconds)
         self._histogram("answer_delay_seconds").observe(max(0.0, delay_seconds))
-
-
-def create_collector(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
-    """Create the collector of a metric, with a series for each combination of closed label values."""
-    labels = tuple(metric.labels)
-    collector: Counter | Gauge | Histogram
-    if metric.kind == "counter":
-        collector = Counter(metric.name, metric.help, labels, namespace=PREFIX, registry=registry)
-    elif metric.kind == "gauge":
-        collector = Gauge(metric.name, metric.help, labels, namespace=PREFIX, registry=registry)
-    else:
-        collector = Histogram(
-            metric.name, metric.help, labels, namespace=PREFIX, registry=registry, buckets=metric.buckets
-        )
-    for values in metric.closed_labels():
-        collector.labels(*values)
-    return collector

@@ -22,6 +22,7 @@ from monitor.page.headers import Headers
 from monitor.page.history import history_json
 from monitor.page.html import Html, View, count_pages
 from monitor.page.late import seconds_left
+from monitor.page.metrics import CountResponses
 from monitor.page.openapi import openapi
 from monitor.page.present import Present, Recount
 from monitor.page.records import Records
@@ -46,6 +47,7 @@ class Site:
     static: Static
     background: Body | None
     read_recount: Callable[[], Recount | None]
+    count_response: Callable[[str, int], None] = lambda _route, _status: None
     _bodies: Bodies = field(default_factory=Bodies)
     _records: Records = field(init=False)
 
@@ -72,7 +74,10 @@ class Site:
         ]
         return Starlette(
             routes=routes,
-            middleware=[Middleware(Headers, embed_from=embed_from)],
+            middleware=[
+                Middleware(CountResponses, count=self.count_response),
+                Middleware(Headers, embed_from=embed_from),
+            ],
             exception_handlers={HTTPException: _problem},
         )
 

@@ -22,8 +22,9 @@ Position = Mapping[int, int]
 
 
 class Batch(NamedTuple):
-    """Some consecutive records of a log: the positions before and after them."""
+    """Some consecutive records of a topic: its id, and the positions before and after them."""
 
+    topic_id: str
     before: Position
     after: Position
     entries: tuple[Entry, ...]
@@ -37,6 +38,7 @@ class Board:
     latest record of a key stays for at least `valid`, also above the limit: without a monitor's alarm, the "safe" of
     another monitor would be all that is known about a place.
 
+    `topic_id` is Kafka's id of the topic that is being read, and `position` the position in it.
     `complete_since`: the state at an earlier instant may lack records that were valid then, so it is not given.
     """
 
@@ -45,12 +47,19 @@ class Board:
     valid: int = DAY
     complete_since: int = 0
     version: int = 0
+    topic_id: str = ""
     position: dict[int, int] = field(default_factory=dict)
     as_of: int | None = None
     _batches: deque[Batch] = field(default_factory=deque)
     _by_key: dict[str, list[Entry]] = field(default_factory=dict)
     _unbatched: dict[str, Entry] = field(default_factory=dict)  # by key: its batch was dropped, but it may be valid
     _bytes: int = 0
+
+    def begin(self, topic_id: str) -> None:
+        """Continue with a topic. Offsets of an earlier topic with the same name mean nothing in it."""
+        if topic_id != self.topic_id:
+            self.topic_id, self.position = topic_id, {}
+            self.version += 1
 
     def add(self, entries: Sequence[Entry], position: Position) -> list[Batch]:
         """Add the records of a poll, and the position after them. Return them as batches, without repetitions."""
@@ -62,7 +71,7 @@ class Board:
             for entry in part:
                 self.position[entry.partition] = max(self.position.get(entry.partition, 0), entry.offset + 1)
             if fresh:
-                batches.append(Batch(before, dict(self.position), fresh))
+                batches.append(Batch(self.topic_id, before, dict(self.position), fresh))
         self.position |= position
         if batches:
             self._batches += batches
@@ -114,16 +123,25 @@ class Board:
                 alarms[entry.as_of] = alarms.get(entry.as_of, 0) + entry.alarms
         return dict(sorted(alarms.items()))
 
-    def since(self, position: Position) -> list[Batch] | None:
-        """Return the batches that contain a record at or after a position; None if such records may be dropped."""
-        if not position or any(self.position.get(partition, -1) < offset for partition, offset in position.items()):
+    def since(self, topic_id: str, position: Position) -> list[Batch] | None:
+        """Return the batches that contain a record at or after a position.
+
+        Return None if such records may be dropped, or if the position is not one of this topic.
+        """
+        if (
+            topic_id != self.topic_id
+            or not position
+            or any(self.position.get(partition, -1) < offset for partition, offset in position.items())
+        ):
             return None
         wanted: list[Batch] = []
         for batch in reversed(self._batches):
+            if batch.topic_id != topic_id:
+                break
             if all(position.get(partition, 0) >= offset for partition, offset in batch.after.items()):
                 return wanted[::-1]
             wanted.append(batch)
-        oldest = self._batches[0].before if self._batches else self.position
+        oldest = wanted[-1].before if wanted else self.position
         kept = all(position.get(partition, 0) >= offset for partition, offset in oldest.items())
         return wanted[::-1] if kept else None
 

@@ -29,4 +29,6 @@ def page_command(
     parts = PageParts(valid.config, valid.parameters, valid.locations, kafka_connections(valid.config))
     with signals(), Page(parts, SystemClock()) as page:
         print_line(f"The page is at {page.url}")
+        if page.metrics_url:
+            print_line(f"Its metrics are at {page.metrics_url}")
         stop.wait()

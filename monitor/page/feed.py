@@ -21,7 +21,7 @@ from monitor.public.instants import MILLISECOND, format_instant
 BEAT_SECONDS: Final = 10.0
 """How often subscribers receive the present time, which also shows that the connection works."""
 
-_POSITION: Final = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*", re.ASCII)
+_POSITION: Final = re.compile(r"([\w-]{1,64})/(\d{1,9}:\d{1,18}(?:,\d{1,9}:\d{1,18})*)", re.ASCII)
 _LONGEST: Final = 4_096
 _MOST_RESUMED: Final = 20_000  # a subscriber further behind reads the present state instead
 _RESET: Final = b"event: reset\ndata: {}\n\n"
@@ -29,23 +29,23 @@ _RESET: Final = b"event: reset\ndata: {}\n\n"
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def format_position(position: Position) -> str:
-    """Write a position as in the id of an event: `0:17,1:4`, the next offset of each partition."""
-    return ",".join(f"{partition}:{offset}" for partition, offset in sorted(position.items()))
+def format_position(topic_id: str, position: Position) -> str:
+    """Write a position as in the id of an event: `ID/0:17,1:4`, the topic's id and the next offset by partition."""
+    return f"{topic_id}/{','.join(f'{partition}:{offset}' for partition, offset in sorted(position.items()))}"
 
 
-def parse_position(text: str) -> dict[int, int] | None:
-    """Read a position; None if it is not one."""
-    if len(text) > _LONGEST or _POSITION.fullmatch(text) is None:
+def parse_position(text: str) -> tuple[str, dict[int, int]] | None:
+    """Read the id of the topic and the offsets of a position; None if it is not one."""
+    if len(text) > _LONGEST or (found := _POSITION.fullmatch(text)) is None:
         return None
-    pairs = (pair.split(":") for pair in text.split(","))
-    return {int(partition): int(offset) for partition, offset in pairs}
+    pairs = (pair.split(":") for pair in found[2].split(","))
+    return found[1], {int(partition): int(offset) for partition, offset in pairs}
 
 
 def records_event(batch: Batch) -> bytes:
     """Return the event with the records of a batch. Its id is the position after them."""
     lines = b",".join(entry.line for entry in batch.entries)
-    return b"id: %s\nevent: records\ndata: [%s]\n\n" % (format_position(batch.after).encode(), lines)
+    return b"id: %s\nevent: records\ndata: [%s]\n\n" % (format_position(batch.topic_id, batch.after).encode(), lines)
 
 
 @dataclass
@@ -63,9 +63,10 @@ class Feed:
     settings: Mapping[str, object] = field(default_factory=dict)
     _reached: float | None = field(default=None)
 
-    def deliver(self, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
-        """Add the records of a poll, and send what is new to all subscribers."""
+    def deliver(self, topic_id: str, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
+        """Add the records of a poll of a topic, and send what is new to all subscribers."""
         self._reached = self.monotonic()
+        self.board.begin(topic_id)
         batches = self.board.add(entries, position)
         for batch in batches:
             for entry in batch.entries:
@@ -95,14 +96,14 @@ class Feed:
             "now": format_instant(now - now % MILLISECOND),
             "as_of": None if as_of is None else format_instant(as_of),
             "silent_seconds": None if self._reached is None else round(self.silent_seconds),
-            "position": format_position(self.board.position),
+            "position": format_position(self.board.topic_id, self.board.position),
             **self.settings,
         }
 
     def resume(self, position: str | None) -> Iterator[bytes]:
         """Return the first events of a stream: those after a position, or `reset` if they are too many or dropped."""
         parsed = None if position is None else parse_position(position)
-        batches = [] if position is None else None if parsed is None else self.board.since(parsed)
+        batches = [] if position is None else None if parsed is None else self.board.since(*parsed)
         reset = batches is None or sum(len(batch.entries) for batch in batches) > _MOST_RESUMED
         return chain(
             [b"retry: 3000\n\n"], [_RESET] if reset else map(records_event, batches or ()), [self.beat_event()]

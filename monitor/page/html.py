@@ -114,5 +114,11 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
 def _audit_line(texts: Texts, recount: Recount | None) -> str:
     if recount is None:
         return ""
-    up_to = f"{format_time(recount.up_to)} UTC"
-    return texts["audit"].format(up_to=up_to, false=recount.false, epsilon=recount.epsilon_at_most)
+    result = {
+        "up_to": f"{format_time(recount.up_to)} UTC",
+        "false": recount.false,
+        "epsilon": recount.epsilon_at_most,
+    }
+    if recount.since is None:
+        return texts["audit"].format(**result)
+    return texts["audit_between"].format(since=format_time(recount.since), **result)

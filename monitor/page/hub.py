@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Final
 
 QUEUED_EVENTS: Final = 64
@@ -33,10 +33,13 @@ class Subscription:
 
 
 class Hub:
-    """The open subscriptions, `most` of them at a time. Use it in one event loop only."""
+    """The open subscriptions, `most` of them at a time. Use it in one event loop only.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    `report_cut` is called for each subscriber that is cut off.
+    """
+
+    def __init__(self, most: int, report_cut: Callable[[], None] = lambda: None) -> None:
+        self._most, self._report_cut = most, report_cut
         self._open: set[Subscription] = set()
         self._closed = False
         self.cut = 0
@@ -67,6 +70,7 @@ class Hub:
                 subscription.queue.put_nowait(event)
             except asyncio.QueueFull:
                 self.cut += 1
+                self._report_cut()
                 self._open.discard(subscription)
                 subscription.end()
 

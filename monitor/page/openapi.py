@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from monitor import __version__
+from monitor.client.known import Reason
 from monitor.page.places import STATES
 
 _TIME: Final = {"type": "string", "format": "date-time"}
 _COUNT: Final = {"type": "integer", "minimum": 0}
 _STATE: Final = {"type": "string", "enum": list(STATES), "description": "Only safe is safe."}
-_REASONS: Final = (
-    "below_threshold",
-    "noisy",
-    "budget_spent",
-    "nothing_published",
-    "too_old",
-    "input_incomplete",
-    "other_registry",
-    "not_understood",
-    "clock_behind",
-    "unreachable",
-)
+_REASONS: Final = (*get_args(Reason), "unreachable")
 _ANSWER: Final[dict[str, Any]] = {
     "state": _STATE,
     "reason": {"type": "string", "enum": list(_REASONS)},
@@ -107,7 +97,7 @@ _SCHEMAS: Final[dict[str, Any]] = {
 def openapi() -> dict[str, Any]:
     """Return the document (OpenAPI 3.1)."""
     at = _parameter("at", "query", "The time; without it, now.", _TIME)
-    position = {"type": "string", "pattern": "^[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*$"}
+    position = {"type": "string", "pattern": "^[A-Za-z0-9_-]+/[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*$"}
     after = _parameter("after", "query", "The position of /v1/records, for the first connection.", position)
     last = _parameter("Last-Event-ID", "header", "The id of the last event, for the next ones.", position)
     location = _parameter("id", "path", "The id of the place, percent-encoded.", {"type": "string"})

@@ -28,11 +28,13 @@ _AT_A_TIME: Final = 500  # places, between other requests
 class Recount(BaseModel):
     """The result of an independent recount: all answers up to an instant, how many were false, and the largest ε paid.
 
-    In its file the instant is text, such as "2026-01-06T14:00:00Z".
+    `since`, in the file `from`: the instant of the first answers, if it is known. In the file, instants are text, such
+    as "2026-01-06T14:00:00Z".
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    since: Annotated[int | None, BeforeValidator(parse_instant)] = Field(None, alias="from")
     up_to: Annotated[int, BeforeValidator(parse_instant)]
     false: int = Field(ge=0)
     epsilon_at_most: str

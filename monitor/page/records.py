@@ -58,7 +58,7 @@ class Records:
             if self._prepared is None or self._prepared[0] != version:
                 board = self.feed.board
                 as_of = None if board.as_of is None else format_instant(board.as_of)
-                status = {"as_of": as_of, "position": format_position(board.position)}
+                status = {"as_of": as_of, "position": format_position(board.topic_id, board.position)}
                 self._prepared = version, await asyncio.to_thread(_prepare, board.state(), status)
             prepared = self._prepared[1]
         return prepared.body(self.feed.status())

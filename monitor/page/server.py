@@ -19,6 +19,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.client.subscriber_view import SubscriberView, keep_for
 from monitor.config import Config, Location
 from monitor.errors import ConfigError, FailedError, Problem
+from monitor.operate.health import Endpoint
 from monitor.page.app import Site
 from monitor.page.board import Board
 from monitor.page.bodies import Body, make_body
@@ -26,6 +27,7 @@ from monitor.page.entries import Entry
 from monitor.page.feed import BEAT_SECONDS, Feed
 from monitor.page.html import Html
 from monitor.page.hub import Hub
+from monitor.page.metrics import PageMetrics
 from monitor.page.present import Present, read_recount
 from monitor.page.protocol import MOST_HEAD_BYTES, LimitedProtocol
 from monitor.page.reader import Reader, Source, follow
@@ -75,7 +77,10 @@ class Page:
             "registry": parts.parameters.registry.digest,
             "slot_seconds": parts.parameters.grid.length / SECOND,
         }
-        self._feed = Feed(board, view, Hub(settings.subscribers), clock, settings=shared)
+        self._metrics = PageMetrics(parts.parameters.grid.length, settings.unreachable_after, settings.subscribers)
+        hub = Hub(settings.subscribers, self._metrics.cut)
+        self._feed = Feed(board, view, hub, clock, settings=shared)
+        self._metrics.watch(hub, lambda: self._feed.silent_seconds)
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
         static, background = read_static(), _read_background(settings.background)
         setup: dict[str, Any] = {
@@ -84,20 +89,30 @@ class Page:
             "background": background is not None,
         }
         html = Html(texts_of(settings), setup, static)
-        self._site = Site(present, html, static, background, lambda: read_recount(settings.audit_file, clock.now()))
+        self._site = Site(
+            present,
+            html,
+            static,
+            background,
+            lambda: read_recount(settings.audit_file, clock.now()),
+            self._metrics.response,
+        )
         self._beat_seconds = beat_seconds
         self._stop = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.url = ""
+        self.url = self.metrics_url = ""
+        self._endpoint: Endpoint | None = None
 
     def __enter__(self) -> Self:
         """Read the topic to its end, then accept connections."""
-        reader = Reader(self._source, {})
+        reader = Reader(self._source)
         try:
             position = self._catch_up(reader)
+            self._endpoint = self._open_metrics()
             listening = _listen(self._settings.host, self._settings.port)
         except BaseException:
             reader.close()
+            self._close_metrics()
             raise
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         self.url = f"http://{host}:{listening.getsockname()[1]}/"
@@ -125,15 +140,30 @@ class Page:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
         self._server.join()
+        self._close_metrics()
+
+    def _open_metrics(self) -> Endpoint | None:
+        """Serve the metrics on an address of their own, if that is configured: the public shall not read them."""
+        host, port = self._settings.metrics_host, self._settings.metrics_port
+        if port is None:
+            return None
+        endpoint = Endpoint(port, self._metrics.registry, self._metrics, host, "page.metrics_port")
+        self.metrics_url = f"http://{host}:{endpoint.port}/metrics"
+        return endpoint
+
+    def _close_metrics(self) -> None:
+        if self._endpoint is not None:
+            self._endpoint.close()
 
     def _catch_up(self, reader: Reader) -> dict[int, int]:
         while True:
             entries, position = reader.poll()
-            self._feed.deliver(entries, position)
+            self._feed.deliver(reader.topic_id, entries, position)
+            self._metrics.shown(self._feed.board.as_of)
             if reader.is_at_end():
                 return position
 
-    def _deliver(self, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
+    def _deliver(self, topic_id: str, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
         """Deliver records in the event loop, and wait for that. The reader so never runs ahead of the server."""
         if self._loop is None:
             return
@@ -141,7 +171,8 @@ class Page:
 
         def deliver() -> None:
             try:
-                self._feed.deliver(entries, position)
+                self._feed.deliver(topic_id, entries, position)
+                self._metrics.shown(self._feed.board.as_of)
             finally:
                 done.set()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Final, Protocol
@@ -44,6 +45,9 @@ _MOST_RESTARTS: Final = 64
 """Only a broken source needs more restarts: with real entropy the chance is e^(-44·64) < 10^-1200 per draw."""
 
 _DENSE_GAPS: Final = 4096
+
+_RARE_BITS: Final = 8
+"""An event is rare if its chance is below 2^-8. Otherwise, many places are left, and must be looked at anyway."""
 
 
 class Entropy(Protocol):
@@ -93,7 +97,10 @@ class Noise(Protocol):
         """Draw `size` independent values of G, P[G = k] = (1 - e^-ε) e^(-εk)."""
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each gap ≥ 0, independently, whether a fresh G reaches it: True with chance e^(-ε·gap)."""
+        """Return for each gap ≥ 0, independently, whether a fresh G reaches it: True with chance e^(-ε·gap).
+
+        A gap that is the same for many places may be passed as `np.broadcast_to(np.int64(gap), places)`.
+        """
 
 
 class OneSidedNoise:
@@ -143,8 +150,11 @@ class OneSidedNoise:
         law = self._law(epsilon)
         if gaps.size == 0:
             return np.zeros(0, dtype=np.bool_)
-        if int(gaps.min()) < 0:
+        is_one_gap = gaps.strides == (0,)  # the array of `np.broadcast_to`
+        if int(gaps[0] if is_one_gap else gaps.min()) < 0:
             raise PrivacyError("A gap is negative: expected 0 or more; pass max(threshold - count, 0).")
+        if is_one_gap and (rare := law.find_rare(int(gaps[0]))) is not None:
+            return rare.draw(self._entropy, gaps.size)
         cuts = law.cuts(gaps)
         drawn = _first_bits(self._entropy, gaps.size)
         reached: NDArray[np.bool_] = drawn < cuts
@@ -182,6 +192,7 @@ class _Law:
     def __init__(self, epsilon: Fraction) -> None:
         self._epsilon = epsilon
         self._dense = np.zeros(0, dtype=np.uint32)
+        self._rare: dict[int, _Rare | None] = {}
         coarse = epsilon
         digits: list[_Table] = []
         while coarse < _COARSE:
@@ -200,6 +211,14 @@ class _Law:
         if largest >= self._dense.size:
             self._dense = np.concatenate([self._dense, self._cuts_of(range(self._dense.size, largest + 1))])
         return self._dense[gaps]
+
+    def find_rare(self, gap: int) -> _Rare | None:
+        """Return the event that G reaches a gap; None if it is not rare. Gaps are thresholds, so all are kept."""
+        if gap not in self._rare:
+            floor = partial(floor_exp, self._epsilon * gap)
+            zeros = 64 - floor(64).bit_length()
+            self._rare[gap] = _Rare(zeros, floor) if zeros >= _RARE_BITS else None
+        return self._rare[gap]
 
     def _cuts_of(self, gaps: Sequence[int]) -> NDArray[np.uint32]:
         return np.array([floor_exp(self._epsilon * gap, _FIRST_BITS) for gap in gaps], dtype=np.uint32)
@@ -260,6 +279,52 @@ class _Table:
         for place in np.flatnonzero(below != below_or_tied).tolist():
             below[place] = _settle(entropy, int(drawn[place]), 64, self._floors)
         return below
+
+
+@dataclass(frozen=True, slots=True)
+class _Rare:
+    """An event with a small chance c < 2^-zeros, for many independent uniforms u: it is u < c.
+
+    Nearly all places of a large registry are empty, so the noise has to reach the same large gap everywhere. To draw
+    and compare 16 bits for each of 10 million places takes 250 ms. This takes 7 ms. u < c only if the first bits of u
+    are all 0. How many of n fair bits are 0 is counted without looking at the places: first among all places, then
+    among those that are left, once for each of the bits. The places that are left at the end are a uniformly random
+    set of this size, because all places are alike. They are few, and their uniforms are extended as usual.
+    """
+
+    zeros: int
+    floor: Floor
+
+    def draw(self, entropy: Entropy, size: int) -> NDArray[np.bool_]:
+        """Return for each of `size` fresh uniforms whether it is below c."""
+        left = size
+        for _ in range(self.zeros):
+            if not left:
+                break
+            left = _count_heads(entropy, left)
+        happened = np.zeros(size, np.bool_)
+        for place in _draw_places(entropy, left, size):
+            happened[place] = _settle(entropy, 0, self.zeros, (self.floor,)) == 1
+        return happened
+
+
+def _count_heads(entropy: Entropy, coins: int) -> int:
+    """Toss fair coins, and return the number of heads."""
+    words = -(-coins // 64)
+    tossed = np.frombuffer(entropy.bytes(8 * words), dtype="<u8")
+    last = int(tossed[-1]) >> (64 * words - coins)
+    return int(np.bitwise_count(tossed[:-1]).sum(dtype=np.int64)) + last.bit_count()
+
+
+def _draw_places(entropy: Entropy, number: int, size: int) -> set[int]:
+    """Draw a uniformly random set of `number` places below `size`: the first different ones of uniform draws."""
+    places: set[int] = set()
+    fair = 2**64 // size * size
+    while len(places) < number:
+        drawn = int.from_bytes(entropy.bytes(8), "little")
+        if drawn < fair:  # the other draws would favour low places
+            places.add(drawn % size)
+    return places
 
 
 def _merge_cells(counts: NDArray[np.int16]) -> bytes | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +26,13 @@ from monitor.release.ledger import EncodedRecord
 from monitor.release.readings import Evidence, input_since
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question
+from monitor.windows.row_windows import RowWindows
+from monitor.windows.time_counts import find_visited
 
 __all__ = ["Decider", "Decision", "Evidence"]
+
+MANY_PLACES: Final = 10_000
+"""A shard with at least this number of places is decided by its visited places (`at_times.step_sparse`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +65,13 @@ class Decider:
     def questions(self, tick: int) -> dict[int, Question]:
         """Return the question to ask each shard at a tick."""
         parameters = self._parameters
-        windows: dict[int, list[tuple[int, int]]] = {shard: [] for shard in self._shards}
+        windows: dict[int, list[RowWindows]] = {shard: [] for shard in self._shards}
         for watched in self._watched:
-            for shard, window in watched.windows(tick):
-                windows[shard].append(window)
+            for shard, of_monitor in watched.windows(tick):
+                windows[shard].append(of_monitor)
         live = {time for monitor in parameters.at_times for time in monitor.live(parameters.grid.as_of(tick))}
         questions = {
-            shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live)), tick) for shard, rows in windows.items()
+            shard: Question(_join_windows(parts), tuple(sorted(live)), tick) for shard, parts in windows.items()
         }
         consenting = {time for bounds in parameters.at_least for time in self._final_times(bounds, tick)}
         if consenting:
@@ -97,7 +104,7 @@ class Decider:
         for watched in self._watched:
             answers, statuses = watched.decide(tick, evidence, state)
             parts.append(answers)
-            tally.update((watched.monitor.name, status) for status in statuses)
+            tally.update({(watched.monitor.name, status): number for status, number in statuses.items()})
         as_of = self._parameters.grid.as_of(tick)
         parts += [
             self._decide_at_time(timed, time, tick, evidence, state, tally)
@@ -128,8 +135,8 @@ class Decider:
         for shard in self._shards:
             complete = self._is_complete_at(time, shard, evidence, state)
             if complete:
-                counts = evidence.readings[shard].present[time]
-                for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], counts):
+                present = evidence.readings[shard].present
+                for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], present, time):
                     noisy[ids[row]] = (tick, count)
                     marked[shard].append(row)
             tally[monitor.name, "complete" if complete else "unknown"] += 1
@@ -164,13 +171,23 @@ class Decider:
         return marked
 
     def _draw_noisy_counts(
-        self, monitor: AtTimes, shard: int, marked_rows: Sequence[int], counts: NDArray[np.int64]
+        self,
+        monitor: AtTimes,
+        shard: int,
+        marked_rows: Sequence[int],
+        present: Mapping[int, NDArray[np.int64]],
+        time: int,
     ) -> list[tuple[int, int]]:
         rows = self._parameters.registry.by_shard[shard]
-        marked = np.zeros(len(rows), np.bool_)
-        marked[np.searchsorted(rows, marked_rows)] = True
         rule = AtTimesRule(monitor.epsilon, monitor.threshold)
-        places, noisy_counts = at_times.step(rule, marked, counts, self._noise)
+        if len(rows) < MANY_PLACES:
+            marked = np.zeros(len(rows), np.bool_)
+            marked[np.searchsorted(rows, marked_rows)] = True
+            places, noisy_counts = at_times.step(rule, marked, present[time], self._noise)
+        else:
+            marked_places = np.searchsorted(rows, np.array(marked_rows, np.int64))
+            visited = find_visited(present, time)
+            places, noisy_counts = at_times.step_sparse(rule, len(rows), marked_places, visited, self._noise)
         return [(int(rows[place]), int(count)) for place, count in zip(places, noisy_counts, strict=True)]
 
     def _build_snapshot(
@@ -264,3 +281,8 @@ class Decider:
             return False
         complete_from = max(reading.complete_from, input_since(state))
         return complete_from <= self._parameters.grid.slot_of(time) and time > reading.times_evicted_until
+
+
+def _join_windows(parts: Sequence[RowWindows]) -> Sequence[tuple[int, int]]:
+    """Return the distinct windows of several monitors."""
+    return parts[0] if len(parts) == 1 else tuple(dict.fromkeys(chain.from_iterable(parts)))

@@ -7,14 +7,17 @@ one place from its marks alone; the tests compare both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
-from typing import NamedTuple, overload
+from typing import Final, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from monitor.contracts.over_time_writer import NO_MARKS, OverTimeWriter, encode_marks
+from monitor.brokers.record_batches import RawRecord, encode_around, encode_value, to_raw
+from monitor.contracts.over_time_writer import AnswerWriter, OverTimeWriter, encode_marks
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, Standing
@@ -22,6 +25,9 @@ from monitor.public.parameters import OverTime, Parameters
 from monitor.release.ledger import EncodedRecord
 from monitor.release.readings import Evidence, input_since
 from monitor.release.state import LedgerState
+from monitor.windows.row_windows import RowCounts, RowWindows
+
+_PORTION: Final = 10_000  # places whose codes are Python objects at the same time
 
 
 class Records(Sequence[EncodedRecord]):
@@ -38,6 +44,10 @@ class Records(Sequence[EncodedRecord]):
         """Yield the records in order."""
         return chain.from_iterable(self._parts)
 
+    def raw(self) -> Iterator[RawRecord]:
+        """Yield the records in order, with encoded headers."""
+        return chain.from_iterable(map(to_raw, self._parts))
+
     def __eq__(self, other: object) -> bool:
         """Return whether another sequence has the same records."""
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -53,20 +63,47 @@ class Records(Sequence[EncodedRecord]):
         return tuple(self)[place]
 
 
+class _EncodedAnswer(NamedTuple):
+    """The status of an answer, and the end of its record (`AnswerWriter`)."""
+
+    status: str
+    end: bytes
+
+
 class _Answers(Sequence[EncodedRecord]):
     """The records of one monitor at one tick, which are built on demand.
 
-    A million records take a gigabyte, and only one of them is needed at a time.
+    A million records take a gigabyte, and only one of them is needed at a time. `codes`: each place's answer among the
+    `shared` ones. `own`: the other answers, by place.
     """
 
-    def __init__(self, places: _Places, writer: OverTimeWriter, answers: Sequence[_EncodedAnswer]) -> None:
+    def __init__(
+        self,
+        places: _Places,
+        writer: OverTimeWriter,
+        shared: Sequence[_EncodedAnswer],
+        codes: NDArray[np.int64],
+        own: Mapping[int, _EncodedAnswer],
+    ) -> None:
         self._places = places
         self._writer = writer
-        self._answers = answers
+        self._shared = shared
+        self._codes = codes
+        self._own = own
 
     def __len__(self) -> int:
         """Return the number of watched places."""
-        return len(self._answers)
+        return self._codes.size
+
+    def statuses(self) -> Counter[str]:
+        """Return the number of answers by status."""
+        others = np.ones(len(self), np.bool_)
+        others[list(self._own)] = False
+        tally = Counter(answer.status for answer in self._own.values())
+        for answer, number in zip(self._shared, np.bincount(self._codes[others], minlength=1).tolist(), strict=False):
+            if number:
+                tally[answer.status] += number
+        return tally
 
     @overload
     def __getitem__(self, place: int) -> EncodedRecord: ...
@@ -74,46 +111,63 @@ class _Answers(Sequence[EncodedRecord]):
     def __getitem__(self, place: slice) -> Sequence[EncodedRecord]: ...
     def __getitem__(self, place: int | slice) -> EncodedRecord | Sequence[EncodedRecord]:
         """Return the record or the records at a place."""
-        places = range(len(self))[place]
-        records = list(self._build(places if isinstance(places, range) else [places]))
-        return records if isinstance(place, slice) else records[0]
+        return list(self)[place]
 
     def __iter__(self) -> Iterator[EncodedRecord]:
         """Yield the records in order."""
-        return self._build(range(len(self)))
+        named = [name for name, _ in self._writer.headers].index("ce_id")
+        before, after = tuple(self._writer.headers[:named]), tuple(self._writer.headers[named + 1 :])
+        for key, value, ce_id in self._writer.write(self._ends()):
+            yield EncodedRecord(key, value, (*before, ("ce_id", ce_id), *after), self._writer.timestamp_ms)
 
-    def _build(self, wanted: Iterable[int]) -> Iterator[EncodedRecord]:
-        places, answers = self._places, self._answers
-        written = self._writer.write((places.locations[at], places.kinds[at], *answers[at]) for at in wanted)
-        return map(EncodedRecord._make, written)
+    def raw(self) -> Iterator[RawRecord]:
+        """Yield the records in order, with encoded headers. They differ only in the ce_id, so this is twice as fast."""
+        (before, after), stamp, join = encode_around(self._writer.headers, "ce_id"), self._writer.timestamp_ms, b"".join
+        for key, value, ce_id in self._writer.write(self._ends()):
+            yield key, value, join((before, encode_value(ce_id), after)), stamp
+
+    def _ends(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the location and the end of each record."""
+        ends, own = [answer.end for answer in self._shared], self._own
+        for begin in range(0, len(self), _PORTION):
+            codes = self._codes[begin : begin + _PORTION].tolist()
+            for at, (location, code) in enumerate(
+                zip(self._places.locations[begin : begin + _PORTION], codes, strict=True), begin
+            ):
+                yield location, own[at].end if at in own else ends[code]
 
 
-class _EncodedAnswer(NamedTuple):
-    """An answer, and its running marks as bytes of its record."""
+class _EncodedStanding:
+    """The standing of a place, and its answers without a new mark. Each is encoded once, at the first tick with it."""
 
-    answer: OverTimeAnswer
-    marks: bytes
+    def __init__(self, lost_tick: int | None, standing: Standing) -> None:
+        self.lost_tick = lost_tick
+        self.standing = standing
+        self._encoded: dict[str, _EncodedAnswer] = {}
 
+    def holds(self, tick: int, lost_tick: int | None) -> bool:
+        """Return whether the standing is that of a tick."""
+        return self.lost_tick == lost_tick and self.standing.since <= tick <= self.standing.until
 
-class _EncodedStanding(NamedTuple):
-    """The standing of a place, and its running marks as bytes of a record."""
-
-    lost_tick: int | None
-    standing: Standing
-    marks: bytes
+    def encode(self, writer: AnswerWriter, kind: int, answer: OverTimeAnswer) -> _EncodedAnswer:
+        """Return one of the standing's answers, encoded."""
+        known = self._encoded.get(answer.status)
+        if known is None:
+            end = writer.write(kind, answer, encode_marks(self.standing.run))
+            known = self._encoded[answer.status] = _EncodedAnswer(answer.status, end)
+        return known
 
 
 class _Places:
     """The watched places of one monitor and one ledger partition, in registry order.
 
     `kinds`: the number of each place's rule in `rules`, the distinct rules. `groups`: by ε of one answer, the places
-    whose noise is drawn at it.
+    whose noise is drawn at it. `thresholds`: each place's threshold. `by_shard`: the places of each shard.
     """
 
     def __init__(self, parameters: Parameters, monitor: OverTime, indices: Sequence[int]) -> None:
         registry = parameters.registry
         self.rows = [monitor.rows[n] for n in indices]
-        self.shards: list[int] = registry.shard[self.rows].tolist() if self.rows else []
         self.locations = [registry.ids[row] for row in self.rows]
         self.rules: list[OverTimeRule] = []
         known: dict[OverTimeRule, int] = {}
@@ -131,6 +185,12 @@ class _Places:
         for at, kind in enumerate(self.kinds):
             groups.setdefault(epsilons[kind], []).append(at)
         self.groups = {epsilon: np.array(places, np.int64) for epsilon, places in groups.items()}
+        self.codes = 2 * np.array(self.kinds, np.int64)
+        self.thresholds = np.array([rule.threshold for rule in self.rules], np.int64)[self.codes // 2]
+        rows = np.array(self.rows, np.int64)
+        shards = registry.shard[rows]
+        self.by_shard = {int(shard): np.flatnonzero(shards == shard) for shard in np.unique(shards)}
+        self.rows_by_shard = {shard: rows[places] for shard, places in self.by_shard.items()}
 
 
 class OverTimeDecider:
@@ -150,48 +210,61 @@ class OverTimeDecider:
         owned, shard = set(shards), parameters.registry.shard
         indices = [n for n, row in enumerate(monitor.rows) if int(shard[row]) in owned]
         self._places = _Places(parameters, monitor, indices)
+        self._writer = AnswerWriter(parameters, self._places.rules)
+        self._marked = np.zeros(len(indices), np.bool_)
         self._standings: dict[int, _EncodedStanding] = {}
         self._basis: tuple[LedgerState, int] | None = None
 
-    def windows(self, tick: int) -> Iterator[tuple[int, tuple[int, int]]]:
-        """Yield the shard and the window of each place: (row, first slot)."""
+    def windows(self, tick: int) -> Iterator[tuple[int, RowWindows]]:
+        """Yield the windows of each shard's places."""
         start = self._parameters.window_start(self.monitor.window, tick)
-        for shard, row in zip(self._places.shards, self._places.rows, strict=True):
-            yield shard, (row, start)
+        for shard, rows in self._places.rows_by_shard.items():
+            yield shard, RowWindows(rows, start)
 
-    def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> tuple[Sequence[EncodedRecord], list[str]]:
-        """Draw every answer of a tick once, and record the spent ε in `state`; return the records and the statuses."""
-        places, monitor, parameters = self._places, self.monitor, self._parameters
-        lost_tick = None if state.lost_at is None else parameters.grid.slot_of(state.lost_at)
+    def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> tuple[Sequence[EncodedRecord], Counter[str]]:
+        """Draw every answer of a tick once, and record the spent ε in `state`; return records and their statuses.
+
+        Most places have no marks, and a noisy count below the threshold. They share their answers, and are found with
+        arrays, so that a place needs 0.1 µs instead of 3 µs. All others are decided one by one.
+        """
+        places = self._places
+        lost_tick = None if state.lost_at is None else self._parameters.grid.slot_of(state.lost_at)
         self._check_basis(state)
         clear = [over_time.find_standing(rule, (), tick, lost_tick) for rule in places.rules]
-        noise, counts = self._draw_noise(), self._counts(tick, evidence, state)
-        encoded: list[_EncodedAnswer] = []
-        shared: dict[
-            int, _EncodedAnswer
-        ] = {}  # places without marks share their answers; the key is the answer's identity
-        for at, (location, kind, count, drawn) in enumerate(
-            zip(places.locations, places.kinds, counts, noise, strict=True)
+        noise, (counts, known) = self._draw_noise(), self._counts(tick, evidence, state)
+        odd = (noise < 0) | (counts < 0)  # refused when they are decided
+        single = np.flatnonzero(self._marked | odd | (known & (counts + noise >= places.thresholds)))
+        own: dict[int, _EncodedAnswer] = {}
+        for at, count, is_known, drawn in zip(
+            *(each.tolist() for each in (single, counts[single], known[single], noise[single])), strict=True
         ):
-            if (monitor.name, location) in state.marks:
-                encoded.append(self._decide_marked(at, tick, count, drawn, state, lost_tick))
+            given = count if is_known else None
+            if self._marked[at]:
+                own[at] = self._decide_marked(at, tick, given, drawn, state, lost_tick)
                 continue
-            answer = over_time.answer(places.rules[kind], clear[kind], tick, count, drawn)
+            answer = over_time.answer(places.rules[places.kinds[at]], clear[places.kinds[at]], tick, given, drawn)
             if answer.noisy_count is not None:
-                encoded.append(self._spend(at, answer, state))
-            else:
-                encoded.append(
-                    shared.get(id(answer)) or shared.setdefault(id(answer), _EncodedAnswer(answer, NO_MARKS))
-                )
+                own[at] = self._spend(at, answer, state)
         self._basis = state, state.revision
-        writer = OverTimeWriter(parameters, monitor, places.rules, tick)
-        return _Answers(places, writer, encoded), [each.answer.status for each in encoded]
+        shared = [
+            self._encode(kind, over_time.answer(rule, clear[kind], tick, count, 0))
+            for kind, rule in enumerate(places.rules)
+            for count in (0, None)
+        ]
+        writer = OverTimeWriter(self._parameters, self.monitor, tick)
+        answers = _Answers(places, writer, shared, places.codes + ~known, own)
+        return answers, answers.statuses()
+
+    def _encode(self, kind: int, answer: OverTimeAnswer) -> _EncodedAnswer:
+        return _EncodedAnswer(answer.status, self._writer.write(kind, answer, encode_marks(answer.marks)))
 
     def _check_basis(self, state: LedgerState) -> None:
-        """Forget the standings if the marks of the state have changed since the last tick of this decider."""
+        """Find the places with marks again if the marks of the state have changed since this decider's last tick."""
         basis = self._basis
         if basis is None or basis[0] is not state or basis[1] != state.revision:
+            name = self.monitor.name
             self._standings.clear()
+            self._marked[:] = [(name, location) in state.marks for location in self._places.locations]
 
     def _decide_marked(
         self,
@@ -203,38 +276,52 @@ class OverTimeDecider:
         lost_tick: int | None,
     ) -> _EncodedAnswer:
         """Decide a place that has marks. Its standing is computed again only when it changes."""
-        name, location, rule = self.monitor.name, self._places.locations[at], self._places.rules[self._places.kinds[at]]
-        known = self._standings.get(at)
-        if known is None or known.lost_tick != lost_tick or not known.standing.since <= tick <= known.standing.until:
+        kind = self._places.kinds[at]
+        rule, known = self._places.rules[kind], self._standings.get(at)
+        if known is None or not known.holds(tick, lost_tick):
+            name, location = self.monitor.name, self._places.locations[at]
             standing = over_time.find_standing(rule, state.marks_of(name, location), tick, lost_tick)
-            state.spend(name, location, standing.run)  # a changed rule may have lengthened marks
-            known = self._standings[at] = _EncodedStanding(lost_tick, standing, encode_marks(standing.run))
+            if standing.run:
+                state.spend(name, location, standing.run)  # a changed rule may have lengthened marks
+            self._marked[at] = (name, location) in state.marks
+            known = self._standings[at] = _EncodedStanding(lost_tick, standing)
         answer = over_time.answer(rule, known.standing, tick, count, noise)
-        if answer.noisy_count is None:
-            return _EncodedAnswer(answer, known.marks)
-        return self._spend(at, answer, state)
+        return (
+            known.encode(self._writer, kind, answer) if answer.noisy_count is None else self._spend(at, answer, state)
+        )
 
     def _spend(self, at: int, answer: OverTimeAnswer, state: LedgerState) -> _EncodedAnswer:
         """Record the mark of a noisy answer. The earlier standing, even one without marks, is no longer valid."""
         self._standings.pop(at, None)
+        self._marked[at] = True
         state.spend(self.monitor.name, self._places.locations[at], answer.marks)
-        return _EncodedAnswer(answer, encode_marks(answer.marks))
+        return self._encode(self._places.kinds[at], answer)
 
-    def _draw_noise(self) -> Sequence[int]:
+    def _draw_noise(self) -> NDArray[np.int64]:
         """Draw fresh noise for every location, whether or not it is used (docs/rules.md, rule 3): one draw per ε."""
         noise = np.zeros(len(self._places.rows), np.int64)
         for epsilon, places in self._places.groups.items():
             noise[places] = self._noise.geometric(epsilon, places.size)
-        drawn: list[int] = noise.tolist()
-        return drawn
+        return noise
 
-    def _counts(self, tick: int, evidence: Evidence, state: LedgerState) -> Iterator[int | None]:
-        """Yield the distinct people in each window; None if visits reported before as_of may be missing."""
-        start = self._parameters.window_start(self.monitor.window, tick)
-        known = {shard: _known_counts(shard, start, evidence, state) for shard in set(self._places.shards)}
-        for shard, row in zip(self._places.shards, self._places.rows, strict=True):
-            counts = known[shard]
-            yield None if counts is None else counts[row, start]
+    def _counts(self, tick: int, evidence: Evidence, state: LedgerState) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the distinct people in each window, and which are known: all visits before as_of were counted."""
+        places, start = self._places, self._parameters.window_start(self.monitor.window, tick)
+        counts = np.zeros(len(places.rows), np.int64)
+        known = np.zeros(len(places.rows), np.bool_)
+        for shard, at in places.by_shard.items():
+            of_shard = _known_counts(shard, start, evidence, state)
+            if of_shard is not None:
+                counts[at] = _take_counts(of_shard, RowWindows(places.rows_by_shard[shard], start))
+                known[at] = True
+        return counts, known
+
+
+def _take_counts(counts: Mapping[tuple[int, int], int], windows: RowWindows) -> Sequence[int] | NDArray[np.int64]:
+    """Return the counts of windows, in their order."""
+    if isinstance(counts, RowCounts) and counts.windows.rows is windows.rows:
+        return counts.counts
+    return [counts[window] for window in windows]
 
 
 def _known_counts(

@@ -108,6 +108,10 @@ class InputTopic:
         self._expected_tick = tick
         self.end_offsets_at(tick)
 
+    def is_expected(self, tick: int) -> bool:
+        """Return whether `expect_input` has read the end offsets of a tick."""
+        return self._expected_tick is not None and tick <= self._expected_tick
+
     def _includes(self, cached_tick: int, tick: int) -> bool:
         return tick == cached_tick or tick < cached_tick == self._expected_tick
 

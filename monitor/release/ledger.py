@@ -166,7 +166,7 @@ def _to_encoded_record(record: Any) -> EncodedRecord:
     return EncodedRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
 
 
-def _run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
+def run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
     """Run work in a separate thread, because kafka-python waits for a commit without a timeout."""
     future: Future[_T] = Future()
 
@@ -252,7 +252,7 @@ class Writer:
 
     def _run(self, work: Callable[[], _T], seconds: float) -> _T:
         try:
-            return _run_in_thread(work, f"ledger-{self._partition}").result(seconds)
+            return run_in_thread(work, f"ledger-{self._partition}").result(seconds)
         except FutureTimeoutError as error:
             self._failed = True
             raise UnreachableError(

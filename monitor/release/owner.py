@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -19,6 +20,7 @@ from monitor.release.ledger import (
     EncodedRecord,
     Writer,
     read_partition,
+    run_in_thread,
 )
 from monitor.release.owner_records import LedgerPlace, OwnerRecords, announce_alone
 from monitor.release.state import FencePoint, LedgerState
@@ -76,6 +78,7 @@ class Owner:
         self._connections = connections
         self._place = place
         self._deferred: list[Records] = []
+        self._committing: Future[int] | None = None
         self._parameters = parameters
         self._check = check
         charges, now = (None, clock.now) if check is None else (check.charges, check.now)
@@ -201,9 +204,19 @@ class Owner:
         return [self._records.build(terms, self.partition, tick if empty else None)]
 
     def commit(self) -> None:
-        """Append the answers of the ticks since the last commit, in one transaction."""
+        """Begin to append the answers of the ticks since the last commit, in one transaction.
+
+        The brokers then work while the next ticks are decided. Commits are in order: each waits for the one before.
+        """
         records, self._deferred = Records(self._deferred), []
-        self._writer.append(records)
+        self.finish_commits()
+        self._committing = run_in_thread(lambda: self._writer.append(records), f"commit-{self.partition}")
+
+    def finish_commits(self) -> None:
+        """Wait until the answers of the last commit are in the ledger."""
+        committing, self._committing = self._committing, None
+        if committing is not None:
+            committing.result()
 
     def close(self) -> None:
         """Close the writer."""

@@ -22,6 +22,7 @@ from monitor.release.decide_over_time import Records
 from monitor.release.evidence import EvidenceReader
 from monitor.release.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
 from monitor.release.owner import Owner
+from monitor.release.read_ahead import ReadAhead
 from monitor.release.unknown import STORE_UNREACHABLE, count_causes, explain
 from monitor.release.upkeep import Upkeep
 
@@ -66,6 +67,7 @@ class PartitionRelease:
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
         self._store_answered = True
+        self._ahead = ReadAhead(context)
 
     def run(self, stop: threading.Event) -> None:
         """Take the partition over and decide each tick, until `stop` is set.
@@ -223,7 +225,7 @@ class PartitionRelease:
         self._report_decision(tick, decision)
         failpoint("tick.decided")
         if self._store_answered:
-            self._upkeep.finish_tick(tick, owner.shards)
+            self._upkeep.finish_tick(tick, owner.shards, opens=not self._ahead.has_begun(tick + 1))
         failpoint("tick.evicted")
         self._context.decided.notify()
         return True
@@ -233,9 +235,7 @@ class PartitionRelease:
         due, spans = self.release_time(tick), self._context.spans
         try:
             with spans.span("tick.read"):
-                questions = owner.questions(tick)
-                reader = EvidenceReader(self._context, tick, questions, due, stop, self._heartbeat, self._reached)
-                evidence = reader.read()
+                evidence = self._read_evidence(owner, tick, due, stop)
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
@@ -245,6 +245,7 @@ class PartitionRelease:
             if self._store_answered:
                 self._upkeep.check_eviction_policy()
             self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
+            self._ahead.start(tick + 1, owner.questions, stop, self._heartbeat, self._reached)
             failpoint("tick.read")
             waits = time.perf_counter()
             with spans.span("tick.wait"):
@@ -263,6 +264,13 @@ class PartitionRelease:
             log.warning("tick %d: ledger partition %d is taken over again: %s", tick, self.partition, error)
             self._drop_owner(str(error))
             return None
+
+    def _read_evidence(self, owner: Owner, tick: int, due: int, stop: threading.Event) -> Evidence | None:
+        evidence = self._ahead.take(tick)
+        if evidence is not None:
+            return evidence
+        questions = owner.questions(tick)
+        return EvidenceReader(self._context, tick, questions, due, stop, self._heartbeat, self._reached).read()
 
     def _report_not_closed(self, tick: int, stop: threading.Event) -> None:
         """Report a tick that has closed by this machine's clock but not by the store's clock, unless stopping."""
@@ -358,6 +366,7 @@ class PartitionRelease:
 
     def close(self) -> None:
         """Close the owner and drop the partition's metrics."""
+        self._ahead.close()
         if self.owner is not None:
             self.owner.close()
             self.owner = None

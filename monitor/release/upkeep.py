@@ -48,14 +48,15 @@ class Upkeep:
                 pause = RETRY_SECONDS
             self._next_check = time.monotonic() + pause
 
-    def finish_tick(self, tick: int, shards: Sequence[int]) -> None:
+    def finish_tick(self, tick: int, shards: Sequence[int], *, opens: bool = True) -> None:
         """Open the slot after a decided tick in these shards, and evict old facts.
 
         After a tick with hot spots, the next slot is not opened here: their answer covers all shards, so its owner may
-        still have to read these shards for the tick.
+        still have to read these shards for the tick. Without `opens`, the next tick is being read already, which opens
+        its slot.
         """
         try:
-            if not self._parameters.draws_hot_spots_at(tick):
+            if opens and not self._parameters.draws_hot_spots_at(tick):
                 self._windows.open(shards, tick + 1)
             self._evict(tick, shards)
         except (UnreachableError, WindowsError) as error:

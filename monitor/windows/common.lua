@@ -154,10 +154,10 @@ local function add_seen(meta, prefix, blob, from, expiry)
   local digits, facts, groups = struct.unpack('>I4I4I4', blob, from)
   local directory, renew = prefix .. 'leaves', must_renew(meta, expiry)
   local split = redis.call('TYPE', directory).ok ~= 'none'
-  local formats = {size = digits + PERSON}
-  for i = 1, CHUNK do
-    formats[i] = string.rep('c' .. digits .. 'c' .. PERSON, i)
-  end
+  local formats = setmetatable({size = digits + PERSON}, {__index = function(formats, count)  -- few facts need few
+    formats[count] = string.rep('c' .. digits .. 'c' .. PERSON, count)
+    return formats[count]
+  end})
   local header = from + 12
   local group = {hashes = header + 8 * groups}
   group.at = group.hashes + 4 * facts

@@ -59,7 +59,7 @@ class Question:
     question opens no slot.
     """
 
-    windows: tuple[tuple[int, int], ...] = ()
+    windows: Sequence[tuple[int, int]] = ()
     times: tuple[int, ...] = ()
     tick: int | None = None
     consenting: tuple[int, ...] = ()

@@ -115,6 +115,13 @@ def redis_client(address: RedisAddress) -> Client:
     }
     if address.ca_file is not None and address.url.startswith("rediss:"):
         options["ssl_ca_certs"] = address.ca_file
+    client = _connect(address, options)
+    # By default a reply to SMEMBERS becomes a Python set, which takes longer than to count it.
+    client.set_response_callback("SMEMBERS", list)
+    return client
+
+
+def _connect(address: RedisAddress, options: dict[str, Any]) -> Client:
     if not address.cluster:
         return Redis.from_url(address.url, **options)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
@@ -22,7 +23,7 @@ from monitor.public.parameters import Parameters
 from monitor.windows.eviction import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import pack_windows, read_stays, split_portions
+from monitor.windows.packing import read_stays, split_portions
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
@@ -33,6 +34,7 @@ from monitor.windows.redis_client import (
     parse_time,
     translate_error,
 )
+from monitor.windows.row_windows import pack_row_windows, pair_counts
 from monitor.windows.scripts import Command, eval_command
 from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
 
@@ -76,6 +78,12 @@ class RedisWindows:
     def address(self) -> str:
         """The address of Redis in words, for messages."""
         return describe_client(self._client)
+
+    def at(self, instant: int) -> RedisWindows:
+        """Return the same windows, as at an instant of simulated time."""
+        windows = copy(self)
+        windows._clock = lambda: instant  # noqa: SLF001  # a copy
+        return windows
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
@@ -233,7 +241,7 @@ class RedisWindows:
     def _read_commands(self, shard: int, question: Question, unchanged: Collection[int], most: int) -> list[Command]:
         return [
             *([] if question.tick is None else [self._settle_command(shard, question.tick, most)]),
-            eval_command("count", self._fact_keys(shard), *pack_windows(question.windows)),
+            eval_command("count", self._fact_keys(shard), *pack_row_windows(question.windows)),
             *(
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
@@ -270,7 +278,7 @@ class RedisWindows:
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
             time=parse_time(time) if self._clock is None else self._clock(),
-            counts=dict(zip(question.windows, counts, strict=True)),
+            counts=pair_counts(question.windows, counts),
             present=TimeCounts(present),
             settled=settled,
             consenting=TimeCounts({instant: present[instant] for instant in question.consenting}, consenting=True),
@@ -300,7 +308,7 @@ class RedisWindows:
     def check(self) -> None:
         """Check that the store is reachable, evicts nothing, and permits every command that the service uses.
 
-        Transient failures (a replica, no memory) are ignored here, because reading may continue; writes report them.
+        Transient failures (a replica, no memory) are ignored, because reading may continue; writes report them.
 
         Raises:
             EvictionError: the `maxmemory-policy` of a server is not `noeviction`.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.privacy.at_times import Visited
 from monitor.windows.packing import count_members
 
 
@@ -65,6 +66,13 @@ class TimeCounts(Mapping[int, NDArray[np.int64]]):
         counts = self._counts[instant]
         return counts.fill(counts.consenting if self._consenting else counts.people)
 
+    def visited(self, instant: int) -> Visited:
+        """Return the places of the shard with people at a designated time, without an array of all places."""
+        counts = self._counts[instant]
+        people = counts.consenting if self._consenting else counts.people
+        some = people > 0
+        return Visited(counts.places[some], people[some])
+
     def __iter__(self) -> Iterator[int]:
         """Yield the designated times."""
         return iter(self._counts)
@@ -72,6 +80,15 @@ class TimeCounts(Mapping[int, NDArray[np.int64]]):
     def __len__(self) -> int:
         """Return the number of designated times."""
         return len(self._counts)
+
+
+def find_visited(present: Mapping[int, NDArray[np.int64]], instant: int) -> Visited:
+    """Return the places with people at a designated time, from the counts of a reading of any store."""
+    if isinstance(present, TimeCounts):
+        return present.visited(instant)
+    counts = present[instant]
+    places = np.flatnonzero(counts)
+    return Visited(places, counts[places])
 
 
 class TimeCountsCache:

@@ -262,7 +262,8 @@ class StoredLine:
 
     def measure(self, bench: Bench) -> Measured:
         """Read the backlog, and send its facts to another server without reading."""
-        backlog = Backlog(bench.scale(5_000_000, 100_000), 500, self.law)
+        visits, watched = bench.scale((5_000_000, PLACES), (5_000, 1_000))
+        backlog = Backlog(visits, 500, self.law, watched)
         ground = _fill(bench, self.name, backlog)
         rate = backlog.visits / _read(bench, ground)
         alone = backlog.visits / _store_alone(bench, ground)
@@ -284,7 +285,7 @@ class SingleLine:
 
     def measure(self, bench: Bench) -> Measured:
         """Read the backlog with the service's reader, and with a bare consumer."""
-        ground = _fill(bench, self.name, Backlog(bench.scale(1_000_000, 20_000), 1, "even", 100))
+        ground = _fill(bench, self.name, Backlog(bench.scale(1_000_000, 2_000), 1, "even", 100))
         visits = ground.backlog.visits
         rate, bare = visits / _read(bench, ground), visits / _poll_bare(ground)
         figures = {"single (visits/s)": rate, "bare loop (visits/s)": bare}
@@ -338,7 +339,7 @@ class RedisMemoryLine:
 
 def _measure_memory(bench: Bench, settings: Settings, people: int, binary: Path | None) -> float:
     """Return the bytes that the server needs per person and place, with `people` people at each place."""
-    places = max(1, bench.scale(400_000, 40_000) // people)
+    places = max(1, bench.scale(400_000, 4_000) // people)
     with (
         bench.valkey(binary=binary) as server,
         closing(redis_client(RedisAddress(server.url))) as client,

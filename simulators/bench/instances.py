@@ -17,9 +17,8 @@ from monitor.errors import FailedError
 from monitor.public.clock import SystemClock
 from simulators.bench.bench import Bench
 from simulators.bench.line import Measured, Series, Target
-from simulators.bench.site import Crowd, Layout, Running, Site, wait_for
+from simulators.bench.site import Crowd, Layout, Running, Site, wait_for, wait_untimed
 
-_PER_RECORD: Final = 500
 _ARRIVING: Final = 10
 _PAUSE_SECONDS: Final = 0.1
 """While an instance joins, this number of records arrives after each pause."""
@@ -65,13 +64,13 @@ def measure_instances(
         `rate` in visits/s, the largest share in units of an even share as `uneven`, the visits read twice in units of
         a batch as `rework`, and 1 as `wrong` if the recount refutes an answer.
     """
-    visits = bench.scale(400_000, 5_000)
-    slot, delay = bench.scale(("5s", "1s"), ("2s", "500ms"))
+    visits, per_record = bench.scale((400_000, 500), (400, 10))
+    slot, delay = bench.scale(("5s", "1s"), ("1s", "300ms"))
     layout = Layout(
         slot=slot,
         release_delay=delay,
-        inputs=8,
-        outputs=4,
+        inputs=bench.scale(8, 4),
+        outputs=bench.scale(4, 2),
         watched=bench.scale(1_000, 50),
         places=bench.scale(1_000, 50),
         replicas=replicas,
@@ -80,12 +79,12 @@ def measure_instances(
     site = Site(bench.folder(name), name, servers, layout)
     site.create()
     crowd = Crowd(100_000, layout.places)
-    records = crowd.make_records(np.random.default_rng(7), visits, _PER_RECORD, SystemClock().now())
+    records = crowd.make_records(np.random.default_rng(7), visits, per_record, SystemClock().now())
     with site.run(count) as running:
         _wait_for_shares(running, layout, count)
-        seconds, shares = _read_backlog(site, running, records)
-        rework = _rebalance(site, running, records)
-        _wait_for_ticks(running)
+        seconds, shares = _read_backlog(site, running, records, visits)
+        rework = _rebalance(site, running, records, per_record)
+        _wait_for_ticks(running, layout)
     wrong = site.audit()
     if wrong:
         bench.report(f"{name}: {wrong}")
@@ -108,17 +107,17 @@ def _wait_for_shares(running: Running, layout: Layout, count: int) -> None:
         readers = {line.partition('process="')[2].partition('"')[0] for line in read}
         return len(read) == layout.inputs and len(owned) >= layout.outputs and len(readers) == count
 
-    wait_for(is_shared, f"{count} processes share all partitions")
+    wait_untimed(is_shared, f"{count} processes share all partitions")
 
 
 def _visits(running: Running) -> float:
     return running.sample().total("visits_total")
 
 
-def _read_backlog(site: Site, running: Running, records: list[bytes]) -> tuple[float, list[float]]:
+def _read_backlog(site: Site, running: Running, records: list[bytes], visits: int) -> tuple[float, list[float]]:
     """Produce records while the processes are stopped, let them read, and return the seconds and each one's visits."""
     before = running.sample()
-    wanted = before.total("visits_total") + len(records) * _PER_RECORD
+    wanted = before.total("visits_total") + visits
     running.send(signal.SIGSTOP)
     try:
         with site.producer() as producer:
@@ -134,7 +133,7 @@ def _read_backlog(site: Site, running: Running, records: list[bytes]) -> tuple[f
     return seconds, shares or [after.total("visits_total") - before.total("visits_total")]
 
 
-def _rebalance(site: Site, running: Running, records: list[bytes]) -> float:
+def _rebalance(site: Site, running: Running, records: list[bytes], per_record: int) -> float:
     """Start another instance while visits arrive. Return the visits read twice, in units of a batch."""
     before, sent = running.sample().total("visits_total"), 0
     with site.producer() as producer, site.run() as other:
@@ -144,9 +143,9 @@ def _rebalance(site: Site, running: Running, records: list[bytes]) -> float:
             sent += len(chosen)
             time.sleep(_PAUSE_SECONDS)
         producer.send(records)
-        wanted = before + (sent + len(records)) * _PER_RECORD
-        wait_for(lambda: _visits(running) + _visits(other) >= wanted, "the visits are read")
-        wait_for(lambda: _is_read(running) and _is_read(other), "no lag is left")
+        wanted = before + (sent + len(records)) * per_record
+        wait_untimed(lambda: _visits(running) + _visits(other) >= wanted, "the visits are read")
+        wait_untimed(lambda: _is_read(running) and _is_read(other), "no lag is left")
         both = [running.sample(), other.sample()]
     visits = sum(sample.total("visits_total") for sample in both)
     batches = sum(sample.total("ingest_batch_seconds_count") for sample in both)
@@ -157,10 +156,11 @@ def _is_read(running: Running) -> bool:
     return running.sample().total("consumer_lag_records") == 0
 
 
-def _wait_for_ticks(running: Running) -> None:
+def _wait_for_ticks(running: Running, layout: Layout) -> None:
     """Wait until everything that was read has been counted by a tick."""
     ticks = running.sample().total("ticks_total")
-    wait_for(lambda: running.sample().total("ticks_total") >= ticks + 8, "more ticks are decided")
+    wanted = ticks + 2 * layout.outputs
+    wait_untimed(lambda: running.sample().total("ticks_total") >= wanted, "more ticks are decided")
 
 
 class TakeoverLine:
@@ -173,7 +173,8 @@ class TakeoverLine:
 
     def measure(self, bench: Bench) -> Measured:
         """Kill the first process several times, and take the median."""
-        layout = Layout(slot="2s", release_delay="500ms", outputs=8, inputs=4, watched=100, places=100)
+        outputs, inputs = bench.scale((8, 4), (4, 2))
+        layout = Layout(slot="2s", release_delay="500ms", outputs=outputs, inputs=inputs, watched=100, places=100)
         with bench.valkey() as valkey:
             site = Site(bench.folder("takeover"), "takeover", (bench.kafka.bootstrap_servers, valkey.url), layout)
             site.create()

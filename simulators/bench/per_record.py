@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from simulators.bench.bench import Bench
-from simulators.bench.ingest import Backlog, _fill, _read
+from simulators.bench.ingest import PLACES, Backlog, _fill, _read
 from simulators.bench.line import Measured, Series, Target
 
 _SIZES: Final = ((1, 100_000), (10, 500_000), (100, 1_000_000), (500, 2_000_000))
-_QUICK_SIZES: Final = ((1, 2_000), (500, 10_000))
+_QUICK_SIZES: Final = ((1, 500), (500, 2_000))
 _GAIN: Final = "500 visits per record, in units of 1 visit per record"
 
 
@@ -24,8 +24,9 @@ class PerRecordLine:
     def measure(self, bench: Bench) -> Measured:
         """Read a backlog of each kind."""
         rates = {}
+        watched = bench.scale(PLACES, 1_000)
         for per_record, visits in bench.scale(_SIZES, _QUICK_SIZES):
-            ground = _fill(bench, f"{self.name}-{per_record}", Backlog(visits, per_record))
+            ground = _fill(bench, f"{self.name}-{per_record}", Backlog(visits, per_record, watched=watched))
             rates[per_record] = visits / _read(bench, ground)
         figures = {f"{per_record} per record (visits/s)": rate for per_record, rate in rates.items()}
         curve = Series("visits-per-record", "every visit stored", [float(size) for size in rates], list(rates.values()))

@@ -30,14 +30,17 @@ from monitor.service import kafka_connections
 WAIT_SECONDS: Final = 120.0
 COMMAND_SECONDS: Final = 300.0
 STEP_SECONDS: Final = 0.05
+_UNTIMED_SECONDS: Final = 0.3
 _LOG_BYTES: Final = 2_000
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # written in C, if PyYAML has it
 
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
-    """Wait for the first true value, and return it.
+def wait_for(
+    condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, step_seconds: float = STEP_SECONDS
+) -> T:
+    """Wait for the first true value, and return it. It is computed once per step.
 
     Raises:
         FailedError: there is none within the time.
@@ -46,8 +49,13 @@ def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECOND
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise FailedError(f"{what}: not within {seconds:.0f} s")
-        time.sleep(STEP_SECONDS)
+        time.sleep(step_seconds)
     return value
+
+
+def wait_untimed(condition: Callable[[], T], what: str) -> T:
+    """Wait as `wait_for` does, for something that is not measured: each look takes processor time of the service."""
+    return wait_for(condition, what, step_seconds=_UNTIMED_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +140,7 @@ class Running:
 
     def wait_ready(self) -> None:
         """Wait until every process is ready."""
-        wait_for(lambda: self.get("/readyz"), "the service is ready")
+        wait_untimed(lambda: self.get("/readyz"), "the service is ready")
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the processes of the service, but not to their supervisor."""

@@ -25,6 +25,7 @@ _STALLS: Final = "ticks that no instance decided"
 _LAG: Final = "lag after the last record (records)"
 _POOL_VISITS: Final = 300_000
 _PER_RECORD: Final = 500
+_QUICK_RATE: Final = 1_000.0
 
 
 @dataclass
@@ -121,12 +122,12 @@ class MemoryLine:
             site.create()
             with site.run() as running, site.producer() as producer:
                 running.wait_ready()
-                top = measure_top_rate(site, running, producer, bench.scale(1_000_000, 20_000))
-                with load(site, producer, top / 2):
-                    course = watch(running, bench.scale_of_time(90, 1_800, 4))
+                top = measure_top_rate(site, running, producer, bench.scale(1_000_000, 5_000))
+                with load(site, producer, bench.scale(top / 2, min(top / 2, _QUICK_RATE))):
+                    course = watch(running, bench.scale_of_time(90, 1_800, 2))
                     valkey.pause()
                     try:
-                        stopped = watch(running, bench.scale_of_time(10, 30, 2))
+                        stopped = watch(running, bench.scale_of_time(10, 30, 1))
                     finally:
                         valkey.resume()
                 began = time.monotonic()
@@ -164,7 +165,7 @@ class CountryLine:
         """Run the country for a while, at 100 visits a record."""
         places, watched = bench.scale((self.PLACES, self.WATCHED), (2_000, 200))
         rate = bench.scale(self.VISITS_PER_HOUR / 3_600, 200.0)
-        slot, delay = bench.scale(("1m", "20s"), ("3s", "1s"))
+        slot, delay = bench.scale(("1m", "20s"), ("1s", "300ms"))
         layout = Layout(
             places, watched, slot, window="14d", release_delay=delay, outputs=1, shards=bench.scale(1_024, 16)
         )
@@ -176,8 +177,8 @@ class CountryLine:
                 wait_for(lambda: running.get("/readyz"), "the country is ready", 400)
                 started = time.monotonic() - began
                 with load(site, producer, rate, 100):
-                    course = watch(running, bench.scale_of_time(90, 600, 7), every=1.0)
-                last = watch(running, 5.0)
+                    course = watch(running, bench.scale_of_time(90, 600, 3), every=1.0)
+                last = watch(running, bench.scale_of_time(5, 5, 1))
                 lost = running.sample().total("lost_ticks_total")
         figures = _country_figures(course)
         ends = {_STALLS: lost if course.ticks else float("nan"), _LAG: last.lag[-1]}

@@ -6,29 +6,31 @@ transaction, and returns its figures. The windows are filled directly, because r
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import resource
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import Concatenate, Final, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.config import load_valid_config
 from monitor.contracts.alerts import ledger_record
 from monitor.operate.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.public.instants import DAY, HOUR, SECOND, format_instant, parse_instant
 from monitor.public.location_ids import LARGE, LocationIds
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
@@ -39,7 +41,9 @@ from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
 from monitor.release.upkeep import Upkeep
+from monitor.service import settings_of
 from monitor.signals import Signal
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import COMPLETE_FROM_START, ShardFacts, Span
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import group_by_shard, pack_present, pack_seen, split_by_shard
@@ -53,7 +57,23 @@ _GRID: Final = SlotGrid(_ORIGIN, HOUR)
 _FIRST_TICK: Final = 500
 _SHARDS: Final = 16
 _KIB: Final = 1_024
-_RESET_PEAK: Final = "5"  # see proc(5), clear_refs
+_P = ParamSpec("_P")
+
+_CONFIG: Final = """
+service: {{name: {name}, shards: 64}}
+clock: {{slot: 1h, origin: 2026-01-01T00:00:00Z, release_delay: 30s}}
+locations: {{file: locations.csv}}
+visits: {{default_stay: 15m, accept_ahead: 1h}}
+privacy: {{epsilon: "1", period: 1d}}
+monitors:
+  - {{name: daily, kind: at_times, at: ["{at}"], epsilon: "1", threshold: 30, reporting_horizon: 24h}}
+kafka:
+  bootstrap_servers: ["{kafka}"]
+  topics: {{visits: {name}-visits, alerts: {name}-alerts, dead_letters: {name}-dead}}
+  partitions: {{visits: 1, alerts: 1}}
+redis: {{url: "redis://127.0.0.1:1"}}
+"""
+_KEY: Final = bytes(range(32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +111,16 @@ class Site:
         self.windows.write([Span(0, reached, reached + 1)], facts)
 
 
-def _reset_peak() -> None:
-    """Begin a new measurement of the peak of this process's memory, where the system allows it.
-
-    Memory that earlier lines have freed is returned to the system first.
-    """
-    gc.collect()
-    with suppress(OSError, AttributeError):  # only the GNU C library has this function
-        ctypes.CDLL(None).malloc_trim(0)
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
+def in_own_process(
+    bench: Bench, measure: Callable[Concatenate[str, _P], dict[str, float]], *sizes: _P.args, **options: _P.kwargs
+) -> dict[str, float]:
+    """Measure in a new process, so that its memory contains nothing of earlier lines."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(measure, bench.kafka.bootstrap_servers, *sizes, **options).result()
 
 
 def _read_peak() -> float:
-    """Return the most memory that this process has had, in MiB: since `_reset_peak` on Linux."""
+    """Return the most memory that this process has had, in MiB."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / _KIB
@@ -117,12 +133,12 @@ def _draw_people(number: int) -> NDArray[np.uint8]:
 
 
 @contextmanager
-def open_site(bench: Bench, parameters: Parameters) -> Iterator[Site]:
+def open_site(bootstrap_servers: str, parameters: Parameters) -> Iterator[Site]:
     """Create topics and a ledger, and yield a ledger partition that is taken over."""
-    connections = KafkaConnections((bench.kafka.bootstrap_servers,))
+    connections = KafkaConnections((bootstrap_servers,))
     clock = SteppedClock(_GRID.start(_FIRST_TICK))
     with ExitStack() as stack:
-        server = stack.enter_context(bench.valkey())
+        server = stack.enter_context(EmbeddedValkey(ValkeySettings(appendonly=True)))
         place = _create_topics(connections, parameters)
         windows = RedisWindows(parameters, "bench", redis_client(RedisAddress(server.url)), clock.now)
         stack.callback(windows.close)
@@ -155,10 +171,20 @@ def _create_topics(connections: KafkaConnections, parameters: Parameters) -> Led
     return LedgerPlace(names[1], alerts, visits, "bench", _ORIGIN, 1)
 
 
+def _write_ids(places: int) -> bytes:
+    """Return the ids of places, each followed by a newline. As Python strings, they would be the peak of memory."""
+    numbers = np.arange(places)
+    lines = np.empty((places, len("place-00000000\n")), np.uint8)
+    lines[:] = np.frombuffer(b"place-00000000\n", np.uint8)
+    for digit in range(8):
+        lines[:, 13 - digit] += (numbers // 10**digit % 10).astype(np.uint8)
+    return lines.tobytes()
+
+
 def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequence[AtTimes] = ()) -> Parameters:
     rule = OverTimeRule(Fraction(1), 1, 30, 336, 1)
     rows = tuple(range(0, places, max(1, places // watched)))[:watched] if watched else ()
-    ids = LocationIds("".join(f"place-{number:08}\n" for number in range(places)).encode())
+    ids = LocationIds(_write_ids(places))
     return Parameters(
         name=name,
         grid=_GRID,
@@ -172,11 +198,10 @@ def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequenc
     )
 
 
-def measure_watched(bench: Bench, watched: int, ticks: int = 5) -> dict[str, float]:
+def measure_watched(bootstrap_servers: str, watched: int, ticks: int = 5) -> dict[str, float]:
     """Return the median seconds of a tick of `watched` places with 3 people each, and the peak memory in MiB."""
-    _reset_peak()
     parameters = _make_parameters(f"watched-{watched}", watched, watched)
-    with open_site(bench, parameters) as site:
+    with open_site(bootstrap_servers, parameters) as site:
         rows = np.arange(watched)
         for _ in range(3):
             site.add_seen(_FIRST_TICK, rows)
@@ -188,13 +213,28 @@ def measure_watched(bench: Bench, watched: int, ticks: int = 5) -> dict[str, flo
     }
 
 
-def measure_registered(bench: Bench, registered: int, visited: int, ticks: int = 5) -> dict[str, float]:
-    """Return the median seconds of a tick about one designated time, with `visited` of `registered` places visited."""
-    _reset_peak()
+def read_registry(folder: Path, bootstrap_servers: str, registered: int) -> Parameters:
+    """Read the configuration of a service with one designated time, and everything that it derives at its start."""
+    name, at = f"registered-{registered}", format_instant(_GRID.start(_FIRST_TICK))
+    (folder / "service.yaml").write_text(_CONFIG.format(name=name, at=at, kafka=bootstrap_servers), encoding="utf-8")
+    parameters = settings_of(load_valid_config(folder / "service.yaml", {}), _KEY).parameters
+    registry = parameters.registry
+    _ = registry.rows, registry.by_shard, registry.digest, parameters.row_window
+    return parameters
+
+
+def measure_registered(bootstrap_servers: str, registered: int, visited: int, ticks: int = 5) -> dict[str, float]:
+    """Return the median seconds of a tick about one designated time, with `visited` of `registered` places visited.
+
+    "start" is the time until the registry is read from its file.
+    """
+    with TemporaryDirectory(prefix="location-monitor-bench-") as folder:
+        (Path(folder) / "locations.csv").write_bytes(b"location_id\n" + _write_ids(registered))
+        began = time.perf_counter()
+        parameters = read_registry(Path(folder), bootstrap_servers, registered)
+        start = time.perf_counter() - began
     time_of_day = _GRID.start(_FIRST_TICK)
-    monitor = AtTimes("daily", Schedule((time_of_day,)), Fraction(1), 30, DAY)
-    parameters = _make_parameters(f"registered-{registered}", registered, at_times=[monitor])
-    with open_site(bench, parameters) as site:
+    with open_site(bootstrap_servers, parameters) as site:
         rows = np.linspace(0, registered - 1, visited).astype(np.int64)
         site.add_present(_FIRST_TICK, time_of_day, rows)
         seconds = []
@@ -202,12 +242,13 @@ def measure_registered(bench: Bench, registered: int, visited: int, ticks: int =
             site.add_present(tick, time_of_day, rows[: visited // 100])
             seconds.append(site.tick(tick))
     return {
+        "start (s)": start,
         "tick (s)": statistics.median(seconds[1:]),
         "memory (MiB)": _read_peak(),
     }
 
 
-def measure_live_times(bench: Bench, times: int, people: int, ticks: int = 5) -> dict[str, float]:
+def measure_live_times(bootstrap_servers: str, times: int, people: int, ticks: int = 5) -> dict[str, float]:
     """Return the median seconds of a tick about `times` live designated times with `people` people each.
 
     "changing" has new people at one of the times before each tick, "unchanged" has none.
@@ -217,7 +258,7 @@ def measure_live_times(bench: Bench, times: int, people: int, ticks: int = 5) ->
     monitor = AtTimes("daily", Schedule(instants), Fraction(1), 30, times * DAY)
     parameters = _make_parameters(f"live-{times}", 20_000, at_times=[monitor])
     rows = np.arange(people) % 20_000
-    with open_site(bench, parameters) as site:
+    with open_site(bootstrap_servers, parameters) as site:
         for instant in instants:
             site.add_present(_FIRST_TICK, instant, rows)
         seconds: dict[bool, list[float]] = {False: [], True: []}
@@ -249,7 +290,7 @@ class WatchedLine:
     def measure(self, bench: Bench) -> Measured:
         """Decide five ticks at each size."""
         sizes = bench.scale((1_000, 10_000, 100_000, 1_000_000), (100, 1_000))
-        results = [measure_watched(bench, size) for size in sizes]
+        results = [in_own_process(bench, measure_watched, size) for size in sizes]
         figures = {f"{size:,} places (s)": result["tick (s)"] for size, result in zip(sizes, results, strict=True)}
         seconds = [result["tick (s)"] for result in results]
         curve = Series("tick-watched", "over_time", [float(size) for size in sizes], seconds)
@@ -261,13 +302,17 @@ class RegisteredLine:
 
     name = "registered"
     work = "a tick of a designated time: 10 million registered places, 200,000 visited"
-    goal = "≤ 0.3 s a tick, ≤ 1.5 GiB"
-    targets = (Target("tick (s)", most=0.3, absolute=True), Target("memory (MiB)", most=1_536, absolute=True))
+    goal = "≤ 0.3 s a tick, ≤ 15 s to start, ≤ 1.5 GiB"
+    targets = (
+        Target("tick (s)", most=0.3, absolute=True),
+        Target("start (s)", most=15, absolute=True),
+        Target("memory (MiB)", most=1_536, absolute=True),
+    )
 
     def measure(self, bench: Bench) -> Measured:
         """Decide five ticks at each size."""
         sizes = bench.scale((100_000, 1_000_000, 10_000_000), (1_000, 10_000))
-        results = [measure_registered(bench, size, size // 50) for size in sizes]
+        results = [in_own_process(bench, measure_registered, size, size // 50) for size in sizes]
         seconds = [result["tick (s)"] for result in results]
         curve = Series("tick-registered", "at_times", [float(size) for size in sizes], seconds)
         return Measured(results[-1], [curve])
@@ -283,7 +328,7 @@ class LiveTimesLine:
 
     def measure(self, bench: Bench) -> Measured:
         """Decide ticks with and without new facts."""
-        figures = measure_live_times(bench, *bench.scale((28, 100_000), (4, 1_000)))
+        figures = in_own_process(bench, measure_live_times, *bench.scale((28, 100_000), (4, 1_000)))
         ratio = figures["tick, unchanged (s)"] / figures["first tick (s)"]
         return Measured({**figures, "unchanged, in units of the first tick": ratio})
 

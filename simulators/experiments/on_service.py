@@ -26,6 +26,7 @@ from monitor.errors import FailedError
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import EncodedRecord
 from monitor.service import Settings
+from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.tools.replay.driver import ReplayPlan, plan_replay, replay
 from monitor.tools.replay.embedded import embedded_settings
 from monitor.tools.replay.progress import progress
@@ -36,7 +37,6 @@ from simulators.experiments.location_figures import EXPECTED, ratio_setting
 from simulators.experiments.monitoring import OnePlaceEach, accumulate
 from simulators.experiments.paper import EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, paper_value
 from simulators.experiments.points import Point
-from simulators.files import REGISTRY_HEADER, VISITS_HEADER
 
 BY_SERVICE: Final = "by the running service"
 

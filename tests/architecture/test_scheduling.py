@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduling import _COMPUTING, _PARTS, _SECONDS, next_part, part_of, seconds_of
+from tests.scheduling import _APART, _COMPUTING, _SECONDS, _TOGETHER, next_part, part_of, seconds_of
 
 ROOT = Path(__file__).parents[2]
 WALK, LOSS, OTHER = (
@@ -16,7 +16,7 @@ WALK, LOSS, OTHER = (
 )
 
 
-@pytest.mark.parametrize("path", sorted({*_SECONDS, *_COMPUTING, *_PARTS}))
+@pytest.mark.parametrize("path", sorted({*_SECONDS, *_COMPUTING, *_APART, *_TOGETHER}))
 def test_listed_path_exists(path: str) -> None:
     """Each listed file and folder exists."""
     assert (ROOT / path).exists()
@@ -35,8 +35,7 @@ def test_weight_of_a_part() -> None:
 
 
 def test_parts_of_a_file() -> None:
-    """A file is one part, unless it is listed: then its tests are parts, or fall into a number of parts."""
+    """A file is one part, unless it is listed: then each of its tests is a part."""
     assert part_of(f"{LOSS}::test_a") == LOSS
     assert part_of(WALK) == WALK
-    mutants = {part_of(f"tests/mutants/test_mutants.py::test_mutant_is_caught[{n}]") for n in range(50)}
-    assert len(mutants) == _PARTS["tests/mutants/test_mutants.py"]
+    assert part_of("tests/security/test_auditor_access.py::test_a") == "tests/security/test_access.py"

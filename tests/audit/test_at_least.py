@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.audit.conftest import Tiny, find
+from monitor.tools.audit.audit import Auditor, Input
+from monitor.tools.audit.records import drop_repeats, read_file
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.visits import read_visits
+from tests.audit.conftest import Tiny, find, record
 
 FINAL = "night/2026-01-01T02:30:00Z/0/4"
 EARLY = "night/2026-01-01T02:30:00Z/0/3"
@@ -46,6 +50,19 @@ def test_bound_above_the_recount_is_found(tiny: Tiny, bounds: dict[str, int], co
     add_bounds(tiny, bounds, consenting)
     (found,) = find(tiny, "at_least")
     assert found.endswith(f"{next(iter(bounds))}: fewer people consented than the lower bound")
+
+
+@pytest.mark.parametrize(("named", "findings"), [("present", 1), ("earlier", 0)])
+def test_bound_about_an_earlier_input_is_not_compared(tiny: Tiny, named: str, findings: int) -> None:
+    """If the input was re-created, the visits that an earlier bound counts are gone, so that it is no finding."""
+    add_bounds(tiny, {"shop": 3})
+    tiny.records.insert(0, record("owner", 0, {"kind": "owner", "counting": 2, "input_topic_id": named}))
+    visits, config, alerts = tiny.write()
+    terms = read_terms(config)
+    auditor = Auditor([Input(terms, read_visits(visits, terms, {}))], every_tick=True, input_id="present")
+    for published in drop_repeats(read_file(alerts), auditor.findings):
+        auditor.take(published)
+    assert auditor.findings.totals["at_least"] == findings
 
 
 def test_report_after_the_final_tick_does_not_count(tiny: Tiny) -> None:

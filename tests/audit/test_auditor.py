@@ -29,7 +29,7 @@ from monitor.tools.auditor.command import FollowOptions, follow_topics
 from monitor.tools.embedded import EmbeddedKafka
 from monitor.tools.embedded.ports import ReservedPort
 from tests.audit.conftest import Tiny
-from tests.audit.test_follow import Run, charges, owner, run
+from tests.audit.test_follow import HIDDEN, Run, charges, owner, recreate, run, transaction
 
 __all__ = ["run"]  # a fixture
 
@@ -140,16 +140,46 @@ def test_state_is_never_silently_green(run: Run, kafka: EmbeddedKafka, eventuall
         assert auditor.fetch("/healthz")[0] == 200
 
 
+def test_open_transaction_is_no_success(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+    """While a transaction hides visits, the auditor is not ready, says why, and has no success. It pauses meanwhile."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with transaction(run, *HIDDEN) as producer, auditing(write_service(run, kafka)) as auditor:
+        eventually(lambda: "a transaction is open there" in auditor.fetch("/readyz")[1], 30)
+        assert auditor.value("state", state="catching_up") == 1
+        assert auditor.value("last_success_timestamp_seconds") is None
+        producer.abort_transaction()
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("ticks_total", outcome="proven") == 7
+
+
+def test_recreated_topic_counts_once(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+    """If a topic is re-created, everything is counted from the start, as by a new process, and not twice."""
+    run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
+    run.publish(owner(charges()), *run.tiny.records)
+    with auditing(write_service(run, kafka)) as auditor:
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("findings_total", kind="safe") == 1
+        recreate(run, run.alerts, 1)
+        run.publish(owner(charges()), *run.tiny.records, owner(charges()))
+        eventually(lambda: auditor.value("records_total", kind="owner") == 2, 30)
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("findings_total", kind="safe") == 1
+        assert auditor.value("ticks_total", outcome="proven") == 7
+
+
 def test_partial_ticks_are_no_success(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
-    """If input has expired, everything is read, but there is no success."""
+    """If input has expired, everything is read, but there is no success and no result."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     with closing(run.kafka.admin()) as admin:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
-    with auditing(write_service(run, kafka)) as auditor:
+    result = run.tiny.folder / "result.json"
+    with auditing(write_service(run, kafka), result=result) as auditor:
         eventually(lambda: auditor.value("ticks_total", outcome="partial") == 7, 30)
         eventually(lambda: auditor.value("state", state="judging") == 1, 30)
         assert auditor.value("last_success_timestamp_seconds") is None
+    assert not result.exists()
 
 
 def test_commands_of_runbooks_run(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
@@ -208,7 +238,9 @@ def test_auditor_has_its_own_identity() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--output-only"], "--output-only, --metrics-port and --since require --follow"),
+        (["--output-only"], "--output-only, --metrics-port, --since and --result require --follow"),
+        (["--follow", "--output-only", "--result", "result.json"], "leave out --output-only"),
+        (["--follow", "--result", "none/result.json"], "the folder does not exist"),
         (["--follow", "--since", "noon"], "--since noon"),
         (["--follow", "VISITS", "--alerts", "VISITS"], "leave out VISITS and --alerts"),
     ],

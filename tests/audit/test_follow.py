@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -20,9 +22,11 @@ from kafka import TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.tools.audit.follow import Follower, Sources
+from monitor.tools.audit.reader import TopicChangedError
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.watching import Outcome
+from monitor.tools.auditor.topic_facts import KafkaTopics
 from monitor.tools.embedded import EmbeddedKafka
 from tests.audit.conftest import Tiny, record, walk
 
@@ -74,13 +78,21 @@ class Run:
     kafka: KafkaConnections
     visits: str
     alerts: str
+    facts: KafkaTopics
 
     def create(self) -> None:
-        bounds = dict.fromkeys(("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), LONGEST)
-        made = {"replication_factor": 1, "configs": bounds | {"retention.ms": "-1"}}
         with closing(self.kafka.admin()) as admin:
-            topics = {name: made | {"num_partitions": count} for name, count in ((self.visits, 2), (self.alerts, 1))}
+            topics = {name: self.settings(count) for name, count in ((self.visits, 2), (self.alerts, 1))}
             admin.create_topics(topics, wait_for_metadata=True)
+
+    def settings(self, partitions: int) -> dict[str, Any]:
+        """Return the settings of a topic that accepts old timestamps."""
+        bounds = dict.fromkeys(("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), LONGEST)
+        return {
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": bounds | {"retention.ms": "-1"},
+        }
 
     def report(self, lines: list[str] | None = None) -> None:
         """Produce lines of visits; by default those of the run."""
@@ -105,7 +117,9 @@ class Run:
         """Return a follower of the configurations as they are now."""
         self.tiny.write()
         configs = options.pop("configs", None) or [self.tiny.folder / "config.yaml"]
-        sources = Sources(self.alerts, self.kafka.consumer, self.visits, None if output_only else self.kafka.consumer)
+        sources = Sources(
+            self.alerts, self.kafka.consumer, self.facts, self.visits, None if output_only else self.kafka.consumer
+        )
         sources = options.pop("sources", sources)
         return Follower([read_terms(path) for path in configs], sources, reports, **options)
 
@@ -121,11 +135,12 @@ class Run:
 
 
 @pytest.fixture
-def run(tiny: Tiny, kafka: EmbeddedKafka) -> Run:
-    name = uuid.uuid4().hex[:10]
-    made = Run(tiny, KafkaConnections((kafka.bootstrap_servers,)), f"visits-{name}", f"alerts-{name}")
-    made.create()
-    return made
+def run(tiny: Tiny, kafka: EmbeddedKafka) -> Iterator[Run]:
+    name, connections = uuid.uuid4().hex[:10], KafkaConnections((kafka.bootstrap_servers,))
+    with closing(KafkaTopics(connections)) as facts:
+        made = Run(tiny, connections, f"visits-{name}", f"alerts-{name}", facts)
+        made.create()
+        yield made
 
 
 def owner(charges: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -297,35 +312,144 @@ def test_answer_read_past_the_asked_end_is_compared_with_its_input(run: Run) -> 
     *earlier, last = _by_tick(run)
     run.publish(owner(charges()), *(line for records in earlier for line in records))
     reports = Reports()
-    published: list[bool] = []
 
-    def open_input(**settings: str) -> Any:
-        consumer = run.kafka.consumer(**settings)
-        ask = consumer.end_offsets
+    class Late(KafkaTopics):
+        """Publishes a tick right after the ends of the input were asked for the first time."""
 
-        def ask_then_publish(places: list[TopicPartition]) -> Any:
-            ends = ask(places)
-            if not published:
-                published.append(True)
+        published = False
+
+        def log_ends(self, name: str) -> Any:
+            ends = super().log_ends(name)
+            if name == run.visits and not self.published:
+                self.published = True
                 run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
                 run.publish(*last)
             return ends
 
-        consumer.end_offsets = ask_then_publish
-        return consumer
-
-    sources = Sources(run.alerts, run.kafka.consumer, run.visits, open_input)
-    with closing(run.follow(reports, sources=sources)) as follower:
+    facts = Late(run.kafka)
+    sources = Sources(run.alerts, run.kafka.consumer, facts, run.visits, run.kafka.consumer)
+    with closing(facts), closing(run.follow(reports, sources=sources)) as follower:
         while follower.turn() or reports.last[0] < 6:
             pass
     assert reports.kinds == {"safe"}
+
+
+@contextmanager
+def transaction(run: Run, *lines: str) -> Iterator[Any]:
+    """Report visits in a transaction that stays open, and yield its producer."""
+    with closing(run.kafka.producer(transactional_id=f"slow-{run.visits}")) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for row in csv.DictReader([*run.tiny.lines[:1], *lines]):
+            stamp = int(datetime.fromisoformat(row["left_at"]).timestamp() * 1_000)
+            row.pop("reported_at")
+            producer.send(run.visits, json.dumps(row).encode(), partition=0, timestamp_ms=stamp).get(timeout=10)
+        yield producer
+
+
+HIDDEN = [f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)]
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
+def test_open_transaction_is_waited_for(run: Run, commits: bool) -> None:
+    """No tick is proven while a transaction hides visits that it may count. They count if it is committed.
+
+    input    p1 … p4 | q0 q1 (open) ............... | commit: the "safe" of tick 6 is false
+    auditor          reads to here, and must wait
+    """
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = Reports()
+    with transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
+        for _ in range(2):
+            assert not follower.turn()
+            assert reports.outcomes == {Outcome.PROVEN: 1}  # later visits than this tick's were read
+            assert follower.waiting == 6
+            assert "a transaction is open" in follower.delayed
+            assert follower.cut_off == ""
+        (producer.commit_transaction if commits else producer.abort_transaction)()
+        while follower.waiting:
+            follower.turn()
+        assert (follower.delayed, follower.cut_off) == ("", "")
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    assert reports.kinds == ({"safe"} if commits else set())
+
+
+def test_later_transactions_are_not_waited_for(run: Run) -> None:
+    """A tick waits only for transactions that were open when it was read, or a busy producer would stop it."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = Reports()
+    with transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
+        follower.turn()
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send(run.visits, b"{}", partition=0).get(timeout=10)
+        follower.turn()
+        assert reports.outcomes == {Outcome.PROVEN: 7}
+        producer.abort_transaction()
+
+
+def test_long_transaction_cuts_off_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that stays open for half a minute is reported as an input that cannot be read."""
+    monkeypatch.setattr("monitor.tools.audit.follow.PATIENCE_SECONDS", 0.0)
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with transaction(run, *HIDDEN) as producer, closing(run.follow(Reports())) as follower:
+        follower.turn()
+        assert re.search(r"beyond offset 2 of partition 0: a transaction is open there", follower.cut_off)
+        assert follower.delayed == ""
+        assert follower.waiting == 6
+        producer.abort_transaction()
+
+
+def recreate(run: Run, name: str, partitions: int) -> None:
+    """Delete a topic, and create another one of the same name."""
+    before = run.facts.topic_id(name)
+    with closing(run.kafka.admin()) as admin:
+        admin.delete_topics([name])
+        deadline = time.monotonic() + 30
+        while run.facts.topic_id(name) == before:
+            assert time.monotonic() < deadline
+        admin.create_topics({name: run.settings(partitions)}, wait_for_metadata=True)
+
+
+def test_longer_topic_of_the_same_name_is_noticed(run: Run) -> None:
+    """A topic that was re-created has another id. It is not read on, even if it has more records than before."""
+    run.report()
+    run.publish(*run.tiny.records)
+    reports = Reports()
+    with closing(run.follow(reports)) as follower:
+        follower.turn()
+        recreate(run, run.alerts, 1)
+        run.publish(*run.tiny.records, *run.tiny.records)
+        with pytest.raises(TopicChangedError, match="has another id than before"):
+            follower.turn()
+    assert reports.findings == []
+
+
+def test_answers_that_count_an_earlier_input_are_partial(run: Run) -> None:
+    """If the input was re-created, the visits that earlier answers count are gone, so these are not proven."""
+    run.report()
+    ticks = list(_by_tick(run))
+    earlier, later = (
+        owner(charges(), input_topic_id="a" * 32),
+        owner(charges(), input_topic_id=run.facts.topic_id(run.visits)),
+    )
+    run.publish(
+        earlier, *(line for tick in ticks[:4] for line in tick), later, *(line for tick in ticks[4:] for line in tick)
+    )
+    reports = run.judge()
+    assert reports.outcomes == {Outcome.PARTIAL: 4, Outcome.PROVEN: 3}
+    assert reports.findings == []
 
 
 def test_life_is_reported_within_a_turn(run: Run) -> None:
     """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
     run.publish(owner(charges()), *run.tiny.records)
     alive: list[int] = []
-    sources = Sources(run.alerts, run.kafka.consumer, alive=lambda: alive.append(1))
+    sources = Sources(run.alerts, run.kafka.consumer, run.facts, alive=lambda: alive.append(1))
     with closing(run.follow(Reports(), sources=sources)) as follower:
         follower.turn()
         assert follower.complete
@@ -386,7 +510,7 @@ def test_lost_input_is_said_and_made_up_for(run: Run) -> None:
             raise ConnectionError("not now")
         return run.kafka.consumer(**settings)
 
-    sources = Sources(run.alerts, run.kafka.consumer, run.visits, open_input)
+    sources = Sources(run.alerts, run.kafka.consumer, run.facts, run.visits, open_input)
     with closing(run.follow(reports, sources=sources)) as follower:
         follower.turn()
         assert "not now" in follower.cut_off
@@ -411,7 +535,7 @@ def test_waiting_answers_are_bounded_by_bytes(run: Run, monkeypatch: pytest.Monk
     run.publish(owner(charges()), *run.tiny.records)
     reports = Reports()
     with closing(
-        run.follow(reports, sources=Sources(run.alerts, run.kafka.consumer, run.visits, open_input))
+        run.follow(reports, sources=Sources(run.alerts, run.kafka.consumer, run.facts, run.visits, open_input))
     ) as follower:
         follower.turn()
         assert follower.waiting == 1

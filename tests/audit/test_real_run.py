@@ -20,6 +20,7 @@ from monitor.tools.audit import AuditReport, audit, find_planted
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.watching import Outcome
+from monitor.tools.auditor.topic_facts import KafkaTopics
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.audit.test_follow import Reports
 
@@ -106,9 +107,10 @@ def _follow(config: Path, report: AuditReport) -> None:
     """The standing auditor reads the same topics and finds the same, with what it keeps bounded by the windows."""
     loaded = load_config(config, {})
     reports, consumer, topics = Reports(), kafka_connections(loaded).consumer, loaded.kafka.topics
-    sources = Sources(topics.alerts, consumer, topics.visits, consumer)
     kept = 0
-    with closing(Follower([read_terms(config)], sources, reports)) as follower:
+    facts = KafkaTopics(kafka_connections(loaded))
+    sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
+    with closing(facts), closing(Follower([read_terms(config)], sources, reports)) as follower:
         while follower.turn():
             kept = max(kept, follower.kept_visits)
         spent = sum(follower.spent(name) for name in {name for name, _status in report.answers})

@@ -22,7 +22,7 @@ from monitor.cli import main
 from monitor.ingest.decode import decode_records
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import AuditError
-from monitor.tools.audit.topics import Topic, decode, read_output
+from monitor.tools.audit.topics import Topic, decode
 from monitor.tools.embedded import EmbeddedKafka
 from tests.audit.conftest import Tiny, as_of
 from tests.fuzz.records import RecordGenerator, make_seeds
@@ -171,6 +171,20 @@ def test_expired_input(live: Live) -> None:
     assert "Answers about visits that have expired from the input are not checked." in text
 
 
+def test_open_transaction_is_no_end(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a transaction hides visits that may count, the audit ends with an error and not with a verdict."""
+    monkeypatch.setattr("monitor.tools.audit.topics._PATIENCE_SECONDS", 0.2)
+    live.produce()
+    with closing(live.kafka.producer(transactional_id=f"slow-{live.visits}")) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(live.visits, b"{}", partition=1).get(timeout=10)
+        code, text = live.audit()
+        producer.abort_transaction()
+    assert code == 2
+    assert "Is a transaction of a producer open?" in " ".join(text.split())
+
+
 def test_pause_after_lost_ledger(live: Live) -> None:
     """All counts as spent at 00:30, in slot 0: paused until W + F = 4 ticks after it."""
     headers = {"ce_id": "owner/0/1", "ce_type": "org.location-monitor.owner", "ce_time": "2026-01-01T00:30:00Z"}
@@ -216,14 +230,15 @@ def test_both_files_or_none(tiny: Tiny) -> None:
 
 
 def test_missing_or_wrong_topic(live: Live) -> None:
-    """The message names the topic or the offset, and quotes no record."""
+    """A topic that is missing is named, and so is the offset of a stranger's record, which is not quoted."""
     with pytest.raises(AuditError, match="there is no topic nowhere"):
         Topic(live.kafka.consumer, "nowhere", committed=False)
     with closing(live.kafka.producer()) as producer:
         producer.send(live.alerts, key=b"person-1\xff", value=b'{"person_id": "person-1"}', partition=0).get(10)
-    with pytest.raises(AuditError, match="partition 0, offset 0: expected a record of the output topic") as refused:
-        list(read_output(Topic(live.kafka.consumer, live.alerts, committed=False)))
-    assert "person-1" not in str(refused.value)
+    code, text = live.audit()
+    assert code == 1
+    assert "partition 0, offset 0: not a record of this service" in text
+    assert "person-1" not in text
 
 
 def test_input_decodes_as_in_service(tiny: Tiny) -> None:

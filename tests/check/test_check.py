@@ -119,7 +119,7 @@ def test_report_has_the_sum() -> None:
     text = format_text(report)
     assert "At most 59/4 within any 14 days; privacy.epsilon states 15." in text
     assert "Sum: 4 + 2 + 15/4 + 5 = 59/4 ≤ 15." in text
-    assert "e^14.75 = 2,545,913 times" in text
+    assert "e^14.75 = 2,545,914 times" in text
     assert "one place at a time" in text
     assert "N = H + W + F - 1 = 673" in " ".join(text.split())
 

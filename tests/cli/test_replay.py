@@ -7,7 +7,6 @@ import json
 import random
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,8 +17,10 @@ import redis
 import yaml
 from kafka import TopicPartition
 
+import monitor.cli
 from monitor.brokers.connections import KafkaConnections
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from tests.forking import run_program
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
 LAST_TICK = 12  # the last visits are in slot 8 (cut or reported there), and the horizon is 4 slots
@@ -88,9 +89,8 @@ class Site:
     def replay(self, path: Path, *words: str) -> subprocess.CompletedProcess[str]:
         config = self.folder / "service.yaml"
         config.write_text(yaml.safe_dump(self.tree))
-        argv = [sys.executable, "-m", "monitor.cli", "replay", str(path), "--config", str(config)]
-        argv += ["--alerts", str(self.out), *words]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        argv = [monitor.cli.__file__, "replay", str(path), "--config", str(config), "--alerts", str(self.out), *words]
+        return run_program(argv, self.folder, 120)
 
     def records(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.read_text().splitlines()]

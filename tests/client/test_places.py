@@ -27,7 +27,7 @@ from tests.client.conftest import CONFIG, Published
 from tests.client.records import REGISTRY, over_time, snapshot
 from tests.conftest import Eventually
 
-DOCS = Path(__file__).parents[2] / "docs" / "subscribers.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 Publish = Callable[[Published], None]
 
@@ -77,14 +77,13 @@ def states(places: Places, number: int) -> dict[str, str]:
     return {place: known.state for place, known in islice(places, number)}
 
 
-def test_documented_lines_work(configured: Path, publish: Publish) -> None:
-    """The first Python code of docs/subscribers.md prints what is known, with the service's configuration file."""
-    (code, *_) = re.findall(r"^```python\n(.*?)^```", DOCS.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len([line for line in code.splitlines() if line]) <= 5
-    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    grid = SlotGrid(int(now.timestamp()) * 1_000_000 - 8 * HOUR, HOUR)
-    record = over_time("station-central", 7, 0, grid=grid)
-    publish([(record, grid.as_of(7))])
+def read_blocks(page: Path) -> list[str]:
+    """Return the Python code of a page."""
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def run_block(code: str, config: Path) -> list[tuple[object, ...]]:
+    """Run documented lines until they have printed something, and return that."""
     printed: list[tuple[object, ...]] = []
 
     class Enough(Exception):  # noqa: N818  # it is no error
@@ -95,8 +94,22 @@ def test_documented_lines_work(configured: Path, publish: Publish) -> None:
         raise Enough
 
     with pytest.raises(Enough):
-        exec(code.replace("city.yaml", str(configured)), {"print": print_once})  # noqa: S102  # the documented lines
-    assert printed == [("station-central", "safe", 9, now + timedelta(hours=2))]
+        exec(code.replace("city.yaml", str(config)), {"print": print_once})  # noqa: S102  # the documented lines
+    return printed
+
+
+def test_documented_lines_work(configured: Path, publish: Publish) -> None:
+    """The Python code of the pages for subscribers prints what is known, with the service's configuration file."""
+    contract, how_to = (read_blocks(DOCS / name) for name in ("subscribers.md", "how-to/subscribe.md"))
+    loop, question = how_to
+    assert contract[0] == loop
+    assert len([line for line in loop.splitlines() if line]) <= 5
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    grid = SlotGrid(int(now.timestamp()) * 1_000_000 - 8 * HOUR, HOUR)
+    record = over_time("station-central", 7, 0, grid=grid)
+    publish([(record, grid.as_of(7))])
+    assert run_block(loop, configured) == [("station-central", "safe", 9, now + timedelta(hours=2))]
+    assert run_block(question, configured) == [("open",)]
 
 
 def test_places_are_kept_for_24_slots(settings: Settings, publish: Publish, clock: SteppedClock) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from monitor.operate.metrics import Metrics
+from monitor.public.instants import DAY, HOUR
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.ledger import EncodedRecord
 from monitor.tools.demo.screen import Screen
 from monitor.tools.demo.story import Intake, Story
@@ -66,3 +69,22 @@ def test_story_progress(story: Story, published: Published, metrics: Metrics) ->
     assert (story.done, story.day, story.intake) == (24, 1, Intake(100, 2))
     story.add_tick(24, published(24), metrics.registry)
     assert story.day == 2
+
+
+def test_memory_of_a_long_demo_is_bounded(story: Story, published: Published, metrics: Metrics) -> None:
+    """After five days the story remembers the places, the designated times of the last day, and the last news."""
+    for tick in range(5 * 24):
+        story.add_tick(tick, published(tick, 2 if tick % 24 == 13 else 0), metrics.registry)
+    view, parameters = story.subscriber_view, story.parameters
+    end = parameters.grid.as_of(5 * 24 - 1)
+    assert len(view.alert_index) == len(parameters.over_time[0].rows)
+    oldest = min(snapshots.as_of for snapshots in view.snapshot_index.values())
+    assert oldest >= end - DAY
+    assert len(view.snapshot_index) <= len(parameters.at_times[0].live(end)) + 1
+    assert 0 < len(story.news) <= 60
+
+
+def test_long_slots_are_remembered_longer(story: Story) -> None:
+    """With slots of two hours the story remembers two days, as every subscriber does."""
+    grid = SlotGrid(story.parameters.grid.origin, 2 * HOUR)
+    assert Story(replace(story.parameters, grid=grid), 0, 47).subscriber_view.keep == 2 * DAY

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import pytest
+
+from tests.missing import report_missing
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,15 +44,7 @@ def containerfile() -> list[Instruction]:
     return _parse((ROOT / "deploy/Containerfile").read_text(encoding="utf-8"))
 
 
-def skip(missing: str, remedy: str) -> NoReturn:
-    """Skip with a message, which the end of the run shows, or fail under CI."""
-    message = f"server missing: {missing}. To run these tests: {remedy}"
-    if os.environ.get("CI"):
-        pytest.fail(message, pytrace=False)
-    pytest.skip(message)
-
-
 @pytest.fixture(scope="session")
 def skip_without() -> object:
     """A function that skips a test for a missing server, or fails it under CI: `skip_without(what, remedy)`."""
-    return skip
+    return report_missing

@@ -104,7 +104,9 @@ class Engine:
         assemble_base(self.folder / "base")
         container = self.buildah("from", "scratch")
         self.buildah("copy", "--quiet", container, self.folder / "base", "/")
-        self.buildah("config", "--env", f"PATH={PATH}", "--env", "LANG=C.UTF-8", container)
+        # pip need not compile what it installs: few of its modules are imported here. A false value means --no-compile.
+        environment = (f"PATH={PATH}", "LANG=C.UTF-8", "PIP_NO_COMPILE=false")
+        self.buildah("config", *(word for value in environment for word in ("--env", value)), container)
         stored = ("--quiet", "--signature-policy", policy, "--disable-compression")
         self.buildah("commit", "--rm", *stored, container, BASE)
         arguments = ("--isolation", "chroot", "--network", "host", "--pull-never", "--format", "docker")

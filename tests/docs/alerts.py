@@ -12,6 +12,7 @@ ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "alerts.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "rules.yml"
 AUDITOR_RULES: Final = ROOT / "deploy" / "prometheus" / "auditor.yml"
+PAGE_RULES: Final = ROOT / "deploy" / "prometheus" / "page.yml"
 
 _HEAD: Final = """# Alerts
 
@@ -22,6 +23,7 @@ from the rules.
 Objectives are counted in ticks and not in minutes, because a service with slots of an hour decides 24 ticks in a day. A
 **page** needs a person now: nobody gets new answers. A **ticket** can wait for the next working day. Each alert has a
 runbook with meaning, impact, diagnosis and mitigation. Its annotation `runbook_url` is a path in this repository.
+`deploy/prometheus/alertmanager.yml` is an example for Alertmanager: it sends pages and tickets to different receivers.
 
 | alert | severity | summary | runbook |
 |---|---|---|---|
@@ -39,17 +41,28 @@ is no error budget: one finding pages.
 |---|---|---|---|
 """
 
+_PAGE: Final = """
+## The public page
+
+`deploy/prometheus/page.yml` has the rules for [the public page](page.md#metrics), with the job label
+`location-monitor-page`. Load it only where Prometheus scrapes a page.
+
+| alert | severity | summary | runbook |
+|---|---|---|---|
+"""
+
 
 def alerts(*files: Path) -> list[dict[str, Any]]:
     """Return the alerting rules of some files in their order; of all files if none is given."""
-    found = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files or (RULES, AUDITOR_RULES)]
+    found = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files or (RULES, AUDITOR_RULES, PAGE_RULES)]
     groups = [group for rules in found for group in rules["groups"]]
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
 
 
 def render() -> str:
     """Return the page."""
-    return _HEAD + "".join(map(_row, alerts(RULES))) + _AUDITOR + "".join(map(_row, alerts(AUDITOR_RULES)))
+    parts = ((_HEAD, RULES), (_AUDITOR, AUDITOR_RULES), (_PAGE, PAGE_RULES))
+    return "".join(head + "".join(map(_row, alerts(rules))) for head, rules in parts)
 
 
 def _row(alert: dict[str, Any]) -> str:

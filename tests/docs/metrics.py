@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from monitor.client.catalog import PUBLIC_METRICS
 from monitor.operate.catalog import METRICS, SUPERVISOR_METRICS, Metric
+from monitor.page.catalog import PAGE_METRICS
 from monitor.tools.auditor.catalog import AUDITOR_METRICS
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -15,7 +17,8 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 _HEAD: Final = """# Metrics
 
 `/metrics` on `metrics.port` serves these metrics to Prometheus, as text or as OpenMetrics. No label names a person or a
-place, so the number of series is bounded: at most the values listed here, times the number of monitors or partitions.
+place, so the number of series is bounded: at most the values listed here, times the number of monitors, partitions or
+servers.
 Series with a closed set of label values exist from the start with the value 0. Values are exact totals for operators,
 who are trusted.
 
@@ -34,6 +37,25 @@ label ([the auditor](operations.md#the-auditor)). They are from `monitor/tools/a
 | metric | type | labels | meaning |
 |---|---|---|---|
 """
+_PAGE: Final = """
+## The public page
+
+`location-monitor page` serves these metrics on `page.metrics_port`, under its own job label
+([metrics of the page](page.md#metrics)). They are from `monitor/page/catalog.py`.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+_PUBLIC: Final = """
+## The published answers
+
+`location-monitor watch --metrics` is a subscriber, and serves these metrics about the answers that it reads
+([public answers](dashboards.md#public-answers)). They are the only ones with a place as a label: each value is public
+already. They are from `monitor/client/catalog.py`.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
 _FOOT: Final = """
 The Prometheus client adds its usual metrics of a Python process (`process_…`, `python_info`).
 """
@@ -42,7 +64,8 @@ The Prometheus client adds its usual metrics of a Python process (`process_…`,
 def render() -> str:
     """Return the page."""
     service = "".join(_row(metric) for metric in (*METRICS, *SUPERVISOR_METRICS))
-    return _HEAD + service + _AUDITOR + "".join(map(_row, AUDITOR_METRICS)) + _FOOT
+    others = ((_AUDITOR, AUDITOR_METRICS), (_PAGE, PAGE_METRICS), (_PUBLIC, PUBLIC_METRICS))
+    return _HEAD + service + "".join(head + "".join(map(_row, metrics)) for head, metrics in others) + _FOOT
 
 
 def _row(metric: Metric) -> str:

@@ -16,7 +16,9 @@ from tests.docs.guarantees import collect_tests, render
 _TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
 _PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)
 _ROOT = Path(__file__).parents[2]
-_OF_THE_PROJECT = {"tests/security/test_audit_dependencies.py"}  # it checks the dependencies, which no promise covers
+_OF_THE_PROJECT = {"tests/security/test_audit_dependencies.py", "tests/security/test_certificates.py"}
+"""Tests of the dependencies, and of warnings to operators, which no promise covers."""
+
 _PARTS = re.compile(r"^\*\*(Promise|Assumes|Tests)\.\*\*", re.MULTILINE)
 
 

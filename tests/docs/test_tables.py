@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from monitor.brokers.topics import LEAST_MESSAGE_BYTES, list_topic_needs
+from monitor.client.catalog import PUBLIC_METRICS
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
@@ -23,6 +24,7 @@ from monitor.config.model import Config
 from monitor.config.monitors import KINDS
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.operate.catalog import METRICS, PREFIX, RECOVERIES, SUPERVISOR_METRICS
+from monitor.page.catalog import PAGE_METRICS
 from monitor.public.instants import DAY, format_duration
 from monitor.tools.auditor.catalog import AUDITOR_METRICS
 from tests.docs import metrics
@@ -115,7 +117,8 @@ def test_recovery_causes_are_in_catalog(root: Path) -> None:
 
 def test_named_metrics_exist(document: Any) -> None:
     """Every metric that a page names is in the catalog, with its suffixes for histograms."""
-    names = [metric.exposed_name for metric in (*METRICS, *SUPERVISOR_METRICS, *AUDITOR_METRICS)]
+    catalogs = (METRICS, SUPERVISOR_METRICS, AUDITOR_METRICS, PAGE_METRICS, PUBLIC_METRICS)
+    names = [metric.exposed_name for catalog in catalogs for metric in catalog]
     known = {name + suffix for name in names for suffix in ("", "_bucket", "_sum", "_count")}
     assert set(re.findall(rf"\b{PREFIX}_[a-z_]+\b", document.text)) <= known
 

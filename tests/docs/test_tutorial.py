@@ -9,6 +9,8 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +27,7 @@ from tests.forking import Program
 CLI: Final = str(ROOT / "monitor" / "cli.py")
 PREFIX: Final = "LOCATION_MONITOR__"
 SECONDS: Final = 120.0
+PLACE: Final = re.compile(r"^The page is at http://([^/]+)/$", re.MULTILINE)
 ALARM: Final = re.compile(r"^places pool: .*at most \d+", re.MULTILINE)
 
 
@@ -42,6 +45,7 @@ class Newcomer:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             f"{PREFIX}KAFKA__BOOTSTRAP_SERVERS": kafka,
             f"{PREFIX}REDIS__URL": store,
+            f"{PREFIX}PAGE__PORT": "0",
         }
         names = ("VISITS", "ALERTS", "DEAD_LETTERS")
         self._replayed = {f"{PREFIX}KAFKA__TOPICS__{name}": topic(name.lower()) for name in names}
@@ -138,6 +142,16 @@ def test_tutorial_works(newcomer: Newcomer, tmp_path: Path, eventually: Eventual
         return watched if ALARM.search(watched) else ""
 
     assert "places library: safe" in eventually(watch_alarm, SECONDS)
+    (place,) = eventually(lambda: PLACE.findall((tmp_path / "page.log").read_text(encoding="utf-8")), SECONDS)
+
+    def see_both() -> bool:
+        with closing(HTTPConnection(place, timeout=10)) as connection:
+            connection.request("GET", "/v1/locations")
+            locations = {each["id"]: each["state"] for each in json.loads(connection.getresponse().read())["locations"]}
+        warned = {"noisy_count", "paused"}
+        return locations["library"] == "safe" and {locations["cafe"], locations["pool"]} <= warned
+
+    eventually(see_both, SECONDS)
 
 
 def alarms(answers: list[dict[str, Any]]) -> set[str]:

@@ -29,12 +29,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Collect such sockets after the test's fixtures are torn down, so that later tests do not get their warnings."""
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Collect such sockets after the test's fixtures are torn down, so that later tests do not get their warnings.
+
+    pytest calls this hook for the tests of all folders. Only those with servers can leave sockets.
+    """
     result = yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    if item.get_closest_marker("servers") is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
     return result
 
 

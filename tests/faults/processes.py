@@ -19,7 +19,7 @@ from tests.forking import Program
 
 ARMED: Final = Path(__file__).with_name("armed.py")
 COMMAND: Final = ("-m", "monitor.cli", "run")
-POLL_SECONDS: Final = 0.03
+POLL_SECONDS: Final = 0.1
 ENDPOINTS: Final = ("/metrics", "/healthz", "/readyz")
 
 _T = TypeVar("_T")

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import closing
 
 import pytest
 
@@ -21,49 +15,9 @@ from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import address_of
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until
-
-MODULE = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
-TOOLS = Path.home() / ".cache" / "location-monitor-tools"
-
-
-class Toxiproxy:
-    """A client for the HTTP API of a running toxiproxy."""
-
-    def __init__(self, port: int) -> None:
-        self._api = f"http://127.0.0.1:{port}"
-
-    def ask(self, method: str, path: str, **body: Any) -> Any:
-        data = json.dumps(body).encode() if body else None
-        request = urllib.request.Request(f"{self._api}{path}", data, method=method)  # noqa: S310  # only http
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # only http
-            return json.loads(answer.read() or b"null")
-
-    def proxy(self, name: str, listen: int, upstream: tuple[str, int]) -> None:
-        host, port = upstream
-        self.ask("POST", "/proxies", name=name, listen=f"127.0.0.1:{listen}", upstream=f"{host}:{port}", enabled=True)
-
-    def is_up(self) -> bool:
-        try:
-            self.ask("GET", "/proxies")
-        except (OSError, ValueError):
-            return False
-        return True
-
-    @contextmanager
-    def toxic(self, proxy: str, kind: str, stream: str = "downstream", **attributes: int) -> Iterator[None]:
-        """Apply a toxic to all connections of a proxy during the context."""
-        self.ask(
-            "POST", f"/proxies/{proxy}/toxics", name=kind, type=kind, stream=stream, toxicity=1.0, attributes=attributes
-        )
-        try:
-            yield
-        finally:
-            self.ask("DELETE", f"/proxies/{proxy}/toxics/{kind}")
-
-    def cut(self, proxy: str) -> None:
-        """Cut all connections, and accept new ones at once."""
-        self.ask("POST", f"/proxies/{proxy}", enabled=False)
-        self.ask("POST", f"/proxies/{proxy}", enabled=True)
+from tests.faults.toxiproxy import Toxiproxy, build_toxiproxy
+from tests.go_programs import GoError
+from tests.missing import report_missing
 
 
 def free_port() -> int:
@@ -72,34 +26,12 @@ def free_port() -> int:
         return int(bound.getsockname()[1])
 
 
-def install() -> Path:
-    """Return the path of toxiproxy, which Go builds once into the user's cache folder."""
-    binary = TOOLS / "server"
-    if binary.exists():
-        return binary
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("server missing: toxiproxy (no go on the PATH builds it). To run these tests: install Go")
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    ended = subprocess.run(
-        [go, "install", MODULE],
-        env={**os.environ, "GOBIN": str(TOOLS)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    if ended.returncode == 0:
-        return binary
-    message = f"server missing: toxiproxy (go install failed: {ended.stderr[-300:]}). To run these tests: fix that"
-    if os.environ.get("CI"):
-        pytest.fail(message, pytrace=False)
-    pytest.skip(message)
-
-
 @pytest.fixture(scope="module")
 def toxiproxy() -> Iterator[Toxiproxy]:
-    binary = install()
+    try:
+        binary = build_toxiproxy()
+    except GoError as error:
+        report_missing(f"toxiproxy ({error})", "install Go, with its module proxy in reach once")
     port = free_port()
     arguments = [str(binary), "-host", "127.0.0.1", "-port", str(port)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -231,14 +231,15 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
     instance.resume()
     gone = town.now()
     until(
-        lambda: find_unwritten(town, saved) and is_all_unknown(scene, gone),
+        lambda: is_all_unknown(scene, gone) and find_unwritten(town, saved),
         60,
         "unwritten dead letters, and unknown ticks",
     )
     if made != "soon":
         until(lambda: "reading" in json.loads(instance.page("/readyz")), 90, "not ready, since reading waits")
+    unwritten = find_unwritten(town, saved)
     for shard in read_town_shards(town):
-        assert all(shard.progress(letter.partition) <= letter.offset for letter in find_unwritten(town, saved))
+        assert all(shard.progress(letter.partition) <= letter.offset for letter in unwritten)
     assert instance.code is None
     town.create()
     scene.subscriber.wait_complete(90)

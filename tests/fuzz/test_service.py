@@ -18,6 +18,7 @@ from monitor.operate.catalog import PREFIX
 from monitor.public.clock import SteppedClock
 from monitor.service import Settings
 from monitor.tools.audit import audit_topics
+from monitor.tools.auditor.topic_facts import KafkaTopics
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.windows.facts import Question
@@ -124,9 +125,14 @@ def test_service_survives_strange_records(
     kept = Counter(location for one in expected for location, _person in one.kept)
     letters = dead_letters(settings)
     topics = settings.config.kafka.topics
-    audited, _visits, _alerts = audit_topics(
-        tmp_path / "service.yaml", settings.kafka.consumer, topics.visits, topics.alerts
-    )
+    with closing(KafkaTopics(settings.kafka)) as facts:
+        audited, _visits, _alerts = audit_topics(
+            tmp_path / "service.yaml",
+            settings.kafka.consumer,
+            topics.visits,
+            topics.alerts,
+            facts=facts,
+        )
     print(f"{RECORDS} records: {fates}; {letters.total()} dead letters; counted {counted}, planted {dict(kept)}")
     assert read == RECORDS
     assert sum(fates.values()) == sum(one.fates for one in expected)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -113,6 +113,22 @@ def test_lag_is_measured(world: World, drain: Drain, monkeypatch: pytest.MonkeyP
     reader = world.reader()
     drain(world, reader)
     eventually(lambda: (reader.step(20), world.seen.lags == {0: 0})[1])
+
+
+def test_lag_is_measured_while_nothing_can_be_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While each write fails, the lag contains what was read and is not written."""
+    monkeypatch.setattr(reader_module, "LAG_SECONDS", 0.0)
+    world.create()
+    world.put_raw(b"not json")
+    world.dead.refuses = 10
+    reader = world.reader()
+    seen: list[dict[int, int]] = []
+    while world.dead.refuses:
+        with suppress(UnreachableError):
+            reader.step(50)
+        seen.append(world.seen.lags)
+    assert {0: 1} in seen
+    assert all(lags == {0: 1} for lags in seen[seen.index({0: 1}) :])
 
 
 def test_pending_write_is_not_committed(

@@ -20,7 +20,7 @@ import ast
 import difflib
 import textwrap
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,11 @@ def _read_changes(name: str, tables: list[dict[str, str]]) -> Iterator[Change]:
         function = table.get("function", "")
         assert table.keys() | {"function", "replace"} == {"file", "function", "find", "replace"}, f"{name}: {table}"
         yield Change(name, table["file"], table["find"], table.get("replace", ""), function)
+
+
+def is_named(test: str, names: Collection[str]) -> bool:
+    """Return whether names of tests include one: with its parameters, or without any."""
+    return test in names or test.partition("[")[0] in names
 
 
 def apply_change(change: Change, root: Path) -> None:

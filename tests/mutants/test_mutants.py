@@ -1,121 +1,154 @@
 """Known ways to break a promise, each a small change of the code, and the tests that must catch it.
 
-A mutant (see `tests.mutants.mutants`) is applied to a copy of the package and the tests. The tests that it names run in
-that copy, and each of them must fail. Without a mutant all of them pass, so it is the mutant that they catch.
+A mutant (see `tests.mutants.mutants`) is applied to a process that has imported the code and collected the tests. The
+tests that it names run there, and each of them must fail. Without a mutant they pass there too, so it is the mutant
+that they catch.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import re
-import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from tests.forking import Program
-from tests.mutants.mutants import KNOWN, Change, apply_change, read_mutant
+from tests.mutants.mutants import KNOWN, Change, is_named, read_mutant
 
-REPOSITORY = Path(__file__).parents[2]
-COPIED = ("monitor", "tests")
-PLUGIN = "only_the_copy"
-RUN_TESTS = Path(__file__).with_name("run_tests.py")
-LIBRARIES = (
-    "click",
-    "crc32c",
-    "hypothesis.strategies",
-    "kafka.admin",
-    "kafka.consumer",
-    "kafka.producer",
-    "lz4.frame",
-    "msgspec",
-    "numpy",
-    "prometheus_client",
-    "pydantic",
-    "pytest",
-    "redis",
-    "redis.cluster",
-    "rich.console",
-    "rich.progress",
-    "rich.table",
-    "snappy",
-    "yaml",
-    "zstandard",
+REPOSITORY: Final = Path(__file__).parents[2]
+SESSION: Final = Path(__file__).with_name("forked_session.py")
+NAMED: Final = sorted({test for path in KNOWN for test in read_mutant(path).tests})
+DEAR: Final = (
+    "tests/privacy_service/test_service_loss.py::test_every_tick_matches_a_recount[2-1]",
+    "tests/windows/test_model.py::test_every_state_of_a_shard[in order]",
 )
-"""What the copy's tests import from elsewhere."""
+"""Tests that take many seconds. Their files have cheaper ones."""
+
+CHEAP: Final = {test.partition("::")[0]: test for test in reversed(NAMED) if test not in DEAR}
+"""A named test of each file."""
+
+BROKEN: Final = ("ImportError", "ModuleNotFoundError", "NameError", "SyntaxError", "fixture ")
+"""How the text of a failure begins if the mutant is no code that can run."""
+
+
+class Session:
+    """A session of pytest in another process, which forks for each mutant (`tests/mutants/forked_session.py`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._log = folder / "log"
+        self._requests = 0
+        # numpy would start threads, and a process with threads must not fork. Options of this run, such as --costs or
+        # -x, are not for the other one.
+        changed = {"PYTHONPATH": str(REPOSITORY), "OPENBLAS_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""}
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(SESSION), str(folder / "tests"), *NAMED],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **changed},
+                cwd=REPOSITORY,
+            )
+        self._with_kafka: list[str] = self._read()["kafka"]
+
+    def needs_kafka(self, tests: Sequence[str]) -> bool:
+        """Return whether one of the tests uses Kafka."""
+        return any(is_named(test, tests) for test in self._with_kafka)
+
+    def run(
+        self, changes: Sequence[Change], tests: Sequence[str], kafka: str | None
+    ) -> list[tuple[str, str, str, str]]:
+        """Run tests with changes, on a broker. Return the reports: each test, its phase, the outcome and its text."""
+        assert self._process.stdin is not None
+        self._requests += 1
+        request = {
+            "changes": [asdict(change) for change in changes],
+            "tests": list(tests),
+            "folder": str(self._folder / f"scripts-{self._requests}"),
+            "kafka": kafka,
+        }
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        response = self._read()
+        assert not response["error"], response["error"]
+        return [tuple(report) for report in response["reports"]]
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"the session has ended\n{self._log.read_text(encoding='utf-8')}"
+        response: dict[str, Any] = json.loads(line)
+        return response
+
+    def close(self) -> None:
+        """End the session."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process.wait(60)
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder like this repository, with copies of the package and the tests, and a plugin that refuses others.
-
-    The copies have the files' times, so that Python's compiled files are valid for them.
-    """
-    folder = tmp_path_factory.mktemp("copy")
-    for path in REPOSITORY.iterdir():
-        if path.name in COPIED:
-            shutil.copytree(path, folder / path.name)
-        elif not path.name.startswith("."):
-            (folder / path.name).symlink_to(path)
-    (folder / f"{PLUGIN}.py").write_text(
-        "import pathlib\nimport monitor\n\n\n"
-        "def pytest_sessionstart(session):\n"
-        "    assert pathlib.Path(monitor.__file__).parents[1] == pathlib.Path(__file__).parent, monitor.__file__\n",
-        encoding="utf-8",
-    )
-    return folder
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """The session that has collected every test that a mutant names."""
+    session = Session(tmp_path_factory.mktemp("mutants"))
+    yield session
+    session.close()
 
 
-@contextmanager
-def mutated(changes: Sequence[Change], copy: Path) -> Iterator[None]:
-    """Apply changes to the copy, and restore the original files at the end."""
-    try:
-        for change in changes:
-            apply_change(change, copy)
-        yield
-    finally:
-        for file in {change.file for change in changes}:
-            shutil.copy2(REPOSITORY / file, copy / file)
-
-
-Run = Callable[[Sequence[str]], tuple[int, str]]
+Run = Callable[[Sequence[Change], Sequence[str]], list[tuple[str, str, str, str]]]
 
 
 @pytest.fixture
-def run(copy: Path, tmp_path: Path) -> Run:
-    """Runs tests of this repository against the copy: pytest's exit code and output.
+def run(session: Session, request: pytest.FixtureRequest) -> Run:
+    """Runs tests with changes, and returns their reports. Kafka starts with the first test that needs it."""
 
-    The process is forked from one that has imported the libraries, but nothing of this repository.
-    """
-
-    def run_tests(tests: Sequence[str]) -> tuple[int, str]:
-        environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-        output = tmp_path / "output"
-        program = Program([str(RUN_TESTS), PLUGIN, *tests], output, None, environment, copy, LIBRARIES)
-        code = program.wait()
-        return code, output.read_text(encoding="utf-8")
+    def run_tests(changes: Sequence[Change], tests: Sequence[str]) -> list[tuple[str, str, str, str]]:
+        needed = session.needs_kafka(tests)
+        return session.run(changes, tests, request.getfixturevalue("kafka").bootstrap_servers if needed else None)
 
     return run_tests
 
 
 @pytest.mark.promise(9, 21)
 @pytest.mark.parametrize("path", KNOWN, ids=lambda path: path.stem)
-def test_mutant_is_caught(path: Path, copy: Path, run: Run) -> None:
-    """Every test that a mutant names fails on the code with the mutant."""
+def test_mutant_is_caught(path: Path, run: Run) -> None:
+    """Every test that a mutant names fails on the code with the mutant, in the test itself and not in a fixture."""
     mutant = read_mutant(path)
-    with mutated(mutant.changes, copy):
-        code, output = run(mutant.tests)
-    last = output.strip().splitlines()[-1]
-    assert code == pytest.ExitCode.TESTS_FAILED, f"no test catches the mutant that breaks {mutant.breaks}\n{output}"
-    assert re.match(r"\d+ failed in ", last), f"a test of the mutant passes, or has an error instead\n{output}"
+    reports = run(mutant.changes, mutant.tests)
+    failures = {test: text for test, phase, _, text in reports if phase == "call"}
+    missing = [name for name in mutant.tests if not any(is_named(test, [name]) for test in failures)]
+    assert not missing, f"these tests did not run: {missing}"
+    outcomes = {(phase, outcome) for _, phase, outcome, _ in reports}
+    expected = {("setup", "passed"), ("call", "failed"), ("teardown", "passed")}
+    assert outcomes == expected, f"a test does not catch the mutant that breaks {mutant.breaks}\n{reports}"
+    for test, text in failures.items():
+        errors = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+        assert errors, text
+        assert not errors[0].startswith(BROKEN), f"{test} fails because the mutant cannot run\n{text}"
 
 
 @pytest.mark.promise(37)
 def test_tests_pass_without_mutant(run: Run) -> None:
-    """Every test that a mutant names passes on the code without a mutant."""
-    tests = sorted({test for path in KNOWN for test in read_mutant(path).tests})
-    code, output = run(tests)
-    assert code == pytest.ExitCode.OK, output
-    assert re.match(r"\d+ passed in ", output.strip().splitlines()[-1]), output
+    """A test of each file passes in the same session without a mutant, so no test fails there for another reason.
+
+    That every named test passes on this code is what its own file shows.
+    """
+    tests = list(CHEAP.values())
+    assert CHEAP.keys() == {test.partition("::")[0] for test in NAMED}
+    reports = run([], tests)
+    assert {outcome for _, _, outcome, _ in reports} == {"passed"}, reports
+    assert {test.partition("::")[0] for test, phase, _, _ in reports if phase == "call"} == CHEAP.keys()
+
+
+def test_change_without_effect_is_refused(run: Run) -> None:
+    """A change of a function that no named test has imported is an error, not a mutant that survives or is caught."""
+    change = Change("some.toml", "tests/mutants/mutation.py", "mutmut('results')", "", "main")
+    with pytest.raises(AssertionError, match=r"some.toml: main of tests/mutants/mutation.py is not imported"):
+        run([change], ())

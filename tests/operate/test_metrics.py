@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,8 +13,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
+from monitor.client.exporter import PublicMetrics
 from monitor.operate.catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
+from monitor.operate.collectors import Collectors
 from monitor.operate.metrics import Metrics
+from monitor.page.metrics import PageMetrics
+from monitor.public.instants import HOUR, MINUTE
+from tests.missing import report_missing
 
 
 @pytest.fixture
@@ -37,6 +41,8 @@ def metrics() -> Metrics:
     metrics.tick_took(0.3, 30.2)
     metrics.unknown({"input_behind": 2})
     metrics.missing({2: 7, 3: 0})
+    metrics.certificate("kafka_server", 1_798_761_600.0)
+    metrics.redis_memory({"redis:6379": (700, 1_000)}, 300.0)
     return metrics
 
 
@@ -66,7 +72,7 @@ def test_no_label_for_locations_or_people(metrics: Metrics) -> None:
     """The closed list of labels contains no location and no person (docs/rules.md, rule 10)."""
     ours = {label for name, labels in samples(metrics) if name.startswith("location_monitor_") for label, _ in labels}
     closed = {"fate", "reason", "monitor", "outcome", "status", "cause", "difference"}
-    assert ours == closed | {"partition", "le", "version"}
+    assert ours == closed | {"partition", "le", "version", "certificate", "node"}
 
 
 def test_events_are_counted(metrics: Metrics) -> None:
@@ -123,6 +129,21 @@ def test_forgotten_partition_has_no_last_tick(metrics: Metrics) -> None:
     last = [dict(labels) for name, labels in values if name.endswith("last_tick_timestamp_seconds")]
     assert last == [{"partition": "0"}]
     assert values["location_monitor_lost_ticks_total", (("partition", "1"),)] == 3
+
+
+def test_unknown_gauges_are_absent(metrics: Metrics) -> None:
+    """A certificate or a memory that is not known has no series; without a limit of memory there is no limit."""
+    names = {"certificate_expiry_timestamp_seconds", "redis_used_bytes", "redis_limit_bytes", "redis_keys_bytes"}
+
+    def present(metrics: Metrics) -> set[str]:
+        return {name.removeprefix(f"{PREFIX}_") for name, _ in samples(metrics)} & names
+
+    assert present(Metrics()) == set()
+    assert present(metrics) == names
+    metrics.redis_memory({"redis:6379": (700, 0)}, None)
+    metrics.certificate("redis_server", None)
+    metrics.certificate("kafka_server", None)
+    assert present(metrics) == {"redis_used_bytes"}
 
 
 def test_lost_ticks_start_at_zero(metrics: Metrics) -> None:
@@ -189,15 +210,17 @@ def test_instances_count_separately() -> None:
     assert samples(second)["location_monitor_recoveries_total", (("cause", "takeover"),)] == 0
 
 
-def test_promtool_accepts_metrics(metrics: Metrics) -> None:
-    """Prometheus's linter accepts the metrics."""
+@pytest.mark.parametrize("kind", ["service", "page", "public answers"])
+def test_promtool_accepts_metrics(metrics: Metrics, kind: str) -> None:
+    """Prometheus's linter accepts the metrics of the service, of the page and of a subscriber."""
     promtool = shutil.which("promtool")
     if promtool is None:
-        message = "server missing: Prometheus (no promtool on the PATH). To run these tests: make test-tools"
-        if os.environ.get("CI"):
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
-    text = generate_latest(metrics.registry)
+        report_missing("Prometheus (no promtool on the PATH)", "make test-tools")
+    page, public = PageMetrics(MINUTE, MINUTE, 10), PublicMetrics(["inn"], HOUR, 5)
+    page.shown(HOUR)
+    public.show((), "2026-01-05T00:00:00Z")
+    collectors: dict[str, Collectors] = {"service": metrics, "page": page, "public answers": public}
+    text = generate_latest(collectors[kind].registry)
     done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == (0, "", "")
 

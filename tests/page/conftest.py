@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ import pytest
 from monitor.brokers.connections import KafkaConnections
 from monitor.page.server import Page
 from monitor.tools.embedded import EmbeddedKafka
+from tests.missing import report_missing
 from tests.page.world import Town, open_town, parts_of
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -55,9 +55,5 @@ def serve(town: Town, **settings: Any) -> Page:
 
 def require_chromium() -> None:
     """Skip the test if Chromium is missing. In CI it fails."""
-    if CHROMIUM.exists():
-        return
-    message = "server missing: Chromium (no /usr/bin/chromium). To run these tests: make test-tools"
-    if os.environ.get("CI"):
-        pytest.fail(message, pytrace=False)
-    pytest.skip(message)
+    if not CHROMIUM.exists():
+        report_missing("Chromium (no /usr/bin/chromium)", "make test-tools")

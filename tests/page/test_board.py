@@ -44,11 +44,14 @@ def test_state_has_latest_times() -> None:
 
 
 def test_subscriber_resumes_at_position() -> None:
-    """A position leads to the records at and after it; one at the end to none; one beyond the end to a reset."""
+    """A position leads to the records at and after it; one at the end to none.
+
+    One beyond the end, or in an earlier topic of the same name, leads to a reset. What was read of that topic stays.
+    """
     kept = board(entry(0, "m/a", 1), entry(1, "m/a", 2), entry(5, "m/a", 3))
 
-    def ticks(position: dict[int, int]) -> list[int] | None:
-        batches = kept.since(position)
+    def ticks(position: dict[int, int], topic_id: str = "") -> list[int] | None:
+        batches = kept.since(topic_id, position)
         return None if batches is None else [each.as_of // 1_000_000 for batch in batches for each in batch.entries]
 
     assert ticks({0: 0}) == [1, 2, 3]
@@ -57,14 +60,20 @@ def test_subscriber_resumes_at_position() -> None:
     assert ticks({0: 7}) is None
     assert ticks({1: 0}) is None
     assert ticks({}) is None
+    kept.begin("T2")
+    kept.add([entry(0, "m/b", 4)], {0: 1})
+    assert ticks({0: 0}) is None
+    assert ticks({0: 0}, "T2") == [4]
+    assert ticks({0: 1}, "T2") == []
+    assert found(kept) == [("m/a", 3), ("m/b", 4)]
 
 
 def test_old_records_are_dropped() -> None:
     """Records older than the history are dropped, and a subscriber that needs them is reset."""
     kept = board(entry(0, "m/a", 1), entry(1, "m/b", 2), entry(2, "m/b", 9), history=5_000_000)
     assert found(kept) == [("m/b", 9)]
-    assert kept.since({0: 0}) is None
-    assert kept.since({0: 2}) is not None
+    assert kept.since("", {0: 0}) is None
+    assert kept.since("", {0: 2}) is not None
     assert kept.of_key("m/a") == ()
 
 
@@ -115,6 +124,18 @@ def test_late_shard_keeps_its_times() -> None:
 
 def test_position_survives_text() -> None:
     """A position is read as it was written; anything else is no position."""
-    assert parse_position(format_position({1: 5, 0: 17})) == {0: 17, 1: 5}
-    for text in ("", "0", "0:", "0:x", "0:1,", "٣:1", "0:1;DROP", "0:1," * 5_000):
+    assert parse_position(format_position("a-B_9", {1: 5, 0: 17})) == ("a-B_9", {0: 17, 1: 5})
+    for text in (
+        "",
+        "T/",
+        "T/0",
+        "T/0:",
+        "T/0:x",
+        "T/0:1,",
+        "T/٣:1",
+        "T/0:1;DROP",
+        "T/" + "0:1," * 5_000,
+        "0:1",
+        "/0:1",
+    ):
         assert parse_position(text) is None

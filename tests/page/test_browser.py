@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from monitor.page.server import Page
 from monitor.public.instants import HOUR, SECOND
 from monitor.tools.embedded import EmbeddedKafka
+from tests.missing import report_missing
 from tests.page.browser import launch, save, visit
 from tests.page.conftest import new_town, require_chromium, serve
 from tests.page.world import FIRST, Town
@@ -19,6 +21,20 @@ from tests.page.world import FIRST, Town
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 LAST = FIRST + 62
 CLOUDY = {"color_scheme": "dark"}
+FIND_BOXES = """() => {
+  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const draw = (text) => {
+    context.clearRect(0, 0, 99, 99);
+    context.font = "40px sans-serif";
+    context.fillText(text, 9, 60);
+    return context.getImageData(0, 0, 99, 99).data.join();
+  };
+  const box = draw("\\u{10FFFD}");
+  const used = new Set(document.body.innerText.match(/[\\u3040-\\u30ff\\u4e00-\\u9fff]/g));
+  return [...used, "\\u{10FFFC}"].filter((text) => draw(text) === box);
+}"""
+"""The characters of the page, and one more, that are drawn as the box for a missing character."""
+
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 
 
@@ -64,7 +80,20 @@ def test_pictures(browser: Browser, page: Page, tmp_path: Path) -> None:
         save(one.open("lang=de").tab, folder / "page-dark.png")
     with visit(browser, page.url, **PHONE) as one:
         save(one.open().tab, folder / "page-phone.png")
-    assert all((folder / f"page-{name}.png").stat().st_size > 20_000 for name in ("desktop", "dark", "phone"))
+        save(one.open("lang=ja").tab, folder / "page-japanese.png")
+    names = ("desktop", "dark", "phone", "japanese")
+    assert all((folder / f"page-{name}.png").stat().st_size > 20_000 for name in names)
+
+
+def test_pictures_have_japanese(browser: Browser, page: Page) -> None:
+    """Each character of the Japanese page is in a font of this machine, so that no picture shows boxes."""
+    found = subprocess.run(["fc-list", ":lang=ja"], capture_output=True, text=True, check=False)  # noqa: S607  # Debian's
+    if not found.stdout:
+        report_missing("a Japanese font (fc-list :lang=ja)", "make test-tools")
+    with visit(browser, page.url) as one:
+        one.open("lang=ja")
+        boxes = one.tab.evaluate(FIND_BOXES)
+    assert boxes == ["\U0010fffc"]  # which no font has
 
 
 def test_nothing_for_axe(browser: Browser, page: Page) -> None:
@@ -194,6 +223,19 @@ def test_place_says_what_was_published(browser: Browser, page: Page) -> None:
         one.chip("Show what was published").click()
         expect(one.place("Market Hall").locator(".periods li").first).to_contain_text("Silent")
         expect(one.place("Market Hall").locator(".periods")).to_contain_text("at most 14 infected people")
+
+
+def test_paper_has_every_place(browser: Browser, page: Page, shared: Town) -> None:
+    """On paper is the list, with the state of each place in words, its answers that are open, and no control."""
+    with visit(browser, page.url) as one:
+        one.open().place("Station Café").locator("summary").click()
+        one.tab.emulate_media(media="print")
+        expect(one.tab.locator("#list .state:visible")).to_have_count(len(shared.parts.locations))
+        expect(one.place("Station Café")).to_contain_text("What it does not mean")
+        for control in (one.tab.get_by_role("searchbox"), one.tab.get_by_role("slider"), one.chip("Near me")):
+            expect(control).to_be_hidden()
+        expect(one.tab.locator(".map")).to_be_hidden()
+        assert one.tab.pdf(format="A4").startswith(b"%PDF")
 
 
 def test_only_listed_origins_embed(browser: Browser, shared: Town) -> None:

@@ -51,7 +51,7 @@ def test_page_passes_vectors(name: str) -> None:
         for record in (one for one in step.get("records", ()) if not one.get("aborted")):
             offset = next(offsets)
             entry = read_entry(consumed(record, offset))
-            feed.deliver([] if entry is None else [entry], {0: offset + 1})
+            feed.deliver("T", [] if entry is None else [entry], {0: offset + 1})
         if "at" in step:
             clock.move_to(parse_instant(step["at"]))
         known = KnownPlaces(feed.view, slot, clock.now, final_for)

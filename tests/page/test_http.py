@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no type informatio
 import pytest
 
 from monitor.errors import ConfigError, FailedError, TopicError
+from monitor.page import reader
 from monitor.page.protocol import LimitedProtocol
 from monitor.page.server import Page
 from monitor.public.instants import HOUR
@@ -27,7 +28,7 @@ from monitor.tools.embedded import EmbeddedKafka
 from tests.conftest import Eventually
 from tests.forking import Program
 from tests.page.conftest import OpenPage, new_town, serve
-from tests.page.world import FIRST, Town
+from tests.page.world import FIRST, Town, create_topic
 
 CLI = Path(__file__).parents[2] / "monitor" / "cli.py"
 NOON = 36
@@ -269,9 +270,44 @@ def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
         missed = (record["value"] for name, data in resumed.events() if name == "records" for record in data)
         alarm = next(value for value in missed if value.get("status") == "noisy_count")
         assert (alarm["location_id"], alarm["tick"]) == ("market", FIRST + 2)
-    for position in ("0:999999", "nonsense"):
+    topic_id = stream.id.partition("/")[0]
+    for position in (f"{topic_id}/0:999999", "other/0:1", "0:1", "nonsense"):
         with Stream(page, position) as lost:
             assert lost.next() == ("reset", {})
+
+
+def test_recreated_topic_resets(
+    town: Town, open_page: OpenPage, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the topic is created again, the page reads it from its beginning, also below the offsets read before.
+
+    A subscriber of the earlier topic is reset, although the new one already has its offset.
+    """
+    monkeypatch.setattr(reader, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(reader, "RETRY_SECONDS", 0.2)
+    town.publish(FIRST)
+    page = open_page(town)
+    old = get(page, "/v1/records").json["position"]
+    with closing(town.parts.kafka.admin()) as admin:
+        admin.delete_topics([town.topic])
+        eventually(lambda: town.topic not in admin.list_topics())
+    create_topic(town.parts.kafka, town.topic)
+    town.publish(FIRST + 1, {"market": 12})
+    town.publish(FIRST + 2)
+
+    def is_shown() -> bool:
+        records = get(page, "/v1/records").json["records"]
+        return FIRST + 2 in {record["value"]["tick"] for record in records}
+
+    eventually(is_shown, 30)
+    history = get(page, "/v1/locations/market/history").json
+    assert "noisy_count" in json.dumps(history)
+    new = get(page, "/v1/records").json["position"]
+    (old_id, old_offsets), (new_id, new_offsets) = old.split("/"), new.split("/")
+    assert old_id != new_id
+    assert int(new_offsets.partition(":")[2]) > int(old_offsets.partition(":")[2])
+    with Stream(page, old) as lost:
+        assert lost.next() == ("reset", {})
 
 
 def test_stop_ends_streams(town: Town) -> None:

@@ -41,7 +41,7 @@ def read(tick: int) -> Entry:
 def new_feed() -> Feed:
     """Return a feed with the record of tick 6."""
     feed = Feed(Board(7 * DAY, 10**9), SubscriberView(REGISTRY), Hub(9), SteppedClock(SLOTS.as_of(6)), lambda: 0.0)
-    feed.deliver([read(6)], {0: 7})
+    feed.deliver("T", [read(6)], {0: 7})
     return feed
 
 
@@ -62,11 +62,11 @@ def test_present_records_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None
         feed.clock = SteppedClock(SLOTS.as_of(6) + 5 * SECOND)
         with monkeypatch.context() as patched:
             patched.setattr(feed.board, "state", None)  # it cannot be called
-            feed.deliver([], {0: 9})  # a position without a record for subscribers
+            feed.deliver("T", [], {0: 9})  # a position without a record for subscribers
             assert await request() == first | {"now": format_instant(feed.clock.now())}
-        feed.deliver([read(7)], {0: 10})
+        feed.deliver("T", [read(7)], {0: 10})
         third = await request()
-        assert (third["position"], third["as_of"]) == ("0:10", format_instant(SLOTS.as_of(7)))
+        assert (third["position"], third["as_of"]) == ("T/0:10", format_instant(SLOTS.as_of(7)))
         assert [record["value"]["tick"] for record in third["records"]] == [7]
 
     asyncio.run(requests())
@@ -75,7 +75,7 @@ def test_present_records_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None
 def test_past_records_have_no_position() -> None:
     """The records of an earlier state have neither a time nor a position. They are the latest ones until then."""
     feed = new_feed()
-    feed.deliver([read(7)], {0: 8})
+    feed.deliver("T", [read(7)], {0: 8})
     content = json.loads(asyncio.run(Records(feed).past(SLOTS.as_of(6))).content)
     assert [record["value"]["tick"] for record in content.pop("records")] == [6]
     assert content == {}

@@ -130,8 +130,13 @@ class Town:
 
 def open_town(parts: PageParts, kafka: KafkaConnections, topic: str) -> Town:
     """Create the topic, with one partition, and return a town at the origin of its clock."""
+    create_topic(kafka, topic)
+    clock = SteppedClock(parts.parameters.grid.as_of(FIRST))
+    return Town(parts, topic, clock, kafka.producer())
+
+
+def create_topic(kafka: KafkaConnections, topic: str) -> None:
+    """Create an output topic with one partition, which keeps records of any time."""
     with closing(kafka.admin()) as admin:
         configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
         admin.create_topics([NewTopic(topic, 1, 1, topic_configs=configs)])
-    clock = SteppedClock(parts.parameters.grid.as_of(FIRST))
-    return Town(parts, topic, clock, kafka.producer())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import EpsilonError, InsecureNoiseError, PrivacyError
 from monitor.privacy.exact import floor_exp, floor_odds
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy, SystemEntropy
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy, SystemEntropy, _count_heads, _draw_places
 
 ONE = Fraction(1)
 ALL_FIRST_BITS = np.arange(65536, dtype="<u2").tobytes()
@@ -339,10 +339,63 @@ def test_zero_gap_and_no_gaps() -> None:
     assert noise.geometric(ONE, 0).size == 0
 
 
+@pytest.mark.promise(3, 17)
+@pytest.mark.parametrize(("epsilon", "gap"), [(ONE, 6), (Fraction(1, 3), 19), (Fraction(1, 10), 9)])
+def test_one_gap_at_many_places_is_reached_with_its_chance(epsilon: Fraction, gap: int) -> None:
+    """P = e^(-ε·gap), also where it is rare, and it is equal at all places: within 6.5 standard errors."""
+    noise, size, repeats = OneSidedNoise(SeededEntropy(14)), 1_001, 4_000
+    gaps, chance = np.broadcast_to(np.int64(gap), size), math.exp(-float(epsilon) * gap)
+    reached = np.zeros(size, np.int64)
+    for _ in range(repeats):
+        reached += noise.reaches(epsilon, gaps)
+    for part in (reached, reached[:100], reached[-100:], reached[::2], reached[500:501]):
+        draws = part.size * repeats
+        assert abs(part.sum() / draws - chance) <= 6.5 * math.sqrt(chance * (1 - chance) / draws)
+
+
+@pytest.mark.promise(17)
+def test_rare_events_are_independent() -> None:
+    """The number of places that reach a rare gap has the variance of independent places, n·p·(1 - p), within 15 %."""
+    noise, gaps = OneSidedNoise(SeededEntropy(15)), np.broadcast_to(np.int64(6), 10_000)
+    numbers = [int(noise.reaches(ONE, gaps).sum()) for _ in range(4_000)]
+    chance = math.exp(-6)
+    assert abs(np.var(numbers) / (10_000 * chance * (1 - chance)) - 1) < 0.15
+
+
+@pytest.mark.promise(17)
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_rare_event_is_decided_by_further_bits(offset: int) -> None:
+    """After the first bits, all 0, the next 64 are one below the chance, equal (then 64 zeros, so below), or above."""
+    zeros = 64 - floor_exp(Fraction(30), 64).bit_length()
+    cut = floor_exp(Fraction(30), zeros + 64)
+    head, place = (1 << 63).to_bytes(8, "little"), (0).to_bytes(8, "little")
+    entropy = Scripted(*[head] * zeros, place, (cut + offset).to_bytes(8, "little"))
+    gaps = np.broadcast_to(np.int64(30), 1)
+    assert OneSidedNoise(entropy).reaches(ONE, gaps).tolist() == [offset <= 0]
+    assert entropy.is_used_up()
+
+
+@pytest.mark.promise(17)
+def test_coins_are_counted_exactly() -> None:
+    """A coin shows heads where a bit is 1. Of the last word of 64 bits, only the highest bits are coins."""
+    ones, high, low = b"\xff" * 8, (3 << 62).to_bytes(8, "little"), ((1 << 62) - 1).to_bytes(8, "little")
+    for words, heads in (((ones, ones), 66), ((bytes(8), high), 2), ((low, low), 62), ((high, bytes(8)), 2)):
+        assert _count_heads(Scripted(b"".join(words)), 66) == heads
+
+
+def test_places_are_drawn_once() -> None:
+    """A place that was drawn already is drawn again, and draws that would favour low places are not used."""
+    draws = [2**64 - 1, 7, 17, 9]  # 2^64 - 1 is above the largest multiple of 10
+    entropy = Scripted(*(draw.to_bytes(8, "little") for draw in draws))
+    assert _draw_places(entropy, 2, 10) == {7, 9}
+    assert entropy.is_used_up()
+
+
 def test_negative_gap_is_refused() -> None:
     """A negative gap is refused, because it would index a table from its end."""
-    with pytest.raises(PrivacyError, match="gap is negative"):
-        OneSidedNoise(SeededEntropy(1)).reaches(ONE, np.array([3, -1]))
+    for gaps in (np.array([3, -1]), np.broadcast_to(np.int64(-1), 5)):
+        with pytest.raises(PrivacyError, match="gap is negative"):
+            OneSidedNoise(SeededEntropy(1)).reaches(ONE, gaps)
 
 
 def test_decisions_agree_with_draws() -> None:

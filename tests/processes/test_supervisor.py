@@ -78,10 +78,10 @@ class Site:
         made.rename(self.folder / f"exit-{number}")
 
 
-@pytest.fixture
-def site(tmp_path: Path, eventually: Eventually) -> Iterator[Site]:
-    """Two processes that have started."""
-    site = Site(tmp_path)
+@contextmanager
+def started(folder: Path, eventually: Eventually) -> Iterator[Site]:
+    """Yield a site whose two processes have started, and stop it at the end."""
+    site = Site(folder)
     site.thread.start()
     try:
         eventually(lambda: site.count_starts(1) == site.count_starts(2) == 1, 30)
@@ -90,6 +90,20 @@ def site(tmp_path: Path, eventually: Eventually) -> Iterator[Site]:
         site.stop.set()
         site.thread.join(30)
         assert not site.thread.is_alive()
+
+
+@pytest.fixture
+def site(tmp_path: Path, eventually: Eventually) -> Iterator[Site]:
+    """Two processes that have started."""
+    with started(tmp_path, eventually) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Site]:
+    """Two processes for tests that only read."""
+    with started(tmp_path_factory.mktemp("shared"), eventually) as site:
+        yield site
 
 
 def samples(site: Site, name: str) -> dict[str, float]:
@@ -149,12 +163,12 @@ def test_fatal_exit_ends_all(site: Site, code: int, error: type[MonitorError]) -
     assert (site.folder / "stopped-2").exists()
 
 
-def test_metrics_carry_the_process(site: Site, eventually: Eventually) -> None:
+def test_metrics_carry_the_process(shared: Site, eventually: Eventually) -> None:
     """Each sample of each process appears once, with the label `process`, and a family appears once."""
-    eventually(lambda: samples(site, "location_monitor_people_at_several_places_total") == {"1": 1.0, "2": 1.0})
-    pids = samples(site, "process_start_time_seconds")
+    eventually(lambda: samples(shared, "location_monitor_people_at_several_places_total") == {"1": 1.0, "2": 1.0})
+    pids = samples(shared, "process_start_time_seconds")
     assert pids.keys() == {"1", "2"}
-    names = [family.name for family in site.supervisor.pages.collect()]
+    names = [family.name for family in shared.supervisor.pages.collect()]
     assert len(names) == len(set(names))
 
 
@@ -210,9 +224,9 @@ def test_ready_when_all_are(tmp_path: Path, eventually: Eventually) -> None:
         site.thread.join(30)
 
 
-def test_page_is_valid_text(site: Site, eventually: Eventually) -> None:
+def test_page_is_valid_text(shared: Site, eventually: Eventually) -> None:
     """`/metrics` is Prometheus's text format, with the version of each process."""
-    with endpoint(site) as get:
+    with endpoint(shared) as get:
         eventually(lambda: 'location_monitor_build_info{process="2"' in get("/metrics")[1])
         families = {family.name for family in text_string_to_metric_families(get("/metrics")[1])}
     assert {

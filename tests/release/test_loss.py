@@ -90,9 +90,16 @@ class Injected:
 
 
 def branches(parameters: Parameters, cap: int) -> Iterator[Injected]:
-    """Return the draws 0 to cap. The last one includes all larger draws, as the law is memoryless."""
-    for reached, draw in product((True, False) if parameters.at_times else (True,), range(cap + 1)):
-        yield Injected(draw, Q**cap if draw == cap else (1 - Q) * Q**draw, reached)
+    """Yield the draws 0 to cap. The last one includes all larger draws, as the law is memoryless.
+
+    If the caller's decision did not draw, it would not with another draw either, so these are left out.
+    """
+    for reached in (True, False) if parameters.at_times else (True,):
+        for draw in range(cap + 1):
+            noise = Injected(draw, Q**cap if draw == cap else (1 - Q) * Q**draw, reached)
+            yield noise
+            if not noise.drew:
+                break
 
 
 def state_of(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:

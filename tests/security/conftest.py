@@ -36,7 +36,16 @@ from monitor.service import settings_of
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.tools.embedded.ports import LOOPBACK, ReservedPort
 from tests.forking import Program
-from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, REDIS_SECRET, Right, redis_rules, topics_of
+from tests.security.rights import (
+    ALL_KAFKA_RIGHTS,
+    AUDITOR,
+    AUDITOR_RIGHTS,
+    KAFKA_RIGHTS,
+    REDIS_SECRET,
+    Right,
+    redis_rules,
+    topics_of,
+)
 
 ROOT = Path(__file__).parents[2]
 KAFKA_SECRET, OPERATOR_SECRET, PERSON_KEY = "planted-for-kafka", "planted-for-operators", "planted-mK4vX9qW2zL8rT"
@@ -126,9 +135,8 @@ def _tls(certificates: Certificates) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def guarded_kafka(kafka: EmbeddedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with SASL over TLS and an authorizer, which denies by default. The plain listener is for the operator."""
-    users = " ".join(
-        f'user_{name}="{KAFKA_SECRET}"' for name in ("city", MAKER, *(right.lacked_by for right in ALL_KAFKA_RIGHTS))
-    )
+    lacking = (*(right.lacked_by for right in ALL_KAFKA_RIGHTS), *map(auditor_without, AUDITOR_RIGHTS))
+    users = " ".join(f'user_{name}="{KAFKA_SECRET}"' for name in ("city", MAKER, AUDITOR, *lacking))
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
@@ -187,11 +195,15 @@ def guarded_redis(redis_server: EmbeddedValkey, certificates: Certificates) -> I
 
 
 def write_configuration(
-    folder: Path, kafka: Mapping[str, Any], redis_settings: Mapping[str, Any], service: str = "city"
+    folder: Path,
+    kafka: Mapping[str, Any],
+    redis_settings: Mapping[str, Any],
+    service: str = "city",
+    more: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a configuration of the city, or of a service like it, into a folder with the files that it names.
 
-    A setting that is None removes the key.
+    A setting that is None removes the key. `more`: further sections.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "locations.csv").write_text("location_id\ninn\nmill\n", encoding="utf-8")
@@ -207,6 +219,7 @@ def write_configuration(
         "service": CITY["service"] | {"name": service},
         "kafka": {key: value for key, value in kafka.items() if value is not None},
         "redis": {key: value for key, value in redis_settings.items() if value is not None},
+        **(more or {}),
     }
     (folder / "city.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
     return folder / "city.yaml"
@@ -298,6 +311,11 @@ def _admin(server: EmbeddedKafka) -> Iterator[Any]:
         yield admin
 
 
+def auditor_without(right: Right) -> str:
+    """Return the name of the auditor's user who lacks a right."""
+    return f"{AUDITOR}-{right.lacked_by}"
+
+
 def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> None:
     """Create the topics as an operator."""
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
@@ -330,6 +348,9 @@ def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPath
     for lacking in KAFKA_RIGHTS:
         grant(guarded_kafka, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "city")
     grant(guarded_kafka, MAKER, ALL_KAFKA_RIGHTS, MAKER)
+    grant(guarded_kafka, AUDITOR, AUDITOR_RIGHTS, "city")
+    for lacking in AUDITOR_RIGHTS:
+        grant(guarded_kafka, auditor_without(lacking), (right for right in AUDITOR_RIGHTS if right != lacking), "city")
     for lacking in (right for right in ALL_KAFKA_RIGHTS if right.needed_to_create):
         others = (right for right in ALL_KAFKA_RIGHTS if right != lacking)
         grant(guarded_kafka, lacking.lacked_by, others, lacking.lacked_by)

@@ -60,8 +60,7 @@ def topics_of(service: str) -> dict[str, str]:
     return {purpose: name if service == "city" else f"{service}.{name}" for purpose, name in TOPICS.items()}
 
 
-def _read_kafka_rights() -> tuple[Right, ...]:
-    section = _PAGE.partition("### Access")[2].partition("\nEveryone else")[0]
+def _read_kafka_rights(section: str) -> tuple[Right, ...]:
     rights = []
     for resource, operations, purpose in _ROW.findall(section):
         if resource in {"resource", "---"}:
@@ -73,9 +72,15 @@ def _read_kafka_rights() -> tuple[Right, ...]:
     return tuple(rights)
 
 
-ALL_KAFKA_RIGHTS: Final = _read_kafka_rights()
+_OF_SERVICE, _, _OF_OTHERS = _PAGE.partition("### Access")[2].partition("\n## ")[0].partition("\nEveryone else")
+
+ALL_KAFKA_RIGHTS: Final = _read_kafka_rights(_OF_SERVICE)
 KAFKA_RIGHTS: Final = tuple(right for right in ALL_KAFKA_RIGHTS if not right.create)
 """The rights that `run` needs, one operation each."""
+
+AUDITOR: Final = "auditor"
+AUDITOR_RIGHTS: Final = _read_kafka_rights(_OF_OTHERS)
+"""The rights that `audit --follow` needs, one operation each."""
 
 
 def redis_rules() -> list[str]:

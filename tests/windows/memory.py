@@ -195,12 +195,12 @@ class MemoryWindows:
 
     def _count(self, number: int, instant: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count the people, and those who consented, one member after the other."""
-        rows = self._rows[number].tolist()
-        people, consenting = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        positions = {row: position for position, row in enumerate(self._rows[number].tolist())}
+        people, consenting = np.zeros(len(positions), np.int64), np.zeros(len(positions), np.int64)
         for member in self._shards[number].present.get(instant, ()):
             row = int.from_bytes(member[:4])
             counts = consenting if row >= CONSENT else people
-            counts[rows.index(row % CONSENT)] += 1
+            counts[positions[row % CONSENT]] += 1
         return people, consenting
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from monitor.errors import WindowsError
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import CONSENT
-from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
+from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache, find_visited
 
 ROWS = np.array([3, 4, 9, 20])
 
@@ -41,6 +41,10 @@ def test_counts_are_those_of_the_set() -> None:
         assert consenting[5].tolist() == [sum(at == row for at, _ in agreed) for row in ROWS.tolist()]
         assert present[5].dtype == consenting[5].dtype == np.int64
         assert (list(present), len(present)) == ([5], 1)
+        for counts in (present, consenting):
+            sparse_form, dense_form = find_visited(counts, 5), find_visited({5: counts[5]}, 5)
+            assert sparse_form.places.tolist() == dense_form.places.tolist()
+            assert sparse_form.people.tolist() == dense_form.people.tolist()
 
 
 @pytest.mark.parametrize("row", [2, 5, 21, 2**31 + 5])

@@ -12,8 +12,10 @@ from monitor.tools.audit.bench import KINDS, Bench, WholeRecount
 from monitor.tools.audit.fates import count_fates
 from monitor.tools.audit.findings import FATES, PAID, TICKS, AuditReport, Findings
 from monitor.tools.audit.history import History
+from monitor.tools.audit.input_ids import InputIds
 from monitor.tools.audit.partition_ticks import PartitionTicks
 from monitor.tools.audit.payments import Payer, most_paid
+from monitor.tools.audit.reader import TopicFacts
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, drop_repeats, read_file
 from monitor.tools.audit.sequence import Sequence as Ticks
 from monitor.tools.audit.stretches import Stretches
@@ -38,13 +40,15 @@ class Auditor:
     """Passes every record to the checks of the configuration that was in force, and collects the ticks.
 
     If output has expired (`whole` is False), the first remaining records are trusted about earlier ones. If input has
-    expired (`whole_input` is False), lower bounds and dwell times are not compared.
+    expired (`whole_input` is False), lower bounds and dwell times are not compared. Neither are those that count
+    another input topic than the one with the id `input_id`.
     """
 
     inputs: Sequence[Input]
     every_tick: bool
     whole: bool = True
     whole_input: bool = True
+    input_id: str = ""
     findings: Findings = field(default_factory=Findings)
     records: int = 0
     unjudged: int = 0
@@ -60,6 +64,7 @@ class Auditor:
         ]
         for bench in self.benches:
             bench.set_whole_input(self.whole_input)
+        self._input_ids = InputIds()
         self._stretches = Stretches(self.benches)
         self.partition_ticks = PartitionTicks()
 
@@ -75,6 +80,7 @@ class Auditor:
         if record.kind not in KINDS:
             for bench in self.benches:
                 bench.take_owner(record)
+            self._input_ids.take_owner(record)
             if record.kind == "owner":
                 self._stretches.take_owner(record)
             return
@@ -87,6 +93,7 @@ class Auditor:
         if isinstance(record.value, dict) and isinstance(record.value.get("tick"), int) and chosen.find_check(record):
             self.ticks.add(record.value["tick"])
         if taken is not None:
+            chosen.set_whole_input(self.whole_input and not self._input_ids.differ(record.partition, self.input_id))
             chosen.prove(taken)
 
     def finish(self) -> None:
@@ -141,7 +148,13 @@ def audit_files(
 
 
 def audit_topics(
-    configs: Configs, open_consumer: OpenConsumer, visits: str, alerts: str, open_input: OpenConsumer | None = None
+    configs: Configs,
+    open_consumer: OpenConsumer,
+    visits: str,
+    alerts: str,
+    open_input: OpenConsumer | None = None,
+    *,
+    facts: TopicFacts,
 ) -> tuple[AuditReport, Kept, Kept]:
     """Recount a run by the clock from its topics. Return the report, and what the input and output still contain.
 
@@ -156,6 +169,8 @@ def audit_topics(
         alerts: the output topic.
         open_input: opens a consumer for the input topic that also returns batches that kafka-python cannot read. The
             default is `open_consumer`.
+        facts: the ends of the logs of the input, and its id. A visit in an open transaction counts once it is
+            committed, so the input is read to the end of its logs.
 
     Raises:
         AuditError: a configuration or a topic cannot be read.
@@ -163,13 +178,14 @@ def audit_topics(
     listed = [read_terms(path) for path in ([configs] if isinstance(configs, Path) else configs)]
     output = Topic(open_consumer, alerts, committed=False)
     # The input is opened after the output, so that it contains every visit that the published answers count.
-    source = Topic(open_input or open_consumer, visits, committed=True)
+    source = Topic(open_input or open_consumer, visits, committed=True, log_ends=facts.log_ends)
     people: dict[str, int] = {}
     auditor = Auditor(
         [Input(terms, read_input(source, terms, people)) for terms in listed],
         every_tick=False,
         whole=not output.kept.expired,
         whole_input=not source.kept.expired,
+        input_id=facts.topic_id(visits),
     )
     return _report(auditor, read_output(output), None), source.kept, output.kept
 

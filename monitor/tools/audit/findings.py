@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -32,6 +33,14 @@ ORACLES: Final = {
 }
 
 LISTED: Final = 20
+
+_COMPARED: Final = (SAFE, NOISY, LEAST, DWELL)
+"""The oracles that compare an answer with the people who were there."""
+
+
+def count_false(totals: Mapping[str, int]) -> int:
+    """Return how many published statements were false, from the number of violations per oracle."""
+    return sum(totals.get(oracle, 0) for oracle in _COMPARED)
 
 
 @dataclass(slots=True)

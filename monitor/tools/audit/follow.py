@@ -8,30 +8,30 @@ assumed to be correct.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 from monitor.tools.audit.bench import KINDS, Bench
-from monitor.tools.audit.findings import BYTES, FORM, TICKS
-from monitor.tools.audit.follow_state import OWN_KINDS, FollowState
+from monitor.tools.audit.completeness import Completeness
+from monitor.tools.audit.findings import BYTES, FORM, TICKS, count_false
+from monitor.tools.audit.follow_state import OWN_KINDS, FollowState, Waiting
 from monitor.tools.audit.history import History
 from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.partition_ticks import read_tick
-from monitor.tools.audit.reader import TopicReader, UnreadableTopicError
+from monitor.tools.audit.reader import HiddenRecordsError, TopicFacts, TopicReader, UnreadableTopicError
 from monitor.tools.audit.recent import Delivery
-from monitor.tools.audit.records import PublishedRecord, ReadRecord
+from monitor.tools.audit.records import PublishedRecord, ReadRecord, decode_record
 from monitor.tools.audit.rolling import RollingRecount
 from monitor.tools.audit.rolling_input import PATIENCE_SECONDS, RollingInput
 from monitor.tools.audit.sequence import Sequence as Ticks
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.topics import OpenConsumer
-from monitor.tools.audit.watching import Outcome, ReportedFindings, Watcher
+from monitor.tools.audit.watching import Outcome, Proven, ReportedFindings, Watcher
 
 MOST_WAITING: Final = 50_000
 """How many answers wait at most until the input can be read. Older ones are then never compared with it."""
@@ -57,6 +57,7 @@ class Sources:
 
     alerts: str
     open_output: OpenConsumer
+    facts: TopicFacts
     visits: str = ""
     open_input: OpenConsumer | None = None
     now: Callable[[], int] = lambda: 2**62
@@ -64,21 +65,12 @@ class Sources:
     alive: Callable[[], None] = lambda: None
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """The answers of a tick that have not been compared with the input."""
-
-    tick: int
-    answers: list[tuple[Bench, PublishedRecord]] = field(default_factory=list)
-    unjudged: bool = False
-    size: int = 0
-
-
 class Follower:
     """Judges the records of the output topic in order of tick.
 
-    `cut_off` says why the input cannot be read; empty if it can. `since`: findings about earlier ticks are not
-    reported, because somebody has examined them.
+    `cut_off` says why the input cannot be read; empty if it can. `delayed` says what hides its end, as long as that may
+    be a transaction that is about to end. `since`: findings about earlier ticks are not reported, because somebody has
+    examined them.
 
     Raises:
         AuditError: the configurations have different slots.
@@ -90,23 +82,26 @@ class Follower:
         self.terms, self._configs, self._watcher = configs[0], configs, watcher
         self._since = None if since is None else self.terms.grid.slot_of(since)
         self._now = sources.now
-        self.cut_off = ""
+        self.cut_off = self.delayed = ""
+        self._hidden_since: float | None = None
         self._findings = ReportedFindings(watcher)
         self._alive, explain = sources.alive, sources.explain
         self._output = TopicReader(
-            sources.open_output, sources.alerts, committed=False, explain=explain, alive=self._alive
+            sources.open_output, sources.alerts, sources.facts, committed=False, explain=explain, alive=self._alive
         )
         self._recounts = [RollingRecount(terms) for terms in configs] if sources.open_input else []
         self._input: RollingInput | None = None
         if sources.open_input is not None:
-            reader = TopicReader(sources.open_input, sources.visits, committed=True, explain=explain, alive=self._alive)
+            reader = TopicReader(
+                sources.open_input, sources.visits, sources.facts, committed=True, explain=explain, alive=self._alive
+            )
             self._input = RollingInput(reader, self._recounts, self.terms.grid.slot)
         self._state: FollowState | None = None
         self._queues: dict[int, deque[tuple[int, ReadRecord]]] = {}
         self._newest: dict[int, int] = {}
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._ends: Mapping[int, int] = {}
-        self._sound = self._first_of_turn = True
+        self._completeness = Completeness()
         self._forgotten = 0
         self._counted: deque[int] = deque(maxlen=_SPARE_TICKS)
 
@@ -121,7 +116,21 @@ class Follower:
 
         It is about the ticks of the last turn that judged any. Without input, it is enough to check the output.
         """
-        return self._sound and not (self._state is not None and self._state.unjudged)
+        return self._completeness.sound and not (self._state is not None and self._state.unjudged)
+
+    @property
+    def proven(self) -> Proven | None:
+        """What was compared with the whole input, if the last turn judged everything; None if that is not known."""
+        state, since = self._state, self._completeness.proven_since
+        if state is None or since is None or self.cut_off or self._waiting or not self.complete:
+            return None
+        last = min(
+            tick if state.parts.is_whole(partition) else tick - 1 for partition, tick in state.ticks.last.items()
+        )
+        if last < since:
+            return None
+        grid = self.terms.grid
+        return Proven(grid.as_of(since), grid.as_of(last), count_false(self._findings.totals), state.paid.most)
 
     @property
     def lag(self) -> dict[str, int]:
@@ -150,19 +159,20 @@ class Follower:
             UnreadableTopicError: the output topic cannot be read.
             TopicChangedError: a topic was re-created; a new follower must begin.
         """
-        self._ends, self._first_of_turn = self._output.ends(), True
+        self._ends = self._output.ends()
+        self._completeness.begin_turn()
         if self._state is None:
             self._state = self._begin()
-        readable = self._ask_input_ends()
+        readable = asked = self._ask_input_ends()
         for _ in range(_TICKS_PER_TURN):
             tick = self._next_tick()
             if self._extend_ends():
-                readable = self._ask_input_ends()
+                readable = asked = self._ask_input_ends()
             if tick is None:
                 if readable and self._prove(self._state):
                     self._keep_up(self._state)
                 return False
-            self._take_tick(self._state, tick)
+            self._take_tick(self._state, tick, asked=asked)
             self._alive()
             readable = readable and self._prove(self._state)
             if not readable:
@@ -180,7 +190,9 @@ class Follower:
         if self._input is None or not state.ticks.last:
             return
         try:
-            self._input.read_to(self.terms.grid.as_of(max(state.ticks.last.values()) + 1))
+            self._input.read_to(self.terms.grid.as_of(max(state.ticks.last.values()) + 1), self._input.ends)
+        except HiddenRecordsError:
+            return  # no tick needs them yet
         except UnreadableTopicError as error:
             self.cut_off = str(error)
 
@@ -223,16 +235,19 @@ class Follower:
     def _queue(self, partition: int, record: Any) -> None:
         """Queue a record with its tick. A record without a tick stays after its predecessor."""
         place = f"partition {partition}, offset {record.offset}"
-        read = _read(place, partition, record)
+        read = decode_record(place, partition, record)
         tick, newest = read_tick(read.value), self._newest.get(partition)
         if tick is not None and not self._is_ahead(tick):
             newest = tick if newest is None else max(tick, newest)
             self._newest[partition] = newest
         self._queues.setdefault(partition, deque()).append((-1 << 62 if newest is None else newest, read))
 
-    def _take_tick(self, state: FollowState, tick: int) -> None:
-        """Check the queued records of a tick from the output alone, and let them wait for the input."""
-        waiting = _Waiting(tick)
+    def _take_tick(self, state: FollowState, tick: int, *, asked: bool) -> None:
+        """Check the queued records of a tick from the output alone, and let them wait for the input.
+
+        `asked`: the ends of the input were asked after the tick had been read.
+        """
+        waiting = Waiting(tick, self._input.ends if asked and self._input is not None else None)
         self._findings.muted = self._since is not None and tick < self._since
         for partition, queue in sorted(self._queues.items()):
             while queue and queue[0][0] == tick:
@@ -244,7 +259,7 @@ class Follower:
         if waiting.answers or waiting.unjudged:
             self._waiting.append(waiting)
 
-    def _take(self, state: FollowState, read: ReadRecord, waiting: _Waiting) -> None:
+    def _take(self, state: FollowState, read: ReadRecord, waiting: Waiting) -> None:
         kind, ce_id = read.headers.get("ce_type", "").rpartition(".")[2], read.headers.get("ce_id", "")
         self._watcher.record(kind if kind in OWN_KINDS else "other")
         record = PublishedRecord(read.place, read.partition, kind, ce_id, read.key, read.headers, read.value)
@@ -270,6 +285,9 @@ class Follower:
         bench = state.stretches.find(record)
         self._report_stretch(state, record, unjudged=bench is None)
         state.parts.take(record, bench)
+        waiting.other_input |= self._input is not None and state.input_ids.differ(
+            record.partition, self._input.reader.topic_id
+        )
         if bench is None:
             state.history.doubt(record)
             waiting.unjudged = True
@@ -309,21 +327,35 @@ class Follower:
             while self._waiting:
                 self._prove_tick(state, self._waiting[0])
                 self._waiting.popleft()
+                self._hidden_since = None
+        except HiddenRecordsError as error:
+            self._note_hidden(str(error))
+            return False
         except UnreadableTopicError as error:
             self.cut_off = str(error)
             self._drop_waiting()
             return False
-        self.cut_off = ""
+        self.cut_off = self.delayed = ""
         return True
 
-    def _prove_tick(self, state: FollowState, waiting: _Waiting) -> None:
+    def _note_hidden(self, why: str) -> None:
+        """Let the answers wait for the end of a transaction. One that is open for long cuts off the input."""
+        now = time.monotonic()
+        self._hidden_since = now if self._hidden_since is None else self._hidden_since
+        short = now - self._hidden_since < PATIENCE_SECONDS
+        self.cut_off, self.delayed = ("", why) if short else (why, "")
+        self._drop_waiting()
+
+    def _prove_tick(self, state: FollowState, waiting: Waiting) -> None:
         tick, as_of = waiting.tick, self.terms.grid.as_of(waiting.tick)
         outcome = Outcome.OUTPUT_ONLY
         if self._input is not None:
-            self._input.read_to(as_of)
+            waiting.ends = self._input.ends if waiting.ends is None else waiting.ends
+            self._input.read_to(as_of, waiting.ends)
             oldest = self.terms.grid.start(tick - state.reach)
             since = self._input.since
-            outcome = Outcome.PROVEN if since is None or since <= oldest else Outcome.PARTIAL
+            whole = (since is None or since <= oldest) and not waiting.other_input
+            outcome = Outcome.PROVEN if whole else Outcome.PARTIAL
             self._findings.muted = self._since is not None and tick < self._since
             for bench in state.benches:
                 bench.set_whole_input(outcome is Outcome.PROVEN)
@@ -331,13 +363,12 @@ class Follower:
                 bench.prove(record)
             if waiting.answers:
                 state.paid.prove(tick, state.may_pay)
-        whole = not waiting.unjudged and outcome in (Outcome.PROVEN, Outcome.OUTPUT_ONLY)
-        self._sound = whole and (self._sound or self._first_of_turn)
-        self._first_of_turn = False
+        outcome = Outcome.UNJUDGED if waiting.unjudged else outcome
+        self._completeness.judge(tick, outcome, muted=self._since is not None and tick < self._since)
         self._alive()
         if tick not in self._counted:  # it can be read in parts
             self._counted.append(tick)
-            self._watcher.outcome(Outcome.UNJUDGED if waiting.unjudged else outcome)
+            self._watcher.outcome(outcome)
         self._forget(state, tick)
 
     def _drop_waiting(self) -> None:
@@ -348,7 +379,7 @@ class Follower:
             dropped = self._waiting.popleft()
             answers, size = answers - len(dropped.answers), size - dropped.size
             self._watcher.outcome(Outcome.UNPROVEN)
-            self._sound = self._first_of_turn = False
+            self._completeness.give_up()
 
     def _forget(self, state: FollowState, tick: int) -> None:
         """Forget what no later answer can need, now and then."""
@@ -361,13 +392,3 @@ class Follower:
         for bench in state.benches:
             bench.forget(charged)
         state.history.forget(self.terms.grid.start(charged))
-
-
-def _read(place: str, partition: int, record: Any) -> ReadRecord:
-    """Return a record. One that cannot be decoded has no headers and no value."""
-    written = repr((record.key, record.headers, record.value)).encode()
-    try:
-        headers = {name: text.decode() for name, text in record.headers}
-        return ReadRecord(place, partition, record.key.decode(), headers, json.loads(record.value), written)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return ReadRecord(place, partition, "", {}, None, written)

@@ -1,13 +1,16 @@
-"""The checks of a follower and what they share, and which records belong to the service."""
+"""The checks of a follower and what they share, what waits for the input, and which records belong to the service."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
 from monitor.tools.audit.bench import KINDS, Bench
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.history import History
+from monitor.tools.audit.input_ids import InputIds
 from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.partition_ticks import PartitionTicks
 from monitor.tools.audit.parts import TickParts
@@ -17,6 +20,22 @@ from monitor.tools.audit.stretches import Stretches
 from monitor.tools.audit.terms import AuditTerms
 
 OWN_KINDS: Final = (*KINDS, "owner", "ledger")
+
+
+@dataclass(slots=True)
+class Waiting:
+    """The answers of a tick that have not been compared with the input.
+
+    `ends`: where the input ended after they were published; None if it was not asked since. `other_input`: they count
+    visits of an earlier topic.
+    """
+
+    tick: int
+    ends: Mapping[int, int] | None
+    answers: list[tuple[Bench, PublishedRecord]] = field(default_factory=list)
+    unjudged: bool = False
+    other_input: bool = False
+    size: int = 0
 
 
 class FollowState:
@@ -32,6 +51,7 @@ class FollowState:
         self.parts = TickParts(findings)
         self.recent = RecentBytes()
         self.unjudged: set[int | None] = set()
+        self.input_ids = InputIds()
         self.reach = max(map(_reach, (bench.terms for bench in benches)))
         self.period = max(-(-bench.terms.period // bench.terms.grid.slot) for bench in benches)
 
@@ -50,6 +70,7 @@ class FollowState:
         if record.kind == "owner":
             self.stretches.take_owner(record)
         self.parts.take_owner(record)
+        self.input_ids.take_owner(record)
 
     def belongs(self, record: PublishedRecord) -> bool:
         """Return whether a record names this service, and only monitors and places that a configuration has.

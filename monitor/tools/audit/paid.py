@@ -29,6 +29,11 @@ class PaidCheck:
         self._worst = {"spent": Fraction(0), "paid": Fraction(0)}
         self._costs: list[Cost] = []
 
+    @property
+    def most(self) -> Fraction:
+        """The most that one person may have paid for all published answers within one period."""
+        return most_spent(self._costs)
+
     def spent(self, monitor: str) -> Fraction:
         """Return the most that one person may have paid for a monitor's published answers within one period."""
         return most_spent(self._costs, monitor)

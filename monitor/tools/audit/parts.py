@@ -82,6 +82,16 @@ class TickParts:
             if bench not in known.benches:
                 known.benches.append(bench)
 
+    def is_whole(self, partition: int) -> bool:
+        """Return whether all records of a partition's latest tick are known. While they are appended, some lack."""
+        tick = self._ticks.get(partition)
+        return (
+            tick is not None
+            and self.partitions is not None
+            and len(tick.benches) == 1
+            and not self._lacks(partition, tick)
+        )
+
     def _begin(self, partition: int, tick: int) -> _Tick:
         known = self._ticks.get(partition)
         if known is None or tick > known.number:
@@ -95,11 +105,15 @@ class TickParts:
     def _check(self, partition: int, tick: _Tick) -> None:
         if self.partitions is None or len(tick.benches) != 1:  # during a change both configurations may answer
             return
-        for monitor, expected in self._expect(tick.benches[0].terms, partition, tick.number).items():
+        for monitor, expected in self._lacks(partition, tick).items():
             found = tick.records[monitor]
-            if found < expected:
-                text = f"partition {partition}, tick {tick.number}: {monitor} has {found} of {expected} records"
-                self.findings.add(TICKS, text)
+            text = f"partition {partition}, tick {tick.number}: {monitor} has {found} of {expected} records"
+            self.findings.add(TICKS, text)
+
+    def _lacks(self, partition: int, tick: _Tick) -> dict[str, int]:
+        """Return how many records a tick must have, of the monitors that have fewer."""
+        expected = self._expect(tick.benches[0].terms, partition, tick.number)
+        return {monitor: count for monitor, count in expected.items() if tick.records[monitor] < count}
 
     def _expect(self, terms: AuditTerms, partition: int, tick: int) -> dict[str, int]:
         count = self.partitions or 1

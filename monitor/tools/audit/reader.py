@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from kafka import TopicPartition
 from kafka.errors import KafkaError
@@ -30,47 +30,78 @@ class TopicChangedError(AuditError):
     """The topic was re-created, so everything must be read again."""
 
 
+class HiddenRecordsError(UnreadableTopicError):
+    """The end of the topic cannot be read yet: a transaction is open, or replicas have not copied the last records."""
+
+
+class TopicFacts(Protocol):
+    """What a consumer does not tell: the id of a topic, and the ends of its logs. Raises errors of kafka-python."""
+
+    def topic_id(self, name: str) -> str:
+        """Return the id of a topic; empty if there is no such topic."""
+
+    def log_ends(self, name: str) -> Mapping[int, int]:
+        """Return the offset after the last record of each partition; nothing if there is no such topic.
+
+        They include records that a consumer does not see yet: of an open transaction, behind one, and not copied.
+        """
+
+
 class TopicReader:
     """The position in a topic, which outlives its consumer.
 
     `first` has the offset of the first record to read in each partition, and `skipped` the partitions in which records
-    expired before they were read. `explain` returns the words for an error of Kafka.
-    `alive` is called after each poll.
+    expired before they were read. `committed`: records count if and only if their transaction is committed, so it must
+    end before they are read. `explain` returns the words for an error of Kafka. `alive` is called after each poll.
     """
 
     def __init__(
         self,
         open_consumer: OpenConsumer,
         name: str,
+        facts: TopicFacts,
         *,
         committed: bool,
         explain: Callable[[Exception], str] = repr,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
+        self.topic_id = ""
         self.first: dict[int, int] = {}
         self.positions: dict[int, int] = {}
         self.skipped: set[int] = set()
-        self._open = open_consumer
+        self._open, self._facts = open_consumer, facts
         self._explain = explain
         self._alive = alive
-        self._isolation = "read_committed" if committed else "read_uncommitted"
+        self._committed = committed
         self._consumer: Any = None
 
     def ends(self) -> dict[int, int]:
         """Return the end offset of each partition. New partitions are included from then on.
 
+        With `committed` it is the end of the log: the visits of an open transaction count as soon as it is committed.
+
         Raises:
             UnreadableTopicError: Kafka does not answer, or refuses.
-            TopicChangedError: the topic ends before the position.
+            TopicChangedError: the topic was re-created, or ends before the position.
         """
         return self._ask(self._find_ends)
+
+    def require_readable(self, ends: Mapping[int, int]) -> None:
+        """Check that the records before these ends can be read now.
+
+        Raises:
+            HiddenRecordsError: they cannot be read yet.
+            UnreadableTopicError: Kafka does not answer, or refuses.
+        """
+        self._ask(lambda: self._require_readable(ends))
 
     def poll(self, wanted: Mapping[int, int]) -> dict[int, list[Any]]:
         """Return the next records of the partitions that have not been read to the wanted offsets.
 
         Raises:
             UnreadableTopicError: Kafka does not answer, or refuses.
+            TopicChangedError: the topic was re-created.
         """
         return self._ask(lambda: self._poll(wanted))
 
@@ -92,7 +123,7 @@ class TopicReader:
     def _ask(self, question: Callable[[], _T]) -> _T:
         try:
             if self._consumer is None:
-                self._consumer = self._open(isolation_level=self._isolation)
+                self._consumer = self._open(isolation_level="read_committed" if self._committed else "read_uncommitted")
             return question()
         except (KafkaError, OSError) as error:
             self.close()
@@ -100,18 +131,36 @@ class TopicReader:
 
     def _find_ends(self) -> dict[int, int]:
         consumer = self._consumer
-        partitions = consumer.partitions_for_topic(self.name)
-        if not partitions:
+        ends = dict(self._facts.log_ends(self.name))
+        if not ends:
             self.close()
             raise UnreadableTopicError(f"there is no topic {self.name}, or this user may not see it")
-        places = [TopicPartition(self.name, partition) for partition in sorted(partitions)]
-        ends: dict[int, int] = {place.partition: end for place, end in consumer.end_offsets(places).items()}
+        places = [TopicPartition(self.name, partition) for partition in sorted(ends)]
+        self._require_same()
+        if not self._committed:
+            ends = {place.partition: int(end) for place, end in consumer.end_offsets(places).items()}
         for partition, end in ends.items():
             if end < self.positions.get(partition, 0):
                 raise TopicChangedError(f"partition {partition} of {self.name} ends before what was read of it")
         if consumer.assignment() != set(places):
             self._assign(places)
         return ends
+
+    def _require_same(self) -> None:
+        """Check that the topic still has its id. Then everything that was asked before is about this topic."""
+        found = self._facts.topic_id(self.name)
+        if found and self.topic_id and found != self.topic_id:
+            raise TopicChangedError(f"the topic {self.name} has another id than before")
+        self.topic_id = self.topic_id or found
+
+    def _require_readable(self, ends: Mapping[int, int]) -> None:
+        places = [TopicPartition(self.name, partition) for partition in sorted(ends)]
+        for place, stable in self._consumer.end_offsets(places).items():
+            if stable < ends[place.partition] and self.positions[place.partition] >= stable:
+                raise HiddenRecordsError(
+                    f"the topic {self.name} cannot be read beyond offset {stable} of partition {place.partition}: a "
+                    "transaction is open there, or replicas have not copied the last records"
+                )
 
     def _assign(self, places: list[TopicPartition]) -> None:
         beginnings = self._consumer.beginning_offsets(places)
@@ -137,6 +186,8 @@ class TopicReader:
             return {}
         polled = consumer.poll(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)
         self._alive()
+        if polled:
+            self._require_same()
         for place, records in polled.items():
             if records and not isinstance(records[-1].value, bytes | None):  # a batch that cannot be read
                 consumer.seek(place, records[-1].value.end)

@@ -33,7 +33,7 @@ class RollingInput:
         self._slot = slot
         self._newest: dict[int, int] = {}
         self._since: dict[int, int] = {}
-        self._ends: dict[int, int] = {}
+        self._ends: Mapping[int, int] = {}
         self._key = os.urandom(16)
 
     @property
@@ -47,6 +47,11 @@ class RollingInput:
         """The number of offsets between the positions and the ends that were asked last."""
         return self.reader.lag(self._ends)
 
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """The end offsets that were asked last."""
+        return self._ends
+
     def ask_ends(self) -> None:
         """Ask for the end offsets. Every visit that an answer counts is before them, if the answer was read before.
 
@@ -55,28 +60,31 @@ class RollingInput:
         """
         self._ends = self.reader.ends()
 
-    def read_to(self, as_of: int) -> None:
-        """Read what the counts of a tick need.
+    def read_to(self, as_of: int, ends: Mapping[int, int]) -> None:
+        """Read what the counts of a tick need, at most to these ends.
 
         Raises:
+            HiddenRecordsError: a transaction that is open hides what they need.
             UnreadableTopicError: the topic cannot be read, or returns no records.
         """
         heard = time.monotonic()
-        while wanted := self._find_wanted(as_of + self._slot + _MARGIN):
+        while wanted := self._find_wanted(as_of + self._slot + _MARGIN, ends):
             before = dict(self.reader.positions)
             for partition, records in self.reader.poll(wanted).items():
                 for record in records:
                     self._feed(partition, record)
             if self.reader.positions != before:
                 heard = time.monotonic()
-            elif time.monotonic() - heard > PATIENCE_SECONDS:
+                continue
+            self.reader.require_readable(wanted)
+            if time.monotonic() - heard > PATIENCE_SECONDS:
                 self.reader.close()
                 raise UnreadableTopicError(f"the topic {self.reader.name} returned no records for half a minute")
 
-    def _find_wanted(self, until: int) -> Mapping[int, int]:
+    def _find_wanted(self, until: int, ends: Mapping[int, int]) -> Mapping[int, int]:
         return {
             partition: end
-            for partition, end in self._ends.items()
+            for partition, end in ends.items()
             if self.reader.positions.get(partition, 0) < end and self._newest.get(partition, 0) < until
         }
 

@@ -9,7 +9,7 @@ import heapq
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import accumulate, repeat
@@ -17,7 +17,8 @@ from typing import Any, Final, NoReturn
 
 from kafka import TopicPartition
 
-from monitor.tools.audit.records import ReadRecord
+from monitor.tools.audit.partition_ticks import read_tick
+from monitor.tools.audit.records import ReadRecord, decode_record
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.visits import Line, Visits, accept_visits, parse_line
@@ -28,6 +29,8 @@ OpenConsumer = Callable[..., Any]
 For a batch that cannot be read, a consumer of the input topic may return, as the last record of a poll, one whose value
 is an object: `records` is the number of records in the batch, and `end` the offset after them.
 """
+
+LogEnds = Callable[[str], Mapping[int, int]]
 
 _POLL_MS: Final = 500
 _PATIENCE_SECONDS: Final = 30.0
@@ -48,11 +51,16 @@ class Kept:
 class Topic:
     """A topic, from its first record to the end offsets at the time of opening.
 
+    `log_ends`: the ends of the logs by partition, which include records behind an open transaction. Without it, the
+    ends are those that a consumer sees.
+
     Raises:
         AuditError: the topic does not exist, or Kafka stops returning records before the end offset.
     """
 
-    def __init__(self, open_consumer: OpenConsumer, name: str, *, committed: bool) -> None:
+    def __init__(
+        self, open_consumer: OpenConsumer, name: str, *, committed: bool, log_ends: LogEnds | None = None
+    ) -> None:
         self._open = open_consumer
         self._settings = {"isolation_level": "read_committed" if committed else "read_uncommitted"}
         self._name = name
@@ -64,6 +72,8 @@ class Topic:
             beginnings, ends = consumer.beginning_offsets(assigned), consumer.end_offsets(assigned)
             self._first = {place.partition: offset for place, offset in beginnings.items()}
             self._end = {place.partition: offset for place, offset in ends.items()}
+        if log_ends is not None:
+            self._end |= log_ends(name)
 
     def _consumer(self) -> Any:
         return self._open(**self._settings)
@@ -88,7 +98,10 @@ class Topic:
                     if not isinstance(batch[-1].value, bytes | None):
                         consumer.seek(place, batch[-1].value.end)
                 elif time.monotonic() - heard > _PATIENCE_SECONDS:
-                    raise AuditError(f"partition {partition} of {self._name} cannot be read to offset {end}")
+                    raise AuditError(
+                        f"partition {partition} of {self._name} cannot be read to offset {end}: no record came for "
+                        "half a minute. Is a transaction of a producer open?"
+                    )
                 yield from (record for record in batch if record.offset < end)
 
     @property
@@ -182,7 +195,7 @@ def read_output(topic: Topic) -> Iterator[ReadRecord]:
     subscribers may have seen them.
 
     Raises:
-        AuditError: the topic cannot be read, or has a record that does not belong to it.
+        AuditError: the topic cannot be read.
     """
     parts = [_read_partition(topic, partition) for partition in topic.partitions]
     return (record for _key, record in heapq.merge(*parts, key=lambda keyed: keyed[0]))
@@ -192,14 +205,7 @@ def _read_partition(topic: Topic, partition: int) -> Iterator[tuple[tuple[int, i
     """Yield each record of a partition with its (tick, partition, offset)."""
     tick = _BEFORE_ALL
     for record in topic.records(partition):
-        place = f"partition {partition}, offset {record.offset}"
-        try:
-            headers = {name: text.decode() for name, text in record.headers}
-            value = json.loads(record.value)
-            written = repr((record.key, record.headers, record.value)).encode()
-            read = ReadRecord(place, partition, record.key.decode(), headers, value, written)
-            tick = max(tick, int(value.get("tick", tick)))
-        except (ValueError, TypeError, AttributeError) as error:
-            # The error's own message is omitted: this may be the wrong topic, and the message may quote its records.
-            raise AuditError(f"{place}: expected a record of the output topic ({type(error).__name__})") from None
+        read = decode_record(f"partition {partition}, offset {record.offset}", partition, record)
+        found = read_tick(read.value) if "ce_type" in read.headers else None
+        tick = tick if found is None else max(tick, found)
         yield (tick, partition, record.offset), read

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Final, Protocol
 
 from monitor.tools.audit.findings import FATES, LISTED, ORACLES, Findings
@@ -23,6 +25,20 @@ class Outcome(StrEnum):
     OUTPUT_ONLY = "output_only"
     UNPROVEN = "unproven"
     UNJUDGED = "unjudged"
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A stretch of time in which every published answer was compared with the whole input.
+
+    `since`, `up_to`: the first and the last `as_of`, in microseconds. `false`: how many statements were false.
+    `epsilon`: the most that one person may have paid within a period, from the output alone.
+    """
+
+    since: int
+    up_to: int
+    false: int
+    epsilon: Fraction
 
 
 class Watcher(Protocol):

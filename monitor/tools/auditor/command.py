@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,23 @@ from monitor.tools.audit.follow import Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.auditor.metrics import AuditMetrics
 from monitor.tools.auditor.process import AuditProcess
+from monitor.tools.auditor.result import ResultFile
+from monitor.tools.auditor.topic_facts import KafkaTopics
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """The options of `audit --follow`: without `port` that of the configuration; `since` as RFC 3339."""
+    """The options of `audit --follow`: without `port` that of the configuration; `since` as RFC 3339.
+
+    `result`: the file for the public page, if any.
+    """
 
     output_only: bool = False
     port: int | None = None
     since: str | None = None
+    result: Path | None = None
 
 
 def connect(config: Config) -> KafkaConnections:
@@ -56,10 +62,10 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], conso
     def open_input(**settings: str) -> object:
         return read_leniently(kafka.consumer(**settings), FetchState(tries=1))
 
-    with kafka.translate_errors():
+    with kafka.translate_errors(), closing(KafkaTopics(kafka)) as facts:
         topics = config.kafka.topics
         report, source, output = audit.audit_topics(
-            config_files, kafka.consumer, topics.visits, topics.alerts, open_input
+            config_files, kafka.consumer, topics.visits, topics.alerts, open_input, facts=facts
         )
     audit.render_kept(source, output, console)
     return report
@@ -76,17 +82,20 @@ def follow_topics(
 
     Raises:
         AuditError: a configuration cannot be read, or they have different slots.
-        UsageError: `since` is not a time, or the port is in use.
+        UsageError: `since` is not a time, the port is in use, or `result` cannot be written or without input.
     """
+    if options.result is not None and options.output_only:
+        raise UsageError("--result states what was compared with the input: leave out --output-only")
+    result = None if options.result is None else ResultFile(options.result)
     config = load_config(config_files[0], environ)
     configs = [read_terms(path) for path in config_files]
     kafka = connect(config)
     if config.auditor.username is None and config.kafka.uses_sasl:
         log.warning("the auditor uses the service's user: set auditor.username to one that may only read")
     metrics, health = AuditMetrics(), Health()
-    process = AuditProcess(
-        configs, _sources(config, kafka, output_only=options.output_only), _since(options.since), metrics, health
-    )
+    facts = KafkaTopics(kafka)
+    sources = _sources(config, kafka, facts, output_only=options.output_only)
+    process = AuditProcess(configs, sources, _since(options.since), metrics, health, result=result)
     endpoint = Endpoint(config.auditor.port if options.port is None else options.port, metrics.registry, health)
     log.info("metrics and health are served on port %d", endpoint.port)
     try:
@@ -94,9 +103,10 @@ def follow_topics(
             process.run(stop)
     finally:
         endpoint.close()
+        facts.close()
 
 
-def _sources(config: Config, kafka: KafkaConnections, *, output_only: bool) -> Sources:
+def _sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, output_only: bool) -> Sources:
     topics = config.kafka.topics
 
     def open_output(**settings: str) -> Any:
@@ -109,7 +119,7 @@ def _sources(config: Config, kafka: KafkaConnections, *, output_only: bool) -> S
         return str(error) if isinstance(error, ConnectionError) else str(kafka.unreachable_error(error))
 
     source = None if output_only else open_input
-    return Sources(topics.alerts, open_output, topics.visits, source, SystemClock().now, explain)
+    return Sources(topics.alerts, open_output, facts, topics.visits, source, SystemClock().now, explain)
 
 
 def _explained(kafka: KafkaConnections, settings: Mapping[str, str]) -> Any:

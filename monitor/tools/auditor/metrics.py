@@ -6,13 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.platform_collector import PlatformCollector
-from prometheus_client.process_collector import ProcessCollector
-
 from monitor import __version__
-from monitor.operate.metrics import create_collector
+from monitor.operate.collectors import Collectors
 from monitor.tools.audit.findings import LISTED, ORACLES
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.partition_ticks import format_ticks
@@ -26,15 +21,11 @@ _MICROSECOND: Final = 1_000_000
 _SUCCESS: Final = "audit_last_success_timestamp_seconds"
 
 
-class AuditMetrics:
+class AuditMetrics(Collectors):
     """The metrics of one auditor in their own registry. It receives the follower's reports, and logs findings once."""
 
     def __init__(self) -> None:
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # unused series
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
-        self._collectors = {metric.name: create_collector(metric, self.registry) for metric in AUDITOR_METRICS}
+        super().__init__(AUDITOR_METRICS)
         self._gauge("audit_build_info").labels(__version__).set(1)
         self._succeeded = False
         self.registry.unregister(self._gauge(_SUCCESS))  # until the first success
@@ -103,8 +94,15 @@ class AuditMetrics:
         self._input_records = follower.input_records
 
     def restart(self) -> None:
-        """Note that a new follower begins."""
+        """Let everything be counted from the start, as by a new process, because a new follower begins.
+
+        What it finds again would otherwise count twice.
+        """
         self._input_records = 0
+        self._described.clear()
+        for metric in AUDITOR_METRICS:
+            if metric.kind == "counter" or "partition" in metric.labels:
+                self._forget(metric.name)
 
     def state(self, state: str) -> None:
         """Set the state."""
@@ -117,16 +115,6 @@ class AuditMetrics:
         if not self._succeeded:
             self._succeeded = True
             self.registry.register(self._gauge(_SUCCESS))
-
-    def _counter(self, name: str) -> Counter:
-        collector = self._collectors[name]
-        assert isinstance(collector, Counter)  # noqa: S101  # the catalog has each kind
-        return collector
-
-    def _gauge(self, name: str) -> Gauge:
-        collector = self._collectors[name]
-        assert isinstance(collector, Gauge)  # noqa: S101  # the catalog has each kind
-        return collector
 
 
 def monitors_of(configs: Sequence[AuditTerms]) -> list[str]:

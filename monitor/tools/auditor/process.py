@@ -14,6 +14,7 @@ from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.reader import TopicChangedError, UnreadableTopicError
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.auditor.metrics import AuditMetrics
+from monitor.tools.auditor.result import ResultFile
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class AuditProcess:
         since: findings about earlier ticks are not reported.
         metrics, health: receive the state after every turn.
         unix_time: returns the present time in seconds since 1970.
+        result: the file that states what was proven, if any.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class AuditProcess:
         metrics: AuditMetrics,
         health: Health,
         unix_time: Callable[[], float] = time.time,
+        result: ResultFile | None = None,
     ) -> None:
         self._configs = configs
         self._sources = replace(sources, alive=lambda: health.report_alive(LOOP, self._reason))
@@ -54,6 +57,7 @@ class AuditProcess:
         self._metrics = metrics
         self._health = health
         self._unix_time = unix_time
+        self._result = result
         self._state = ""
         metrics.describe(configs, compares_input=sources.open_input is not None)
         health.expect(LOOP)
@@ -76,6 +80,7 @@ class AuditProcess:
 
     def _follow(self, follower: Follower, stop: threading.Event) -> None:
         while not stop.is_set():
+            more = False
             try:
                 more = follower.turn()
             except UnreadableTopicError as error:
@@ -83,18 +88,20 @@ class AuditProcess:
             else:
                 self._describe(follower, more=more)
             self._metrics.update(follower, self._configs)
-            if self._state != "catching_up":
+            if not more:
                 stop.wait(PAUSE_SECONDS)
 
     def _describe(self, follower: Follower, *, more: bool) -> None:
         if follower.cut_off:
             self._enter("cut_off", follower.cut_off)
-        elif more:
-            self._enter("catching_up", "catching up")
+        elif more or follower.delayed:
+            self._enter("catching_up", follower.delayed or "catching up")
         else:
             self._enter("judging", "")
             if follower.complete:
                 self._metrics.success(self._unix_time())
+            if self._result is not None and (proven := follower.proven) is not None:
+                self._result.write(proven)
 
     def _enter(self, state: str, reason: str) -> None:
         self._reason = reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -25,6 +24,7 @@ from monitor.tools.check.compute_report import (
     format_percent,
     spell_duration,
 )
+from monitor.tools.check.factors import format_factor, format_power
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import live_lines
 
@@ -179,8 +179,6 @@ def _describe_dwell(noise: DwellNoise) -> str:
 
 def _format_factor(epsilon: Fraction) -> str:
     """Format e^ε, with its value unless that is too large to be meaningful."""
-    exponent = float(epsilon)
-    if exponent > 20:  # noqa: PLR2004  # more than half a billion
-        return f"e^{exponent:g}"
-    factor = math.exp(exponent)
-    return f"e^{exponent:g} = {factor:,.0f}" if factor >= 10 else f"e^{exponent:g} = {factor:.2f}"  # noqa: PLR2004  # as above
+    if epsilon > 20:  # noqa: PLR2004  # more than half a billion
+        return format_power(epsilon)
+    return f"{format_power(epsilon)} = {format_factor(epsilon)}"

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from monitor.client.subscriber_view import AlertChange, Change, SubscriberView
+from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
 from monitor.client.words import News, Words, moment
 from monitor.operate.catalog import FATES, PREFIX
 from monitor.public.instants import DAY, parse_instant
@@ -52,7 +52,8 @@ class Story:
 
     def __post_init__(self) -> None:
         """Create the view of a subscriber that has read no record yet."""
-        self.subscriber_view = SubscriberView(self.parameters.registry)
+        keep = keep_for(self.parameters.grid.length)
+        self.subscriber_view = SubscriberView(self.parameters.registry, keep)
         self.words = Words(self.parameters.grid, NOUN)
         self._news = News(self.words)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Final
 
@@ -15,6 +13,7 @@ from monitor.config.monitors import AnyMonitor, AtTimesMonitor, DwellMonitor, Ho
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import mean_noise
 from monitor.public.instants import MILLISECOND
+from monitor.tools.check import factors
 from monitor.tools.check.compute_report import (
     CheckReport,
     MonitorReport,
@@ -103,13 +102,7 @@ def format_factor(epsilon: Fraction) -> str:
     """
     if not epsilon:
         return "1 time"
-    if epsilon > _EXACT_FACTOR:
-        exponent = Context(prec=6, rounding=ROUND_CEILING).divide(epsilon.numerator, epsilon.denominator)
-        return f"e^{float(exponent):g} times"
-    factor = Decimal(math.exp(epsilon))
-    if factor >= 100:  # noqa: PLR2004  # three digits
-        return f"{math.ceil(factor):,} times"
-    return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(factor)):g} times"
+    return f"{factors.format_power(epsilon) if epsilon > _EXACT_FACTOR else factors.format_factor(epsilon)} times"
 
 
 def _read_retention(needs: TopicNeeds) -> int:

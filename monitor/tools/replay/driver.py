@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -131,13 +132,16 @@ class Replay:
         self._parameters = settings.parameters
         self._clock = clock
         self.metrics = Metrics()
-        self.windows: Windows = redis_windows(settings, found, clock)
+        windows = redis_windows(settings, found, clock)
+        self.windows: Windows = windows
         if not resumes and not self.windows.is_empty():
             self.windows.close()
             raise NotEmptyError(
                 f"replay needs a Redis without keys of service.name {settings.parameters.name!r}: choose another name, "
                 "another database, or --embedded"
             )
+        if settings.defer_commits:
+            settings = replace(settings, windows_at=windows.at)
         self.service = Service(settings, found, self.windows, clock, secure_noise(), self.metrics, Health())
 
     def __enter__(self) -> Self:
@@ -178,11 +182,11 @@ class Replay:
         return self.service.loop.last_records
 
     def run_together(self, ticks: Sequence[int]) -> Iterator[int]:
-        """Decide consecutive ticks whose input is complete, and commit them together. Yield each tick when decided.
+        """Decide consecutive ticks whose input is complete, and begin to commit them. Yield each tick when decided.
 
         Raises:
             ReplayError: as `tick`.
-            UnreachableError, FencedError: the answers could not be committed.
+            UnreachableError, FencedError: the answers of earlier ticks could not be committed.
         """
         self.service.loop.expect_input(ticks[-1])
         owners = dict(self.service.loop.owners)
@@ -195,6 +199,14 @@ class Replay:
                 )
             yield tick
         self.service.loop.commit()
+
+    def finish(self) -> None:
+        """Wait until the answers of all ticks are in the ledger.
+
+        Raises:
+            UnreachableError, FencedError: they could not be committed.
+        """
+        self.service.loop.finish_commits()
 
     def _wait(self, is_done: Callable[[], bool], seconds: float, step: str) -> None:
         signal = self.service.loop.decided
@@ -237,7 +249,8 @@ def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, Sequenc
     """Replay all ticks, and call `seen` with each tick and its records. The topics and the store must be empty.
 
     The input of several ticks is produced at once, and their answers are committed together, so `seen` may be called
-    before the commit. The counts do not depend on this: later visits wait for their tick in the store.
+    before the commit. Meanwhile, the input of the next ticks is produced. The counts do not depend on this: later
+    visits wait for their tick in the store.
 
     Raises:
         RefusedError, ReplayError, UnreachableError: the replay cannot start or finish.
@@ -247,10 +260,22 @@ def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, Sequenc
     settings = replace(settings, defer_commits=TICKS_TOGETHER > 1)
     with Replay(settings, found, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
         began = time.perf_counter()
-        for first in range(planned.first_tick, planned.last_tick + 1, TICKS_TOGETHER):
-            ticks = range(first, min(first + TICKS_TOGETHER, planned.last_tick + 1))
-            feed.until(settings.parameters.grid.as_of(ticks[-1]))
+        for ticks in _feed_ahead(feed, settings.parameters, planned):
             for tick in run.run_together(ticks):
                 seen(tick, run.last_records)
+        run.finish()
         decided = max(0, planned.last_tick - planned.first_tick + 1)
         return replace(run.summary(decided, time.perf_counter() - began), refusals=feed.refusals)
+
+
+def _feed_ahead(feed: Feed, parameters: Parameters, planned: ReplayPlan) -> Iterator[range]:
+    """Yield ticks to decide together when their input is in Kafka, and produce that of the next ones meanwhile."""
+    firsts = range(planned.first_tick, planned.last_tick + 1, TICKS_TOGETHER)
+    groups = [range(first, min(first + TICKS_TOGETHER, planned.last_tick + 1)) for first in firsts]
+    with ThreadPoolExecutor(1, "feed") as thread:
+        fed = [thread.submit(feed.until, parameters.grid.as_of(ticks[-1])) for ticks in groups[:1]]
+        for ticks, following in zip(groups, [*groups[1:], None], strict=True):
+            fed.pop().result()
+            if following is not None:
+                fed.append(thread.submit(feed.until, parameters.grid.as_of(following[-1])))
+            yield ticks

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.record_batches import NO_HEADERS, RawRecord, encode_batches, enqueue_batch, error_of
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import ReplayError
 from monitor.tools.replay.lines import Line
 from monitor.tools.replay.refusals import Refusals
 
 BATCH_VISITS: Final = 500
+BATCH_BYTES: Final = 256 * 1024
+PORTION_RECORDS: Final = 10_000  # in memory at the same time
 BAD_LINE_BYTES: Final = 900_000  # longer lines are cut, so that they fit in a record
 FLUSH_SECONDS: Final = 60.0
+
+
+class _Raw:
+    """Records without headers, in bulk."""
+
+    def __init__(self, records: Iterable[RawRecord]) -> None:
+        self._records = records
+
+    def raw(self) -> Iterator[RawRecord]:
+        """Yield the records in order."""
+        return iter(self._records)
 
 
 class Feed:
@@ -27,8 +41,7 @@ class Feed:
         self._lines = iter(lines)
         self._next = next(self._lines, None)
         self._connections = connections
-        self._producer: Any = connections.producer(linger_ms=5, batch_size=256 * 1024)
-        self._sent: list[Any] = []
+        self._producer: Any = connections.producer(linger_ms=0, batch_size=BATCH_BYTES)
         self.refusals = Refusals()
 
     def until(self, instant: int) -> int:
@@ -40,17 +53,38 @@ class Feed:
         """
         count = 0
         with self._connections.translate_errors():
-            while self._next is not None and self._next.reported_at < instant:
-                batch = self._next_batch()
-                count += len(batch)
-                self._send(batch)
-            if self._sent:
-                self._producer.flush(timeout=FLUSH_SECONDS)
-        failed = [future.exception for future in self._sent if future.exception is not None]
-        self._sent.clear()
-        if failed:
-            raise ReplayError(f"Kafka refused {len(failed)} records for {self._topic}: {failed[0]}")
+            for records in self._records_before(instant):
+                count += self._produce(records)
         return count
+
+    def _records_before(self, instant: int) -> Iterator[list[tuple[int, RawRecord]]]:
+        """Yield the records of all lines reported before an instant, each with its number of lines, in portions."""
+        records: list[tuple[int, RawRecord]] = []
+        while self._next is not None and self._next.reported_at < instant:
+            batch = self._next_batch()
+            records.append((len(batch), self._make_record(batch)))
+            if len(records) == PORTION_RECORDS:
+                yield records
+                records = []
+        if records:
+            yield records
+
+    def _produce(self, records: Sequence[tuple[int, RawRecord]]) -> int:
+        """Produce records, to each partition in turn, wait until Kafka has them, and return their number of lines."""
+        partitions = sorted(self._producer.partitions_for(self._topic))
+        sent: list[tuple[int, Any]] = []
+        for number, partition in enumerate(partitions):
+            mine = _Raw(record for _, record in records[number :: len(partitions)])
+            sent += [
+                (batch.records, enqueue_batch(self._producer, self._topic, partition, batch))
+                for batch in encode_batches(mine, BATCH_BYTES)
+            ]
+        self._producer.flush(timeout=FLUSH_SECONDS)
+        failed = [(number, error) for number, future in sent if (error := error_of(future)) is not None]
+        if failed:
+            refused = sum(number for number, _ in failed)
+            raise ReplayError(f"Kafka refused {refused} records for {self._topic}: {failed[0][1]}")
+        return sum(lines for lines, _ in records)
 
     def _next_batch(self) -> list[Line]:
         batch: list[Line] = []
@@ -63,7 +97,7 @@ class Feed:
                 break
         return batch
 
-    def _send(self, batch: list[Line]) -> None:
+    def _make_record(self, batch: list[Line]) -> RawRecord:
         first = batch[0]
         if not first.is_visit:
             value = first.payload[:BAD_LINE_BYTES]
@@ -72,8 +106,7 @@ class Feed:
         else:
             value = b'{"visits":[' + b",".join(line.payload for line in batch) + b"]}"
         self._note_refusals(batch, value)
-        timestamp = first.reported_at // 1_000
-        self._sent.append(self._producer.send(self._topic, value=value, timestamp_ms=timestamp))
+        return None, value, NO_HEADERS, first.reported_at // 1_000
 
     def _note_refusals(self, batch: list[Line], value: bytes) -> None:
         for line in batch:

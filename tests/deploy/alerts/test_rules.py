@@ -12,15 +12,17 @@ import pytest
 import yaml
 
 from monitor.operate.catalog import METRICS, PREFIX
+from monitor.page.catalog import PAGE_METRICS
 from monitor.tools.auditor.catalog import AUDITOR_METRICS
 from tests.docs import alerts
 
 CASES = {
     alerts.RULES: ("rules_test.yml", "rules_of_days_test.yml"),
     alerts.AUDITOR_RULES: ("auditor_test.yml",),
+    alerts.PAGE_RULES: ("page_test.yml",),
 }
 FOLDER = Path(__file__).parent
-SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Measured"]
 
 
 class Skip(Protocol):
@@ -70,7 +72,8 @@ def test_every_alert_has_both_cases(rules: Path) -> None:
 
 def test_rules_name_existing_metrics() -> None:
     """Every metric in the rules is in the catalog."""
-    known = {metric.exposed_name + suffix for metric in (*METRICS, *AUDITOR_METRICS) for suffix in ("", "_bucket")}
+    metrics = (*METRICS, *AUDITOR_METRICS, *PAGE_METRICS)
+    known = {metric.exposed_name + suffix for metric in metrics for suffix in ("", "_bucket")}
     text = "".join(rules.read_text(encoding="utf-8") for rules in CASES)
     named = set(re.findall(rf"(?<!:){PREFIX}_[a-z_]+", text))
     assert named
@@ -86,7 +89,7 @@ def test_every_alert_is_described() -> None:
 
 @pytest.mark.parametrize("alert", alerts.alerts(), ids=lambda alert: str(alert["alert"]))
 def test_every_runbook_is_complete(alert: dict[str, Any], root: Path) -> None:
-    """Each runbook names its alert and has the four sections, and a command to begin with."""
+    """Each runbook names its alert and has all sections, and a command to begin with."""
     text = (root / alert["annotations"]["runbook_url"]).read_text(encoding="utf-8")
     assert alert["alert"] in text.partition("## ")[0]
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.deploy.chart.helm import Helm, HelmError, build_helm
+from tests.deploy.chart.helm import Helm, build_helm
+from tests.go_programs import GoError
+from tests.missing import report_missing
 
 
 @pytest.fixture(scope="session")
@@ -15,13 +16,8 @@ def helm() -> Iterator[Helm]:
     """Helm's code in a running program. Without Go or its modules the tests are skipped, and fail under CI."""
     try:
         program = build_helm()
-    except HelmError as error:
-        message = (
-            f"server missing: Helm ({error}). To run these tests: install Go 1.26 or later, with its proxy in reach"
-        )
-        if os.environ.get("CI"):
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
+    except GoError as error:
+        report_missing(f"Helm ({error})", "install Go 1.26 or later, with its module proxy in reach once")
     running = Helm(program)
     yield running
     running.close()

@@ -8,11 +8,8 @@ takes about 40 seconds of processor time, once for each machine.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,18 +20,13 @@ from typing import Any, Final
 
 import yaml
 
+from tests.go_programs import OPTIONS, GoError, build_program, cache_folder
+
 ROOT: Final = Path(__file__).parents[3]
 CHART: Final = ROOT / "deploy/chart"
 SOURCE: Final = Path(__file__).parent / "helm_program"
 KUBERNETES: Final = "1.29"
 """The oldest version that Chart.yaml allows."""
-
-_QUICKLY: Final = ["-trimpath", "-tags=nethttpomithttp2", "-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w"]
-"""The program runs for a second, so compiling it fast is worth more than fast code."""
-
-
-class HelmError(Exception):
-    """The program cannot be built here. The message names what is missing."""
 
 
 @dataclass(frozen=True)
@@ -110,59 +102,26 @@ def build_helm() -> Path:
     """Return the compiled program. The first call on a machine compiles it.
 
     Raises:
-        HelmError: there is no Go, or the modules cannot be downloaded.
+        GoError: there is no Go, or the modules cannot be downloaded.
     """
-    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "location-monitor"
-    program = folder / f"helm-{_digest()}"
-    if program.exists():
-        return program
-    go = shutil.which("go")
-    if go is None:
-        raise HelmError("no go on the PATH")
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "helm.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes of pytest-xdist may need it at the same time
-        if not program.exists():
-            _compile(go, program)
-    return program
+    return build_program(cache_folder() / f"helm-{digest_of(SOURCE)}", SOURCE)
 
 
 def main() -> None:
     """Compile the program if it is missing, and say why if that is impossible: the tests then skip or fail."""
     try:
         build_helm()
-    except HelmError as error:
+    except GoError as error:
         print(f"Helm cannot be built: {error}", file=sys.stderr)
 
 
-def _digest() -> str:
-    digest = hashlib.sha256(" ".join(_QUICKLY).encode())
-    for path in sorted(SOURCE.rglob("*")):
+def digest_of(source: Path) -> str:
+    """Return a digest of a program's files and of the options that compile it, for its name in the cache."""
+    digest = hashlib.sha256(" ".join(OPTIONS).encode())
+    for path in sorted(source.rglob("*")):
         if path.is_file():
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _compile(go: str, program: Path) -> None:
-    unfinished = program.with_suffix(".new")
-    environment = os.environ | {
-        "CGO_ENABLED": "0",
-        "GOGC": "400",
-        "GOFLAGS": "-buildvcs=false",
-        "GOWORK": "off",
-        "GOTOOLCHAIN": "local",
-    }
-    ended = subprocess.run(
-        [go, "build", *_QUICKLY, "-o", str(unfinished), "."],
-        cwd=SOURCE,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ended.returncode != 0:
-        raise HelmError(f"go build failed: {ended.stderr.strip()[-500:]}")
-    unfinished.rename(program)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
 from tests.deploy.chart.goldens import CASES, FOLDER, render, to_text
 from tests.deploy.chart.helm import CHART, Answer, Helm, value_set
-from tests.deploy.conftest import skip
+from tests.missing import report_missing
 
 VERSIONS = ("1.29", "1.37")
 BUILT_IN = ("v1", "apps/v1", "batch/v1", "policy/v1", "networking.k8s.io/v1")
@@ -292,7 +292,7 @@ def run_promtool(*words: str) -> None:
     """Run promtool, and fail if it fails."""
     promtool = shutil.which("promtool")
     if promtool is None:
-        skip("Prometheus (no promtool on the PATH)", "make test-tools")
+        report_missing("Prometheus (no promtool on the PATH)", "make test-tools")
     ended = subprocess.run([promtool, *words], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 

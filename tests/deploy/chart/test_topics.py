@@ -19,7 +19,7 @@ from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.tools.embedded import EmbeddedKafka
 from tests.deploy.chart.helm import Helm, value_set
-from tests.security.rights import ALL_KAFKA_RIGHTS
+from tests.security.rights import ALL_KAFKA_RIGHTS, AUDITOR_RIGHTS
 
 pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
 KAFKA = ("component=kafka", "strimzi.cluster=events")
@@ -122,6 +122,21 @@ def test_user_has_exactly_the_documented_rights(helm: Helm) -> None:
         for operation in acl["operations"]
     }
     assert granted == expected
+
+
+def test_auditor_s_user_only_reads(helm: Helm) -> None:
+    """If the configuration names a user of the auditor, it is created with the documented rights, and no other."""
+    answer = helm.template(value_set("full"), set=["component=kafka", "config.auditor.username=reader"])
+    user = answer.of_kind("KafkaUser")[1]
+    assert user["metadata"]["name"] == "reader"
+    names = configuration("full")["kafka"]["topics"]
+    topics = {"input": names["visits"], "output": names["alerts"]}
+    granted = {
+        (acl["resource"]["type"], acl["resource"]["name"], acl["resource"]["patternType"], operation)
+        for acl in user["spec"]["authorization"]["acls"]
+        for operation in acl["operations"]
+    }
+    assert granted == {("topic", topics[right.name], "literal", right.operation) for right in AUDITOR_RIGHTS}
 
 
 def test_service_accepts_the_chart_s_topics(helm: Helm, kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:

@@ -19,7 +19,9 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from deploy.grafana import generate
+from monitor.client.catalog import PUBLIC_METRICS
 from monitor.operate.catalog import METRICS, SUPERVISOR_METRICS
+from monitor.page.catalog import PAGE_METRICS
 from tests.deploy.grafana.queries import (
     FOLDER,
     Query,
@@ -32,6 +34,7 @@ from tests.docs import alerts
 
 Skip = Callable[[str, str], NoReturn]
 BOARDS = dashboards()
+CATALOG = (*METRICS, *SUPERVISOR_METRICS, *PAGE_METRICS, *PUBLIC_METRICS)
 QUERIES = [*panel_queries(), *event_queries()]
 PROCESS_METRICS = {
     "process_cpu_seconds_total",
@@ -77,10 +80,13 @@ def test_dashboard_is_fixed(uid: str) -> None:
 
 @each_board
 def test_dashboard_links_to_the_others(uid: str) -> None:
-    """The dashboard links to the others, with time range and variables."""
-    links = BOARDS[uid]["links"]
-    assert {link["url"] for link in links} == {f"/d/{other}" for other in BOARDS if other != uid}
-    assert all(link["includeVars"] and link["keepTime"] for link in links)
+    """The dashboard links to the others, with the time range, and with the variables if both offer the same jobs."""
+    links = {link["url"]: link for link in BOARDS[uid]["links"]}
+    assert set(links) == {f"/d/{other}" for other in BOARDS if other != uid}
+    assert all(link["keepTime"] for link in links.values())
+    jobs = {f"/d/{other}": board["templating"]["list"][1]["query"] for other, board in BOARDS.items()}
+    for url, link in links.items():
+        assert link.get("includeVars", False) is (jobs[url] == jobs[f"/d/{uid}"])
 
 
 @each_board
@@ -153,7 +159,7 @@ def test_query_names_existing_metrics(query: Query) -> None:
     """Every metric of a query is in the catalog, is recorded by the rules, or belongs to every Python process."""
     series = {
         metric.exposed_name + suffix
-        for metric in (*METRICS, *SUPERVISOR_METRICS)
+        for metric in CATALOG
         for suffix in (("_bucket",) if metric.kind == "histogram" else ("",))
     }
     groups = yaml.safe_load(alerts.RULES.read_text(encoding="utf-8"))["groups"]
@@ -168,12 +174,12 @@ def test_query_names_existing_labels(query: Query) -> None:
     """Every label that a query matches by value has that value in the catalog."""
     known = {
         (label, value)
-        for metric in METRICS
+        for metric in CATALOG
         for label, values in metric.labels.items()
         if not isinstance(values, str)
         for value in values
     }
-    for label, values in re.findall(r'(status|outcome|cause|fate|reason)=~?"([^"]+)"', query.expression):
+    for label, values in re.findall(r'\b(status|outcome|cause|fate|reason|state)=~?"([^"]+)"', query.expression):
         assert {(label, value) for value in values.split("|")} <= known
 
 

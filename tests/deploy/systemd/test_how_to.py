@@ -18,10 +18,10 @@ RECORDED = ("useradd", "python3", "pip", "systemctl", "runuser", "journalctl", "
 SECRET, SHARED, FOLDER = 0o600, 0o640, 0o750
 
 
-def blocks(root: Path) -> list[str]:
+def blocks(root: Path, title: str = "On a host with systemd") -> list[str]:
     """Return the shell blocks of the how-to, in order."""
     page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
-    section = page.partition("### On a host with systemd\n")[2].partition("\n### ")[0]
+    section = page.partition(f"### {title}\n")[2].partition("\n### ")[0]
     return re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 
@@ -86,11 +86,26 @@ def test_how_to_installs_files(host: Path, root: Path) -> None:
     assert owners["locations.csv"] == ["g"]
 
 
+def test_how_to_installs_auditor(host: Path, root: Path) -> None:
+    """The auditor gets an account and files of its own, without the key of person ids."""
+    done = run_block(blocks(root, "The auditor on a host with systemd")[0], host)
+    settings = host / "etc" / "location-auditor"
+    assert {path.name: mode(path) for path in settings.iterdir()} == {
+        "config.yaml": SHARED,
+        "locations.csv": SHARED,
+        "secrets.env": SECRET,
+    }
+    unit = host / "etc" / "systemd" / "system" / "location-auditor.service"
+    assert unit.read_bytes() == (root / "deploy" / "systemd" / unit.name).read_bytes()
+    assert any(line.startswith("useradd --system") and line.endswith(" location-auditor") for line in done)
+
+
 def test_how_to_names_present_version(root: Path) -> None:
     """The wheel that the how-to installs has the present version."""
     project = (root / "pyproject.toml").read_text(encoding="utf-8")
     (version,) = re.findall(r'^version = "(.+)"$', project, re.MULTILINE)
-    wheels = re.findall(r"location_monitor-([0-9.]+)-py3", "".join(blocks(root)))
+    commands = [*blocks(root), *blocks(root, "The auditor on a host with systemd")]
+    wheels = re.findall(r"location_monitor-([0-9.]+)-py3", "".join(commands))
     assert wheels
     assert set(wheels) == {version}
 

@@ -1,4 +1,7 @@
-"""The unit of systemd: systemd accepts it, it is hardened, and its command, exit codes and files are the program's."""
+"""The units of systemd: systemd accepts them, they are hardened, and their commands, codes and files are the program's.
+
+One unit runs the service, the other one the auditor.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,16 @@ Skip = Callable[[str, str], NoReturn]
 REMEDY = "install systemd 252 or later"
 
 
-@pytest.fixture
-def unit(root: Path) -> Path:
+SECTIONS = {
+    "location-monitor.service": "On a host with systemd",
+    "location-auditor.service": "The auditor on a host with systemd",
+}
+
+
+@pytest.fixture(params=SECTIONS)
+def unit(root: Path, request: pytest.FixtureRequest) -> Path:
     """The unit's file."""
-    return root / "deploy" / "systemd" / "location-monitor.service"
+    return root / "deploy" / "systemd" / str(request.param)
 
 
 @pytest.fixture
@@ -95,10 +104,14 @@ def test_stop_signal_is_sigterm(settings: dict[str, list[str]], root: Path) -> N
     assert "STOPSIGNAL SIGTERM" in (root / "deploy" / "Containerfile").read_text(encoding="utf-8")
 
 
-def test_how_to_names_the_same_files(settings: dict[str, list[str]], root: Path) -> None:
+def test_how_to_names_the_same_files(unit: Path, settings: dict[str, list[str]], root: Path) -> None:
     """The how-to in docs/operations.md installs the files that the unit uses."""
-    page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
-    program, _, _, config, *_ = settings["ExecStart"][0].split()
-    for path in (program, config, settings["EnvironmentFile"][0].removeprefix("-")):
+    text = (root / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = text.partition(f"### {SECTIONS[unit.name]}\n")[2].partition("\n### ")[0]
+    words = settings["ExecStart"][0].split()
+    program, config = words[0], words[words.index("--config") + 1]
+    assert "install -m 0640" in page
+    assert Path(config).name in page
+    for path in (str(Path(program).parent), str(Path(config).parent), settings["EnvironmentFile"][0].removeprefix("-")):
         assert path in page
     assert f"--system --no-create-home --shell /usr/sbin/nologin {settings['User'][0]}" in page

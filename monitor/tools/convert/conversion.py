@@ -18,7 +18,14 @@ from typing import Final, NamedTuple, TextIO
 
 from monitor.errors import MonitorError, TimeError, UsageError
 from monitor.public.instants import SECOND, format_instant, parse_instant, to_datetime, to_instant
-from simulators.files import CONSENT_HEADER, REGISTRY_HEADER, VISITS_HEADER, consents, csv_line, open_atomically
+from monitor.tools.convert.files import (
+    CONSENT_HEADER,
+    REGISTRY_HEADER,
+    VISITS_HEADER,
+    consents,
+    csv_line,
+    open_atomically,
+)
 
 SHOWN_PROBLEMS: Final = 20
 RFC3339: Final = "rfc3339"

@@ -1,3 +1,5 @@
+"""`location-monitor convert`: points become visits; bad rows are reported, and a file without visits is an error."""
+
 from __future__ import annotations
 
 import csv
@@ -10,17 +12,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from monitor.cli import main
 from monitor.errors import UsageError
 from monitor.public.instants import MINUTE
-from simulators.cli import cli
-from simulators.convert import Columns, Conversion, Shape
+from monitor.tools.convert.conversion import Columns, Conversion, Shape
+from simulators.cli import cli as simulators
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 HEADER = "person_id,location_id,time_utc"
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, ["convert", *(str(argument) for argument in arguments)])
+    return CliRunner().invoke(main, ["convert", *(str(argument) for argument in arguments)])
 
 
 def write(path: Path, *lines: str) -> Path:
@@ -41,6 +44,14 @@ def converted(folder: Path, points: Sequence[str], *more: object) -> list[list[s
     header, *rows = read(folder / "visits.csv")
     assert header == ["person_id", "location_id", "arrived_at", "left_at", "reported_at"]
     return rows
+
+
+def test_simulators_have_the_command_too(tmp_path: Path) -> None:
+    """`python -m simulators convert` is the same command, with the same exit codes."""
+    source = write(tmp_path / "p.csv", HEADER, "ann,A,2026-01-05T09:00:00Z", "ann,A,2026-01-05T09:00:00")
+    words = ["convert", "--visits", str(source), "--out", str(tmp_path / "v.csv")]
+    assert CliRunner().invoke(simulators, words).exit_code == 0
+    assert CliRunner().invoke(simulators, [*words, "--strict"]).exit_code == 1
 
 
 def ignore(read: int, written: int) -> None:

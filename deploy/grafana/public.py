@@ -1,0 +1,175 @@
+"""The dashboard *Public answers*: what the public knows over time, from a subscriber, and the public page.
+
+Its data comes from `location-monitor watch --metrics` and from `location-monitor page`, which read the output topic
+only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana_foundation_sdk.models import units
+
+from deploy.grafana.panels import (
+    BAD,
+    GOOD,
+    WARNING,
+    Query,
+    Rows,
+    Text,
+    course,
+    events,
+    figure,
+    metric,
+    rate,
+    timeline,
+)
+from monitor.client.catalog import CODES
+from monitor.client.known import State
+
+JOBS: Final = '{__name__=~"location_monitor_public_places|location_monitor_page_subscribers"}'
+"""The series whose jobs the dashboard offers."""
+
+_SHOWN: Final[dict[State, tuple[str, str]]] = {
+    "unknown": ("unknown", "#8e8e8e"),
+    "safe": ("safe", GOOD),
+    "paused": ("paused", WARNING),
+    "noisy_count": ("alarm", BAD),
+}
+"""The word and the colour of each state."""
+
+_ALL: Final = f"sum by (job) ({metric('public_places')})"
+
+
+def _places(state: str) -> str:
+    selector = metric("public_places", f'state="{state}"')
+    return f"max by (job) ({selector})"
+
+
+_NOW: Final = (
+    figure(
+        Text("Safe places", "Places that are safe now, as every subscriber reads the answers.", units.Short),
+        [Query(_places("safe"), "{{job}}")],
+        {},
+    ),
+    figure(
+        Text(
+            "Places with an alarm", "Places whose latest answer is a noisy count, which raises an alarm.", units.Short
+        ),
+        [Query(_places("noisy_count"), "{{job}}")],
+        {},
+    ),
+    figure(
+        Text("Paused places", "Places that answer nothing for a while, so that nobody pays more ε.", units.Short),
+        [Query(_places("paused"), "{{job}}")],
+        {},
+    ),
+    figure(
+        Text(
+            "Unknown places",
+            "The share of places about which the public knows nothing now. Places without a monitor are always "
+            "unknown between their designated times.",
+            units.PercentUnit,
+        ),
+        [Query(f"{_places('unknown')} / {_ALL}", "{{job}}")],
+        {0.5: WARNING, 1: BAD},
+    ),
+    figure(
+        Text(
+            "Age of the latest answer",
+            "The time since the end of the slot of the latest answer, in slots. After two slots, answers over time "
+            "become unknown.",
+            units.Short,
+        ),
+        [
+            Query(
+                f"(time() - max by (job) ({metric('public_as_of_timestamp_seconds')})) / "
+                f"max by (job) ({metric('public_slot_seconds')})",
+                "{{job}}",
+            )
+        ],
+        {1.5: WARNING, 2: BAD},
+    ),
+    figure(
+        Text(
+            "Places left out",
+            "Places that have no line of their own below. The option --metrics-places of `watch` sets how many have.",
+            units.Short,
+        ),
+        [Query(f"max by (job) ({metric('public_places_left_out')})", "{{job}}")],
+        {},
+    ),
+)
+
+_STATES: Final = (
+    course(
+        Text("Places by state", "How many places are safe, paused, unknown, or have an alarm.", units.Short),
+        [Query(f"max by (job, state) ({metric('public_places')})", "{{state}} ({{job}})")],
+        style="areas",
+    ),
+    course(
+        Text(
+            "Age of answers",
+            "The time since the end of the slot of the latest answer. It rises for a slot and falls at the next "
+            "answer. Above the limit, answers over time are unknown.",
+            units.Seconds,
+        ),
+        [
+            Query(f"time() - max by (job) ({metric('public_as_of_timestamp_seconds')})", "age ({{job}})"),
+            Query(f"2 * max by (job) ({metric('public_slot_seconds')})", "limit ({{job}})"),
+        ],
+    ),
+    timeline(
+        Text(
+            "State of each place",
+            "What is known about each place over time. Only the first places of the registry have a line.",
+            units.NoUnit,
+        ),
+        Query(f"max by (location_id) ({metric('public_state')})", "{{location_id}}"),
+        {CODES[state]: shown for state, shown in _SHOWN.items()},
+    ),
+)
+
+_PAGE: Final = (
+    course(
+        Text("Subscribers", "Open connections to the stream of the public page, and the limit.", units.Short),
+        [
+            Query(f"sum by (job) ({metric('page_subscribers')})", "subscribers ({{job}})"),
+            Query(f"sum by (job) ({metric('page_subscribers_limit')})", "limit ({{job}})"),
+        ],
+    ),
+    course(
+        Text(
+            "Responses",
+            "Responses of the public page by route. A CDN before the page answers most requests itself.",
+            "reqps",
+        ),
+        [Query(rate("page_responses_total", "job, route"), "{{route}} ({{job}})")],
+    ),
+    course(
+        Text(
+            "Errors and disconnected subscribers",
+            "Responses with an error of the server, and subscribers that read too slowly. Above one response in a "
+            "hundred, LocationMonitorPageRefuses fires.",
+            units.Short,
+        ),
+        [
+            Query(events("page_responses_total", "job, route", 'status="5xx"'), "{{route}} ({{job}})"),
+            Query(events("page_subscribers_cut_total", "job"), "disconnected ({{job}})"),
+        ],
+        style="bars",
+    ),
+    course(
+        Text(
+            "Time since Kafka has answered",
+            "Above the limit the page shows every place as unknown, and LocationMonitorPageStale fires.",
+            units.Seconds,
+        ),
+        [
+            Query(metric("page_source_age_seconds"), "{{instance}}"),
+            Query(f"max by (job) ({metric('page_unreachable_after_seconds')})", "limit ({{job}})"),
+        ],
+    ),
+)
+
+ROWS: Final[Rows] = {"Now": _NOW, "States": _STATES, "The public page": _PAGE}

@@ -1,0 +1,61 @@
+"""The metrics of `location-monitor page` (docs/metrics.md, which is generated from this module)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitor.operate.catalog import Metric
+
+OTHER: Final = "other"
+ROUTES: Final = (
+    "page",
+    "locations_json",
+    "locations_csv",
+    "locations_geojson",
+    "history",
+    "registry",
+    "records",
+    "ticks",
+    "stream",
+    "background_geojson",
+    "openapi",
+    "static_file",
+    "health",
+    OTHER,
+)
+STATUSES: Final = ("2xx", "3xx", "4xx", "5xx")
+
+PAGE_METRICS: Final[tuple[Metric, ...]] = (
+    Metric("gauge", "page_subscribers", "Open connections to the stream"),
+    Metric("gauge", "page_subscribers_limit", "Most open connections to the stream", note="`page.subscribers`."),
+    Metric(
+        "counter",
+        "page_subscribers_cut",
+        "Subscribers that were disconnected because they read too slowly",
+        note="They may connect again, and get what they missed.",
+    ),
+    Metric(
+        "counter",
+        "page_responses",
+        "Responses by route and class of their status",
+        {"route": ROUTES, "status": STATUSES},
+        "`stream` counts when a stream begins. `other`: no such path, and preflight requests. Requests that are "
+        "refused before they reach a route, such as those with a long head, are not counted. No address and "
+        "no place is kept.",
+    ),
+    Metric(
+        "gauge",
+        "page_as_of_timestamp_seconds",
+        "as_of of the latest answer that the page shows",
+        note="Absent before the first one.",
+    ),
+    Metric(
+        "gauge",
+        "page_source_age_seconds",
+        "Time since Kafka has answered",
+        note="Above `page_unreachable_after_seconds`, the page shows every place as unknown.",
+    ),
+    Metric("gauge", "page_unreachable_after_seconds", "How long the page may be without Kafka, as configured"),
+    Metric("gauge", "page_slot_seconds", "Length of a slot"),
+    Metric("gauge", "page_build_info", "Version, as a label of the constant 1", {"version": "the package's version"}),
+)

@@ -1,0 +1,95 @@
+"""What the auditor asks Kafka about a topic besides its records: its id, and the ends of its logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from kafka import OffsetSpec
+from kafka.errors import KafkaError, for_code
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.errors import UnreachableError
+
+_T = TypeVar("_T")
+
+# A leader returns the end of its log to this replica id. To a consumer it returns the high watermark or, with
+# read_committed, the last stable offset.
+_DEBUGGING_REPLICA_ID: Final = -2
+_NO_SUCH_TOPIC: Final = 3
+
+
+class KafkaTopics:
+    """Asks with an admin client, which is opened again after an error. It needs only the right to describe a topic.
+
+    Raises:
+        ConnectionError, KafkaError: (any method) Kafka does not answer, or refuses.
+    """
+
+    def __init__(self, connections: KafkaConnections) -> None:
+        self._connections = connections
+        self._client: Any = None
+
+    def topic_id(self, name: str) -> str:
+        """Return the id of a topic; empty if there is no such topic."""
+        return str(self._ask(lambda: self._describe(name).get("topic_id", "")))
+
+    def log_ends(self, name: str) -> Mapping[int, int]:
+        """Return the offset after the last record of each partition; nothing if there is no such topic."""
+        return self._ask(lambda: self._read_ends(name))
+
+    def close(self) -> None:
+        """Close the admin client."""
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(KafkaError, OSError):
+                client.close()
+
+    def _ask(self, question: Callable[[], _T]) -> _T:
+        try:
+            if self._client is None:
+                self._client = self._connections.admin()
+            return question()
+        except UnreachableError as error:  # the audit knows only errors of the operating system and of kafka-python
+            raise ConnectionError(str(error)) from error
+        except (KafkaError, OSError):
+            self.close()
+            raise
+
+    def _describe(self, name: str) -> Mapping[str, Any]:
+        (described,) = self._client.describe_topics([name])
+        code = described["error_code"]
+        if code == _NO_SUCH_TOPIC:
+            return {}
+        if code:
+            raise for_code(code)(f"topic {name}")
+        found: Mapping[str, Any] = described
+        return found
+
+    def _read_ends(self, name: str) -> Mapping[int, int]:
+        led: dict[int, list[int]] = {}
+        for partition in self._describe(name).get("partitions", ()):
+            led.setdefault(partition["leader_id"], []).append(partition["partition_index"])
+        return dict(self._client._manager.run(self._request_ends, name, led))  # noqa: SLF001  # kafka-python has no request for log end offsets
+
+    async def _request_ends(self, name: str, led: Mapping[int, list[int]]) -> list[tuple[int, int]]:
+        ends = []
+        for node, partitions in led.items():
+            response = await self._client._manager.send(_request(name, partitions), node_id=node)  # noqa: SLF001  # as above
+            for partition in response.topics[0].partitions:
+                if partition.error_code:
+                    raise for_code(partition.error_code)(f"end of {name}-{partition.partition_index}")
+                ends.append((partition.partition_index, partition.offset))
+        return ends
+
+
+def _request(name: str, partitions: list[int]) -> Any:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    asked = [
+        topic.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=OffsetSpec.LATEST)
+        for partition in partitions
+    ]
+    topics = [topic(name=name, partitions=asked)]
+    return ListOffsetsRequest(replica_id=_DEBUGGING_REPLICA_ID, isolation_level=0, topics=topics, min_version=1)

@@ -1,0 +1,305 @@
+"""The faults that the alerts are about, caused for real. Each is a context manager: it ends when the block ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import redis
+import yaml
+from kafka import TopicPartition
+
+from monitor.brokers.groups import release_group
+from monitor.release.ledger import read_partition
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
+from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site, write_configuration
+
+Eventually = Callable[..., Any]
+RUNBOOKS: Final = Path(__file__).parents[3] / "docs" / "runbooks"
+START_SECONDS: Final = 90.0
+AHEAD_SLOTS: Final = 12
+STALL_MS: Final = 7_000
+STALL_EVERY_SECONDS: Final = 12.0  # the reader tries again every 10 s: more must not be stalled each time
+MISSED_SLOTS: Final = 4
+
+
+@contextmanager
+def foreign_member(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Let a foreign consumer in the release group take one of two output partitions and decide nothing."""
+    member = site.connections.member(release_group(site.name))
+    member.subscribe([site.topic("alerts")])
+    with closing(member), _repeated(lambda: member.poll(timeout_ms=100)):
+        eventually(lambda: len(member.assignment()) == 1, 60)
+        yield
+
+
+@contextmanager
+def full_store(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Let Valkey refuse writes for lack of memory, and report a visit that therefore stays unread."""
+    with closing(redis.Redis.from_url(site.valkey.url)) as client:
+        client.config_set("maxmemory", "1")
+        site.report()
+        try:
+            yield
+        finally:
+            client.config_set("maxmemory", LIMIT)
+
+
+@contextmanager
+def small_store(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Let Valkey use nine tenths of its memory, by a limit that is small enough."""
+    with closing(redis.Redis.from_url(site.valkey.url)) as client:
+        client.config_set("maxmemory", str(client.info("memory")["used_memory"] * 10 // 9))
+        try:
+            yield
+        finally:
+            client.config_set("maxmemory", LIMIT)
+
+
+@contextmanager
+def frozen_store(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Freeze the process of Valkey: it keeps its connections, and answers nothing."""
+    os.kill(site.valkey.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(site.valkey.pid, signal.SIGCONT)
+
+
+@contextmanager
+def stalling_store(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Let Valkey delay every write for seconds, again and again, while visits arrive."""
+    with closing(redis.Redis.from_url(site.valkey.url)) as client:
+
+        def stall() -> None:
+            client.execute_command("CLIENT", "PAUSE", STALL_MS, "WRITE")  # type: ignore[no-untyped-call]  # redis-py gives it no types
+            site.report()
+
+        with _repeated(stall, STALL_EVERY_SECONDS):
+            yield
+        client.execute_command("CLIENT", "UNPAUSE")  # type: ignore[no-untyped-call]  # as above
+
+
+@contextmanager
+def stopped_service(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Stop the only instance. It ends when the command `run` of the runbook has started another one."""
+    site.service.stop()
+    try:
+        yield
+    finally:
+        site.service = site.started(site.endless(RUNBOOKS / "absent.md"))
+        eventually(site.ready, START_SECONDS)
+
+
+@contextmanager
+def other_store(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Start a second instance with another Valkey, while visits arrive."""
+    with EmbeddedValkey(ValkeySettings()) as other, _second(site, redis={"url": other.url}), _repeated(site.report, 1):
+        eventually(lambda: site.fetch("second", "/metrics")[0] == 200, START_SECONDS)
+        yield
+
+
+@contextmanager
+def other_key(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Start a second instance with another person key."""
+    (site.folder / "other.key").write_text("planted-Xw7bN2cR5tY9pL\n", encoding="utf-8")
+    visits = yaml.safe_load(site.config.read_text(encoding="utf-8"))["visits"]
+    with _second(site, visits=visits | {"person_key_file": "other.key"}):
+        eventually(lambda: site.fetch("second", "/metrics")[0] == 200, START_SECONDS)
+        yield
+
+
+@contextmanager
+def lost_input(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Let records of the input expire while the only instance is down, then start it again."""
+    site.report()
+    eventually(lambda: site.values("sum(location_monitor_consumer_lag_records)") == [0], 60)
+    site.began = time.monotonic()
+    site.service.stop()
+    site.report()
+    place = TopicPartition(site.topic("visits"), 0)
+    with closing(site.connections.consumer()) as consumer:
+        end = consumer.end_offsets([place])[place]
+    with closing(site.connections.admin()) as admin:
+        admin.delete_records({place: end})
+    site.service.start()
+    yield
+
+
+@contextmanager
+def ledger_ahead(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Append the owner record of a tick a minute ahead to the ledger, and restart the service.
+
+    The record is one of the service's own with a later tick, because one machine has only one clock.
+    """
+    site.service.stop()
+    topic = site.topic("alerts")
+    records = [record for _offset, record in read_partition(site.connections, topic, 0)]
+    last = max(json.loads(record.value).get("tick") or 0 for record in records)
+    owner = next(record for record in reversed(records) if record.key == b"owner")
+    value = json.loads(owner.value) | {"tick": last + AHEAD_SLOTS}
+    headers = [(name, text) for name, text in owner.headers if name != "ce_id"]
+    headers.append(("ce_id", f"owner/0/{uuid.uuid4().hex}".encode()))
+    with closing(site.connections.producer()) as producer:
+        producer.send(topic, json.dumps(value).encode(), owner.key, headers=headers, partition=0).get(timeout=10)
+    site.service.start()
+    eventually(lambda: site.fetch("metrics", "/readyz")[0] != 0, START_SECONDS)
+    yield
+
+
+@contextmanager
+def refused_visits(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Report visits of a place that the registry lacks."""
+    now = datetime.now(UTC).isoformat()
+    site.report(*({"person_id": f"p{n}", "location_id": "castle", "arrived_at": now} for n in range(5)))
+    yield
+
+
+@contextmanager
+def stranger(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Let another program write to the output topic. It ends with the auditor that the runbook starts."""
+    with closing(site.connections.producer()) as producer:
+        producer.send(site.topic("alerts"), b"{}", b"walk/inn", partition=0).get(timeout=10)
+    yield
+    site.auditor.stop()
+    site.auditor = site.started(site.endless(RUNBOOKS / "audit-finding.md"))
+
+
+@contextmanager
+def stopped_auditor(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Stop the auditor. It ends with the one that the runbook starts."""
+    site.auditor.stop()
+    try:
+        yield
+    finally:
+        site.auditor = site.started(site.endless(RUNBOOKS / "auditor-absent.md"))
+        eventually(lambda: site.ready("auditor"), START_SECONDS)
+
+
+@contextmanager
+def stopped_page(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Stop the page. It ends with the one that the runbook starts."""
+    site.page.stop()
+    try:
+        yield
+    finally:
+        site.page = site.started(site.endless(RUNBOOKS / "page-absent.md"))
+        eventually(lambda: site.ready("page_metrics"), START_SECONDS)
+
+
+@contextmanager
+def frozen_broker(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Freeze the process of Kafka: it keeps its connections, and answers nothing."""
+    os.kill(site.kafka.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(site.kafka.pid, signal.SIGCONT)
+
+
+@contextmanager
+def crowded_page(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Restart the page with room for one subscriber, who stays, while others come."""
+    page = yaml.safe_load(site.config.read_text(encoding="utf-8"))["page"] | {"subscribers": 1}
+    config = write_configuration(site, "crowded.yaml", page=page)
+    site.page.stop()
+    with Service(site.folder, "crowded", (*CLI, "page", "--config", str(config))).running():
+        eventually(lambda: site.ready("page_metrics"), START_SECONDS)
+        site.began = time.monotonic()
+        stream = f"http://127.0.0.1:{site.ports['page']}/v1/stream"
+        with urllib.request.urlopen(stream, timeout=10), _repeated(lambda: site.fetch("page", "/v1/stream"), 0.5):
+            yield
+    site.page = site.started(Service(site.folder, "page", (*CLI, "page", "--config", str(site.config))))
+    eventually(lambda: site.ready("page_metrics"), START_SECONDS)
+
+
+@contextmanager
+def hanging_transaction(site: Site, _eventually: Eventually) -> Iterator[None]:
+    """Let a producer leave a transaction open on the input, which hides all later visits."""
+    name = f"hanging-{uuid.uuid4().hex}"
+    producer = site.connections.producer(transactional_id=name, transaction_timeout_ms=600_000)
+    visit = {"person_id": "bob", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
+    with closing(producer):
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(site.topic("visits"), json.dumps(visit).encode()).get(timeout=10)
+        try:
+            yield
+        finally:
+            producer.abort_transaction()
+
+
+@contextmanager
+def wrong_configuration(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Restart the auditor with a configuration that is not in force; the runbook starts it with both."""
+    _wait_for_past(site, eventually, "location_monitor_audit_ticks_total")
+    right = site.config
+    shutil.copy(right, site.folder / "earlier.yaml")
+    tree = yaml.safe_load(right.read_text(encoding="utf-8"))
+    site.config = write_configuration(site, "changed.yaml", monitors=[tree["monitors"][0] | {"epsilon": "40"}])
+    site.auditor.stop()
+    site.auditor = site.started(
+        Service(site.folder, "wrong", (*CLI, "audit", "--follow", "--config", str(site.config)))
+    )
+    try:
+        yield
+    finally:
+        site.auditor.stop()
+        site.auditor = site.started(site.endless(RUNBOOKS / "auditor-no-success.md"))
+        site.config = right
+
+
+@contextmanager
+def lost_ticks(site: Site, eventually: Eventually) -> Iterator[None]:
+    """Let no instance run for some slots. The ticks before the last closed one are then lost."""
+    _wait_for_past(site, eventually, "location_monitor_audit_missing_ticks_total")
+    site.service.stop()
+    until = time.time() + MISSED_SLOTS * SLOT_SECONDS
+    eventually(lambda: time.time() > until, 2 * MISSED_SLOTS * SLOT_SECONDS)
+    site.service.start()
+    eventually(site.ready, START_SECONDS)
+    yield
+
+
+def _wait_for_past(site: Site, eventually: Eventually, metric: str) -> None:
+    """Wait until Prometheus knows the values of an hour ago, which the rules compare with: 30 s here."""
+    eventually(lambda: site.values(f"{metric} offset 35s"), START_SECONDS)
+    site.began = time.monotonic()
+
+
+@contextmanager
+def _second(site: Site, **sections: Any) -> Iterator[None]:
+    """Run a second instance whose configuration differs in these sections."""
+    config = write_configuration(site, "second.yaml", metrics={"port": site.ports["second"]}, **sections)
+    with Service(site.folder, "second", (*CLI, "run", "--config", str(config))).running():
+        yield
+
+
+@contextmanager
+def _repeated(action: Callable[[], object], every_seconds: float = 0.0) -> Iterator[None]:
+    """Repeat an action in a thread."""
+    leave = threading.Event()
+
+    def work() -> None:
+        while not leave.is_set():
+            action()
+            leave.wait(every_seconds)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()

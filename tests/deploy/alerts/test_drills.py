@@ -1,0 +1,93 @@
+"""A drill for each alert on real servers, as test_runbooks.py does for two of them (`make soak`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.tools.embedded import EmbeddedKafka
+from tests.deploy.alerts.drills import DRILLS, NOT_CAUSED, Drill
+from tests.deploy.alerts.figures import FIGURE, HEADING, Measured, page_of, pages, render
+from tests.deploy.alerts.scaled import write_scaled_rules
+from tests.deploy.alerts.site import Site, running_site
+from tests.docs.alerts import alerts
+
+Eventually = Callable[..., Any]
+QUIET_SECONDS = 400.0
+DETECT_SECONDS = 240.0
+CLEAR_SECONDS = 400.0
+
+
+class Sites:
+    """The site of the drills. A spoiled one is replaced."""
+
+    def __init__(self, make_folder: Callable[[], Path], kafka: EmbeddedKafka, eventually: Eventually) -> None:
+        self._make_folder, self._kafka, self._eventually = make_folder, kafka, eventually
+        self._stack = ExitStack()
+        self._site: Site | None = None
+
+    def get(self) -> Site:
+        """Return a sound site."""
+        if self._site is None:
+            folder = self._make_folder()
+            rules = write_scaled_rules(folder)
+            made = running_site(folder, self._kafka, self._eventually, rules, audited=True, scrape="1s")
+            self._site = self._stack.enter_context(made)
+        return self._site
+
+    def discard(self) -> None:
+        """End the site."""
+        self._site = None
+        self._stack.close()
+
+
+@pytest.fixture(scope="module")
+def sites(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Sites]:
+    """The site of the drills."""
+    made = Sites(lambda: tmp_path_factory.mktemp("drill"), kafka, eventually)
+    yield made
+    made.discard()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.alert)
+def test_drill(sites: Sites, drill: Drill, eventually: Eventually) -> None:
+    """The fault fires the alert, the commands of the runbook run meanwhile, and the alert clears afterwards."""
+    site, page, alert = sites.get(), page_of(drill.alert), drill.alert
+    try:
+        eventually(lambda: alert not in site.firing() and site.ready() and site.ready("auditor"), QUIET_SECONDS)
+        site.began = time.monotonic()
+        with drill.fault(site, eventually):
+            eventually(lambda: alert in site.firing(), DETECT_SECONDS)
+            detected = time.monotonic() - site.began
+            assert site.run_commands(page)
+            ended = time.monotonic()
+        eventually(lambda: alert not in site.firing(), CLEAR_SECONDS)
+    except BaseException:
+        sites.discard()
+        raise
+    Measured(detected, time.monotonic() - ended).store(alert)
+    if drill.spoils:
+        sites.discard()
+
+
+def test_every_alert_has_a_drill() -> None:
+    """Each alert has one drill, or a reason why one machine cannot cause its fault."""
+    assert sorted([*(drill.alert for drill in DRILLS), *NOT_CAUSED]) == sorted(rule["alert"] for rule in alerts())
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.stem))
+def test_runbook_has_figures(page: Path) -> None:
+    """Each runbook has the figures of its alerts. `python -m tests.deploy.alerts.figures --write` writes them."""
+    text = page.read_text(encoding="utf-8")
+    assert text == render(page, {})
+    rows = [line.split(" | ") for line in text.partition(HEADING)[2].splitlines() if line.startswith("| `")]
+    for _alert, _fault, fires, clears in rows:
+        assert FIGURE.fullmatch(fires), fires
+        assert FIGURE.fullmatch(clears.removesuffix(" |")), clears

@@ -1,0 +1,99 @@
+"""The auditor over TLS with a user of few rights: it needs the documented rights alone, and names a missing one."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.brokers.connections import KafkaConnections
+from tests.security.conftest import auditor_without
+from tests.security.connecting import by_password, redis_by_password, shows_no_secret
+from tests.security.rights import AUDITOR, AUDITOR_RIGHTS, Right, topics_of
+
+READY = "everything that was published has been judged"
+LACKS = r"the topic {0} cannot be read: Kafka at \S+ cannot be used: its user lacks a permission \(.*Topic.*{0}"
+
+
+@pytest.fixture
+def start_auditor(
+    guarded_city: Any,
+    guarded_redis: Any,
+    certificates: Any,
+    configure: Callable[..., Path],
+    start_command: Callable[..., Any],
+    tmp_path: Path,
+) -> Callable[..., Any]:
+    """A function that starts the auditor of the city as a user. Its own identity replaces that of the service."""
+
+    def start(user: str, *options: str) -> Any:
+        folder = tmp_path / user
+        own = {"auditor": {"username": user, "password_file": str(folder / "kafka.password")}}
+        kafka = by_password(certificates, folder, guarded_city.kafka, sasl_mechanism="PLAIN")
+        config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis), more=own)
+        return start_command("audit", "--follow", "--config", str(config), "--metrics-port", "0", *options)
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def visited(guarded_city: Any) -> None:
+    """The city with a record in the input."""
+    with closing(KafkaConnections((guarded_city.kafka.bootstrap_servers,)).producer()) as producer:
+        producer.send("visits", value=b"no visit").get(timeout=10)
+
+
+def ready(run: Any) -> tuple[int, str]:
+    """Return status and text of /readyz; (0, "") before it is served."""
+    found = re.search(r"metrics and health are served on port (\d+)", run.text)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{found[1] if found else 1}/readyz", timeout=5) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+@pytest.mark.usefixtures("visited")
+@pytest.mark.promise(38)
+@pytest.mark.parametrize("options", [(), ("--output-only",)], ids=["with input", "output only"])
+def test_judges_with_documented_rights(
+    options: tuple[str, ...], start_auditor: Callable[..., Any], eventually: Callable[..., Any], secrets: Any
+) -> None:
+    """The documented rights are enough. With --output-only the right to the input is not needed."""
+    (to_input,) = (right for right in AUDITOR_RIGHTS if right.name == "input")
+    run = start_auditor(auditor_without(to_input) if options else AUDITOR, *options)
+    eventually(lambda: READY in run.text and ready(run)[0] == 200, deadline_seconds=60)
+    assert "cannot be read" not in run.text
+    assert " ERROR " not in run.text
+    assert shows_no_secret(run, secrets)
+    run.stop()
+
+
+@pytest.mark.usefixtures("visited")
+@pytest.mark.promise(38)
+@pytest.mark.parametrize("right", AUDITOR_RIGHTS, ids=str)
+def test_missing_right_is_named(
+    right: Right, start_auditor: Callable[..., Any], eventually: Callable[..., Any], secrets: Any
+) -> None:
+    """Without one of the rights, the log and /readyz name the topic, and the auditor keeps trying."""
+    run, message = start_auditor(auditor_without(right)), LACKS.format(topics_of("city")[right.name])
+    eventually(lambda: re.search(message, run.text) and re.search(message, ready(run)[1]), deadline_seconds=60)
+    assert ready(run)[0] == 503
+    assert run.process.poll() is None
+    assert "Traceback" not in run.text
+    assert shows_no_secret(run, secrets)
+    run.stop()
+
+
+def test_page_states_read_alone() -> None:
+    """The auditor needs Read on two topics, and can therefore write nothing."""
+    assert [str(right) for right in AUDITOR_RIGHTS] == ["topic input: Read", "topic output: Read"]
