@@ -23,8 +23,8 @@ RETRY_SECONDS: Final = 2.0
 ASK_SECONDS: Final = 5.0
 _MAX_RECORDS: Final = 2_000
 
-Deliver = Callable[[Sequence[Entry], Mapping[int, int]], None]
-"""Takes the records of a poll and the next offset of each partition."""
+Deliver = Callable[[str, Sequence[Entry], Mapping[int, int]], None]
+"""Takes Kafka's id of the topic, the records of a poll, and the next offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +39,25 @@ class Source:
 class Reader:
     """The connection to the output topic. It reads whole transactions only (`read_committed`). Not thread-safe.
 
+    It continues at a position if the topic still has the id `topic_id`. A topic that was deleted and created again has
+    another id, and its offsets begin anew.
+
     Raises:
         TopicError: the topic does not exist.
         UnreachableError: Kafka does not answer.
     """
 
-    def __init__(self, source: Source, position: Mapping[int, int]) -> None:
-        self._connections = source.connections
+    def __init__(self, source: Source, topic_id: str = "", position: Mapping[int, int] | None = None) -> None:
+        self._connections, self._topic = source.connections, source.topic
         self._consumer: Any = source.connections.consumer(isolation_level="read_committed")
+        self._admin: Any = None
         try:
             with self._connections.translate_errors():
                 self._partitions = self._find_partitions(source.topic)
                 self._consumer.assign(self._partitions)
-                self._seek(source, position)
+                self._admin = source.connections.admin()
+                self.topic_id = self._read_topic_id()
+                self._seek(source, (position or {}) if self.topic_id == topic_id else {})
         except BaseException:
             self.close()
             raise
@@ -91,11 +97,7 @@ class Reader:
 
     def _find_latest(self, partitions: Sequence[TopicPartition]) -> int:
         """Return the latest timestamp of these partitions in milliseconds; 0 if they are empty."""
-        admin = self._connections.admin()
-        try:
-            offsets = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
-        finally:
-            admin.close()
+        offsets = self._admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
         return max(0, *(int(offsets[partition].timestamp) for partition in partitions))
 
     def poll(self) -> tuple[list[Entry], dict[int, int]]:
@@ -107,8 +109,29 @@ class Reader:
         return entries, position
 
     def ask(self) -> None:
-        """Ask Kafka for the end of the topic. A poll does not fail when Kafka does not answer, but this does."""
+        """Ask Kafka for the end and the id of the topic. A poll does not fail if Kafka does not answer, but this does.
+
+        Raises:
+            UnreachableError: Kafka does not answer, or the topic was created again, so another connection must begin.
+        """
         self.is_at_end()
+        self.require_same_topic()
+
+    def require_same_topic(self) -> None:
+        """Ask Kafka whether the topic still has its id. If it has, all records polled so far came from that topic.
+
+        Raises:
+            UnreachableError: Kafka does not answer, or the topic was created again, so another connection must begin.
+        """
+        with self._connections.translate_errors():
+            if self._read_topic_id() != self.topic_id:
+                raise UnreachableError(f"the topic {self._topic} was created again: it is read from its beginning")
+
+    def _read_topic_id(self) -> str:
+        (described,) = self._admin.describe_topics([self._topic])
+        if described["error_code"] or not described["topic_id"]:
+            raise UnreachableError(f"Kafka does not know the topic {self._topic} yet, or no longer")
+        return str(described["topic_id"])
 
     def is_at_end(self) -> bool:
         """Return whether everything committed so far has been read."""
@@ -119,6 +142,8 @@ class Reader:
     def close(self) -> None:
         """Close the connection."""
         self._consumer.close(autocommit=False)
+        if self._admin is not None:
+            self._admin.close()
 
 
 def follow(
@@ -126,20 +151,26 @@ def follow(
 ) -> None:
     """Deliver records until `stop` is set. If Kafka fails, connect again and continue after the last delivery.
 
-    While nothing is published, an empty delivery follows every few seconds: it shows that Kafka answers.
+    Records are delivered only after Kafka has confirmed the id of the topic: kafka-python fetches by name, so a poll
+    may also return records of a new topic from the middle. Every few seconds the connection is checked, and a delivery
+    follows, perhaps empty: it shows that Kafka answers.
     """
     current: Reader | None = reader
-    at, asked = dict(position), time.monotonic()
+    topic_id, at, asked = reader.topic_id, dict(position), time.monotonic()
     while not stop.is_set():
         try:
-            current = current or Reader(source, at)
+            current = current or Reader(source, topic_id, at)
+            topic_id = current.topic_id
             entries, after = current.poll()
-            if after == at and time.monotonic() - asked < ASK_SECONDS:
-                continue
-            if after == at:
+            is_due = time.monotonic() - asked >= ASK_SECONDS
+            if is_due:
                 current.ask()
-            asked, at = time.monotonic(), after
-            deliver(entries, at)
+                asked = time.monotonic()
+            elif entries:
+                current.require_same_topic()
+            if is_due or after != at:
+                at = after
+                deliver(topic_id, entries, at)
         except (UnreachableError, TopicError) as error:
             log.warning("%s", error)
             _close(current)
