@@ -7,7 +7,7 @@ if ! command -v apt-get >/dev/null; then
     exit 0
 fi
 missing=()
-command -v redis-server >/dev/null || missing+=(redis-server)
+command -v redis-server >/dev/null || missing+=(redis-server)  # with libjemalloc2, which `make bench` uses
 command -v promtool >/dev/null || missing+=(prometheus)
 command -v amtool >/dev/null || missing+=(prometheus-alertmanager)
 for tool in chromium buildah runc; do command -v "$tool" >/dev/null || missing+=("$tool"); done

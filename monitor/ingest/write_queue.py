@@ -16,19 +16,23 @@ from monitor.ingest.accept import APPLIED, Accepted
 from monitor.ingest.interfaces import DeadLetter
 from monitor.windows.facts import Facts, PackedFacts, ShardFacts, Span
 
-MOST_APPLIED: Final = 200_000
+MOST_APPLIED: Final = 400_000
 """A batch with this number of applied visits is not joined with others. Larger writes are hardly faster."""
+
+MOST_IN_SHARD: Final = 8 * 1024 * 1024
+"""The bytes of facts of one shard from which on a batch is not joined with others: 300,000 facts, for which a script
+needs a second. It must end well before the time limit."""
 
 FEW_APPLIED: Final = 10_000
 """A batch with fewer applied visits is sent as soon as the thread is idle. A larger batch indicates a backlog, and is
 first joined with the next polls, because the store needs half of the time for each fact of a large batch."""
 
-MOST_POLLS: Final = 8
+MOST_POLLS: Final = 16
 """The most polls in a batch. This limits the memory of dead letters, which may have as many bytes as the polls."""
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 """The bytes of dead letters, or of facts, from which on a batch is not joined with others. A poll may decompress to
-much more, a visit may be a fact of many designated times, and a script must end well before the time limit."""
+much more, and a visit may be a fact of many designated times."""
 
 MOST_SENT: Final = 2
 """The most batches that the thread has accepted. The second one waits until the first one is written."""
@@ -59,7 +63,7 @@ class Batch:
             self.polls >= MOST_POLLS
             or self.accepted.fates[APPLIED] >= MOST_APPLIED
             or sum(len(letter.refusal.payload) for letter in self.letters) >= MOST_BYTES
-            or _bytes_of(self.accepted.facts) >= MOST_BYTES
+            or _has_many_bytes(self.accepted.facts)
         )
 
     def join(self, later: Batch) -> Batch | None:
@@ -83,8 +87,11 @@ class Batch:
         )
 
 
-def _bytes_of(facts: Facts) -> int:
-    return sum(len(part.seen) + len(part.present) + len(part.stays) for of_shard in facts.values() for part in of_shard)
+def _has_many_bytes(facts: Facts) -> bool:
+    sizes = [
+        sum(len(part.seen) + len(part.present) + len(part.stays) for part in of_shard) for of_shard in facts.values()
+    ]
+    return sum(sizes) >= MOST_BYTES or max(sizes, default=0) >= MOST_IN_SHARD
 
 
 def _join_newest(first: Mapping[int, float], later: Mapping[int, float]) -> dict[int, float]:

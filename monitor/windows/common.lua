@@ -53,8 +53,14 @@ end
 -- The leaves are those of a tree in which the children of node i are the nodes 4i - 2 … 4i + 1, by the next two bits of
 -- the hash. Nodes are split in their order. So the number of splits n determines the leaf of each person: the leaves are
 -- the nodes n + 1 … 4n + 1. The hash `leaves` has n by row; if it is missing, n is 0. Counts do not depend on n.
+local SUFFIXES = setmetatable({''}, {__index = function(suffixes, leaf)  -- kept, because Lua formats numbers slowly
+  suffixes[leaf] = ':' .. leaf
+  return suffixes[leaf]
+end})
+
+-- Return the key of a row's leaf. The row is a string, so that it is formatted once for many leaves.
 local function leaf_key(prefix, row, leaf)
-  return prefix .. 'w:' .. row .. (leaf == 1 and '' or ':' .. leaf)
+  return prefix .. 'w:' .. row .. SUFFIXES[leaf]
 end
 
 -- Return the first nodes of two levels, the one of the next node to be split and the one below, and the number of
@@ -163,6 +169,7 @@ local function add_seen(meta, prefix, blob, from, expiry)
   group.at = group.hashes + 4 * facts
   for _ = 1, groups do
     local row, count = struct.unpack('>I4I4', blob, header)
+    row = tostring(row)
     local n = split and tonumber(redis.call('HGET', directory, row) or 0) or 0
     group.count = count
     split = add_row(prefix, row, n, blob, group, formats, renew, expiry) > 0 or split

@@ -14,7 +14,7 @@ local split = redis.call('TYPE', prefix .. 'leaves').ok ~= 'none'
 for i = 1, #ARGV, 2 do
   local start, rows = ARGV[i], ARGV[i + 1]
   for at = 1, #rows, 4 do
-    local row = struct.unpack('>I4', rows, at)
+    local row = tostring(struct.unpack('>I4', rows, at))
     local n, people = split and tonumber(redis.call('HGET', prefix .. 'leaves', row) or 0) or 0, 0
     for leaf = n + 1, 4 * n + 1 do
       people = people + redis.call('ZCOUNT', leaf_key(prefix, row, leaf), start, '+inf')

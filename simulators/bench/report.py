@@ -117,7 +117,7 @@ def make_table(report: Report) -> str:
     text = (
         f"Measured{scale} in one run of {report.seconds / 60:.0f} minutes on {machine.processors} processors with "
         f"{machine.memory_gib:.0f} GiB ({machine.system}, Python {machine.python}). Servers, clients and peers share "
-        "them."
+        f"them. Valkey uses {machine.allocator or 'an unknown allocator'}."
     )
     head = "| line | work | goal | measured | verdict |\n|---|---|---|---|---|"
     return "\n".join((text, "", head, *rows))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from monitor.errors import MonitorError
-from simulators.bench.bench import Bench
+from simulators.bench.bench import Bench, find_jemalloc
 from simulators.bench.line import Line, Measured, Result
 
 
@@ -21,6 +21,7 @@ class Machine:
     memory_gib: float
     python: str
     system: str
+    allocator: str = ""
 
 
 def describe_machine() -> Machine:
@@ -31,6 +32,7 @@ def describe_machine() -> Machine:
         round(pages / 2**30, 1),
         platform.python_version(),
         f"{platform.system()} {platform.machine()}",
+        "the C library's allocator" if find_jemalloc() is None else "jemalloc",
     )
 
 

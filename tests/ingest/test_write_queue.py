@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -111,6 +112,15 @@ def test_gap_is_not_joined() -> None:
         spans = [(Span(0, 0, 5),), (Span(0, 5, 8),), (Span(0, 6, 9),), (Span(0, 20, 21),)]
         assert take_all(queue) == spans
     assert [written.spans for written in store.written] == spans
+
+
+def test_large_shard_fills_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch with many facts of one shard is full, because one script writes them."""
+    monkeypatch.setattr(write_queue, "MOST_IN_SHARD", 3 * 28)
+    spread = Accepted({shard: [ShardFacts(0, seen=bytes(28))] for shard in range(4)}, Counter(), [])
+    crowded = Accepted({0: [ShardFacts(0, seen=bytes(28)), ShardFacts(1, seen=bytes(56))]}, Counter(), [])
+    assert not Batch((), spread, (), 4, 0.0).is_full
+    assert Batch((), crowded, (), 3, 0.0).is_full
 
 
 def test_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
