@@ -160,7 +160,8 @@ def follow(
     while not stop.is_set():
         try:
             current = current or Reader(source, topic_id, at)
-            topic_id = current.topic_id
+            if current.topic_id != topic_id:
+                topic_id, at = current.topic_id, {}  # the offsets were those of the earlier topic
             entries, after = current.poll()
             is_due = time.monotonic() - asked >= ASK_SECONDS
             if is_due:

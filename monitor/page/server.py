@@ -158,6 +158,7 @@ class Page:
     def _catch_up(self, reader: Reader) -> dict[int, int]:
         while True:
             entries, position = reader.poll()
+            reader.require_same_topic()
             self._feed.deliver(reader.topic_id, entries, position)
             self._metrics.shown(self._feed.board.as_of)
             if reader.is_at_end():

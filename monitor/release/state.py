@@ -303,6 +303,8 @@ class LedgerState:
 
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
         """Record marks. Of two marks of one tick, the longer one counts, with the `counted_after` of the first one."""
+        if not marks:
+            return  # an answer without marks; an entry for it would make the place slow to decide
         known = self.marks.setdefault((monitor, location), {})
         for mark in marks:
             before = known.get(mark.tick)

@@ -1,4 +1,4 @@
--- Functions that several scripts use. This file is inserted before their text.
+-- Functions that several scripts use. This file is inserted before their text, after leaves.lua.
 --
 -- A shard's hash determines which facts may be in its windows. Facts stamped up to the slot `opened` are there, or may
 -- be moved there. Later facts wait in a sorted set, ordered by stamp. `shown` is the latest stamp of any fact in the
@@ -47,20 +47,6 @@ local function raise_shown(meta, stamp)
   if number_of(meta, 'shown') < stamp then
     set_number(meta, 'shown', stamp)
   end
-end
-
--- The people of a row are in leaves: sorted sets that are small enough for the server's compact encoding (listpack).
--- The leaves are those of a tree in which the children of node i are the nodes 4i - 2 … 4i + 1, by the next two bits of
--- the hash. Nodes are split in their order. So the number of splits n determines the leaf of each person: the leaves are
--- the nodes n + 1 … 4n + 1. The hash `leaves` has n by row; if it is missing, n is 0. Counts do not depend on n.
-local SUFFIXES = setmetatable({''}, {__index = function(suffixes, leaf)  -- kept, because Lua formats numbers slowly
-  suffixes[leaf] = ':' .. leaf
-  return suffixes[leaf]
-end})
-
--- Return the key of a row's leaf. The row is a string, so that it is formatted once for many leaves.
-local function leaf_key(prefix, row, leaf)
-  return prefix .. 'w:' .. row .. SUFFIXES[leaf]
 end
 
 -- Return the first nodes of two levels, the one of the next node to be split and the one below, and the number of
@@ -126,11 +112,12 @@ local function add_to_leaf(key, blob, at, format, count, renew, expiry)
   return size
 end
 
--- Return whether the leaves' expiry has to be renewed by each write: evictions renew it, but there were none recently.
--- Every leaf was created or renewed after the instant `renewed`. A new leaf gets its expiry at once.
-local function must_renew(meta, expiry)
+-- Return whether the last renewal of all expiries was more than some seconds ago. Evictions renew them. Every key was
+-- created or renewed after the instant `renewed`, because a new key gets its expiry at once.
+local function was_renewed_before(meta, seconds)
   local renewed = number_of(meta, 'renewed')
-  return not renewed or redis.call('TIME')[1] - renewed > expiry / 2
+  local passed = renewed and redis.call('TIME')[1] - renewed
+  return not passed or passed < 0 or passed > seconds
 end
 
 -- Add a row's facts to its leaves. `group`: how many facts there are, and where their hashes and they begin in the blob.
@@ -158,7 +145,7 @@ end
 -- Add packed facts to the windows, beginning at a place in the blob.
 local function add_seen(meta, prefix, blob, from, expiry)
   local digits, facts, groups = struct.unpack('>I4I4I4', blob, from)
-  local directory, renew = prefix .. 'leaves', must_renew(meta, expiry)
+  local directory, renew = prefix .. 'leaves', was_renewed_before(meta, expiry / 2)
   local split = redis.call('TYPE', directory).ok ~= 'none'
   local formats = setmetatable({size = digits + PERSON}, {__index = function(formats, count)  -- few facts need few
     formats[count] = string.rep('c' .. digits .. 'c' .. PERSON, count)

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- Evict facts that are no longer counted, record the eviction in the shard's hash, and renew the expiry of the rest.
+-- Evict facts that are no longer counted, record the eviction in the shard's hash, and renew the expiry of the rest if
+-- an eighth of it has passed. (Renewing it at each tick would write a line to the append-only file for each key.)
 --
 -- KEYS[1]            meta: the shard's hash
 -- KEYS[2]            the waiting facts
 -- KEYS[3..2+w]       the sorted sets of its watched rows
 -- KEYS[3+w..2+w+d]   sets of designated times to delete, of people and of lengths
--- KEYS[3+w+d..]      those of designated times to keep
+-- KEYS[3+w+d..]      those of designated times to keep, and the hash of the leaves
 -- ARGV[1]            expiry of meta in seconds; facts expire after twice this time, so later than the progress that
 --                    claims them
 -- ARGV[2]            w: the number of sorted sets
@@ -36,14 +37,16 @@ local function join_leaves(prefix, row, n, expiry)
 end
 
 -- Evict from the rows with several leaves, and join leaves if few people are left.
-local function evict_leaves(prefix, bound, expiry)
+local function evict_leaves(prefix, bound, expiry, renews)
   local directory = redis.call('HGETALL', prefix .. 'leaves')
   for i = 1, #directory, 2 do
     local row, n, people = directory[i], tonumber(directory[i + 1]), 0
     for leaf = n + 1, 4 * n + 1 do
       local key = leaf_key(prefix, row, leaf)
       redis.call('ZREMRANGEBYSCORE', key, '-inf', bound)
-      redis.call('EXPIRE', key, expiry)
+      if renews then
+        redis.call('EXPIRE', key, expiry)
+      end
       people = people + redis.call('ZCARD', key)
     end
     local enough = math.max(0, math.ceil((people / FILL - 1) / 3))
@@ -56,10 +59,10 @@ local function evict_leaves(prefix, bound, expiry)
       end
     end
   end
-  redis.call('EXPIRE', prefix .. 'leaves', expiry)
 end
 
-local windows, dropped = tonumber(ARGV[2]), tonumber(ARGV[3])
+local windows, dropped, expiry = tonumber(ARGV[2]), tonumber(ARGV[3]), 2 * ARGV[1]
+local renews = was_renewed_before(KEYS[1], expiry / 8)
 
 raise(KEYS[1], 'trimmed', ARGV[4])
 if dropped > 0 then
@@ -68,13 +71,15 @@ end
 for i = 3, 2 + windows do
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. ARGV[4])
 end
-evict_leaves(string.sub(KEYS[1], 1, -5), '(' .. ARGV[4], 2 * ARGV[1])
+evict_leaves(string.sub(KEYS[1], 1, -5), '(' .. ARGV[4], expiry, renews)
 for i = 3 + windows, 2 + windows + dropped do
   redis.call('UNLINK', KEYS[i])
 end
 redis.call('EXPIRE', KEYS[1], ARGV[1])
-for i = 2, #KEYS do
-  redis.call('EXPIRE', KEYS[i], 2 * ARGV[1])
+if renews then
+  for i = 2, #KEYS do  -- the last one is the hash of the leaves
+    redis.call('EXPIRE', KEYS[i], expiry)
+  end
+  set_number(KEYS[1], 'renewed', redis.call('TIME')[1])
 end
-set_number(KEYS[1], 'renewed', redis.call('TIME')[1])
 return 1

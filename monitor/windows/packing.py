@@ -19,6 +19,7 @@ All numbers are big-endian.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -44,6 +45,13 @@ _LARGEST_GROUP: Final = 2_000
 
 _PORTION: Final = 10_000
 """The most facts per waiting member; a script merges whole members."""
+
+_FEW: Final = 100
+"""Blocks of fewer facts are packed one by one, which takes less time than the fixed costs of arrays (0.2 ms)."""
+
+_FACT: Final = struct.Struct(f">Ii{HASH_BYTES}s")  # as SEEN
+_HEAD: Final = struct.Struct(">III")
+_GROUP: Final = struct.Struct(">II")
 
 CONSENT: Final = 1 << 31
 """The bit of a row that marks the fact that a person consented."""
@@ -90,12 +98,27 @@ def split_by_shard(shard: Ints, stamp: Ints, packed: NDArray[np.void]) -> Iterat
 
 def group_seen(stamp: int, packed: bytes, portion: int) -> Iterator[bytes]:
     """Yield the facts seen as blocks for the script, each with at most `portion` facts, sorted by row and hash."""
+    if len(packed) < min(_FEW, portion) * SEEN.itemsize:
+        if packed:
+            yield _make_small_block(stamp, packed)
+        return
     facts = np.frombuffer(packed, SEEN)
     hashes = np.ascontiguousarray(facts["person"]).view(">u4")[:: HASH_BYTES // 4].astype(np.uint64)
     order = np.argsort((facts["row"].astype(np.uint64) << np.uint64(32)) | hashes)
     facts, hashes = facts[order], hashes[order].astype(">u4")
     for begin in range(0, len(facts), portion):
         yield _make_block(stamp, facts[begin : begin + portion], hashes[begin : begin + portion])
+
+
+def _make_small_block(stamp: int, packed: bytes) -> bytes:
+    """Return what `_make_block` returns for the same facts."""
+    facts = sorted(_FACT.iter_unpack(packed), key=itemgetter(0, 2))
+    texts = [str(stamp + ahead).encode() for _, ahead, _ in facts]
+    digits = max(map(len, texts))
+    groups = [_GROUP.pack(row, len(list(of_row))) for row, of_row in groupby(facts, key=itemgetter(0))]
+    hashes = [person[:4] for _, _, person in facts]
+    body = [text.zfill(digits) + person for text, (_, _, person) in zip(texts, facts, strict=True)]
+    return b"".join((_HEAD.pack(digits, len(facts), len(groups)), *groups, *hashes, *body))
 
 
 def _make_block(stamp: int, facts: NDArray[np.void], hashes: NDArray[Any]) -> bytes:

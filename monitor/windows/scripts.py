@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -10,8 +10,16 @@ from typing import Any, Final
 Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
-_COMMON: Final = "common"
-_STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
+_PARTS: Final[Mapping[str, Sequence[str]]] = {
+    "count": ("leaves",),
+    "forget": (),
+    "read": (),
+    "rights": (),
+    "usage": ("leaves",),
+}
+"""The files that are inserted into a script, if it does not use all of them: a tick sends the text of each script."""
+
+_ALL_PARTS: Final = ("leaves", "common")
 
 
 def _read_text(name: str) -> str:
@@ -26,11 +34,9 @@ def _read_text(name: str) -> str:
 
 @cache
 def _load_script(name: str) -> str:
-    """Return a script's text, with common.lua inserted after the first line, which has the flags."""
-    if name in _STANDALONE:
-        return _read_text(name)
+    """Return a script's text, with the files that it uses inserted after the first line, which has the flags."""
     flags, _, text = _read_text(name).partition("\n")
-    return f"{flags}\n{_read_text(_COMMON)}{text}"
+    return "".join((flags, "\n", *map(_read_text, _PARTS.get(name, _ALL_PARTS)), text))
 
 
 def eval_command(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:

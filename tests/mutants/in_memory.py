@@ -51,7 +51,7 @@ def _replace_functions(changes: Sequence[Change], functions: Functions) -> None:
     for change in changes:
         tree = trees.get(change.file) or ast.parse((REPOSITORY / change.file).read_text(encoding="utf-8"))
         trees[change.file] = change_tree(change, tree)
-    for change in changes:
+    for change in {(change.file, change.function): change for change in changes}.values():
         file = str(REPOSITORY / change.file)
         compiled = compile(trees[change.file], file, "exec", dont_inherit=True)
         codes = [code for code in _nested_codes(compiled) if code.co_qualname == change.function]

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import jsonschema  # type: ignore[import-untyped]  # it ships no type information
 import pytest
 
-from monitor.errors import ConfigError, FailedError, TopicError
+from monitor.errors import ConfigError, FailedError, TopicError, UnreachableError
 from monitor.page import reader
 from monitor.page.protocol import LimitedProtocol
 from monitor.page.server import Page
@@ -276,13 +276,45 @@ def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
             assert lost.next() == ("reset", {})
 
 
+def fail_once(monkeypatch: pytest.MonkeyPatch, earlier_id: str) -> None:
+    """Let Kafka not know the topic when the page first asks for the id of a new one."""
+    ask = reader.Reader.require_same_topic
+    failures: list[str] = []
+
+    def require_same_topic(self: reader.Reader) -> None:
+        if self.topic_id != earlier_id and not failures:
+            failures.append(self.topic_id)
+            raise UnreachableError("not known yet")
+        ask(self)
+
+    monkeypatch.setattr(reader.Reader, "require_same_topic", require_same_topic)
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["one tick", "two ticks"])
+@pytest.mark.parametrize("fails", [False, True], ids=["known at once", "known later"])
+def test_recreated_topic_is_read_whole(
+    town: Town, open_page: OpenPage, eventually: Eventually, monkeypatch: pytest.MonkeyPatch, more: int, fails: bool
+) -> None:
+    """If the topic is created again, the page reads it from its beginning, also below the offsets read before."""
+    monkeypatch.setattr(reader, "ASK_SECONDS", 0.2)
+    monkeypatch.setattr(reader, "RETRY_SECONDS", 0.2)
+    town.publish(FIRST)
+    page = open_page(town)
+    if fails:
+        fail_once(monkeypatch, get(page, "/v1/records").json["position"].partition("/")[0])
+    with closing(town.parts.kafka.admin()) as admin:
+        admin.delete_topics([town.topic])
+        eventually(lambda: town.topic not in admin.list_topics())
+    create_topic(town.parts.kafka, town.topic)
+    for tick in range(FIRST + 1, FIRST + 2 + more):
+        town.publish(tick, {"market": 12})
+    eventually(lambda: "noisy_count" in json.dumps(get(page, "/v1/locations/market/history").json), 30)
+
+
 def test_recreated_topic_resets(
     town: Town, open_page: OpenPage, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the topic is created again, the page reads it from its beginning, also below the offsets read before.
-
-    A subscriber of the earlier topic is reset, although the new one already has its offset.
-    """
+    """A subscriber of the earlier topic is reset, although the new one already has its offset."""
     monkeypatch.setattr(reader, "ASK_SECONDS", 0.2)
     monkeypatch.setattr(reader, "RETRY_SECONDS", 0.2)
     town.publish(FIRST)

@@ -243,6 +243,13 @@ def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
     assert spent.charges == Charges("0" * 16, 9)
 
 
+def test_answers_without_marks_leave_no_entry() -> None:
+    """Reading "safe" answers at a takeover leaves the state empty, so that these places are decided as arrays."""
+    state = LedgerState()
+    state.spend("zoo", "place-0", ())
+    assert (state.marks, state.revision) == ({}, 0)
+
+
 def test_past_marks_are_kept_for_a_period() -> None:
     """A mark that no window can contain again moves to `past`, and is dropped when no period contains it."""
     state = LedgerState()

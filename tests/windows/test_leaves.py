@@ -13,6 +13,7 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
+from monitor.windows import packing
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Span, Windows
 from monitor.windows.keys import Keys
 from monitor.windows.packing import group_seen, pack_shard_facts
@@ -129,9 +130,36 @@ def test_write_renews_without_evictions(stored: RedisWindows, raw: redis.Redis, 
     raw.hset(meta, "renewed", int(raw.hget(meta, "renewed") or 0) - full // 2 - 1)
     stored.write([Span(0, 2, 3)], {SHARD: [pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})]})
     assert int(raw.ttl(key)) > full // 2
-    renewed = raw.hget(meta, "renewed")
-    stored.evict([SHARD], 0, [], [])
-    assert raw.hget(meta, "renewed") != renewed
+
+
+@pytest.mark.promise(6)
+@pytest.mark.parametrize("splits", [False, True], ids=["one leaf", "several leaves"])
+def test_evictions_renew_rarely(stored: RedisWindows, raw: redis.Redis, rows: list[int], *, splits: bool) -> None:
+    """An eviction renews the expiry of all keys if an eighth of it has passed, or if the clock was set back."""
+    people = [(number.to_bytes(2, "big") * 8, 5) for number in range(0, 65_536, 100 if splits else 65_536)]
+    stored.write([Span(0, 0, 1)], {SHARD: [pack_shard_facts(5, {rows[0]: people})]})
+    meta = KEYS.meta(SHARD)
+    keys = [key for key in raw.scan_iter(match=f"{KEYS.tag(SHARD)}*", count=1_000) if key != meta.encode()]
+    assert len(keys) > 3 if splits else len(keys) == 1
+    full, now = max(int(raw.ttl(key)) for key in keys), int(raw.hget(meta, "renewed") or 0)
+    for passed, renews in ((full // 8 - 5, False), (full // 8 + 5, True), (-60, True), (0, False)):
+        raw.hset(meta, "renewed", now - passed)
+        for key in keys:
+            raw.expire(key, 60)
+        stored.evict([SHARD], 0, [], [])
+        assert {int(raw.ttl(key)) > 60 for key in keys} == {renews}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_small_block_equals_large_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few facts, packed one by one, give the block that arrays give (seeded)."""
+    draw = random.Random(seed)
+    facts = [(draw.randbytes(16), draw.choice((-12, -3, 0, 8, 10_007))) for _ in range(draw.randrange(1, 99))]
+    seen = {draw.randrange(2**31): facts[begin::5] for begin in range(5)}
+    stamp, packed = draw.choice((-7, 5, 490_000)), pack_shard_facts(5, seen).seen
+    small = list(group_seen(stamp, packed, 10_000))
+    monkeypatch.setattr(packing, "_FEW", 0)
+    assert small == list(group_seen(stamp, packed, 10_000))
 
 
 def test_blocks_contain_all_facts() -> None:
