@@ -1,8 +1,9 @@
 """Windows in Redis or Valkey: sets of facts with their progress, with one transaction per shard.
 
-A write is one script per shard, which unpacks the facts and advances progress. Counts are read by scripts in a MULTI,
-after a script that moves the facts which the tick counts into the windows. Every other operation is one script,
-which is also atomic. Scripts are sent as text each time (EVAL), so that a SCRIPT FLUSH has no effect.
+A write is one script per shard, which unpacks the facts and advances progress. For a tick, one script moves the facts
+which the tick counts into the windows, and counts. If the sets of designated times are read too, all of this is in a
+MULTI. Every other operation is one script, which is also atomic. Scripts are sent as text each time (EVAL), so that a
+SCRIPT FLUSH has no effect.
 """
 
 from __future__ import annotations
@@ -179,8 +180,10 @@ class RedisWindows:
         return readings
 
     def _settle_command(self, shard: int, tick: int, most: int = MANY_WAITING) -> Command:
-        arguments = (*self._clock_arguments(), tick, self._parameters.tolerance, most)
-        return eval_command("settle", self._fact_keys(shard), *arguments)
+        return eval_command("settle", self._fact_keys(shard), *self._settle_arguments(tick, most))
+
+    def _settle_arguments(self, tick: int, most: int) -> tuple[str | int, ...]:
+        return (*self._clock_arguments(), tick, self._parameters.tolerance, most)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant: the latest of the clocks of the shards' servers."""
@@ -240,8 +243,7 @@ class RedisWindows:
 
     def _read_commands(self, shard: int, question: Question, unchanged: Collection[int], most: int) -> list[Command]:
         return [
-            *([] if question.tick is None else [self._settle_command(shard, question.tick, most)]),
-            eval_command("count", self._fact_keys(shard), *pack_row_windows(question.windows)),
+            self._count_command(shard, question, most),
             *(
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
@@ -250,16 +252,19 @@ class RedisWindows:
                 ("ZRANGEBYSCORE", self._keys.lengths(shard, instant), "-inf", "+inf", "WITHSCORES")
                 for instant in question.stays
             ),
-            eval_command("read", [self._keys.meta(shard)]),
         ]
+
+    def _count_command(self, shard: int, question: Question, most: int) -> Command:
+        keys, windows = self._fact_keys(shard), pack_row_windows(question.windows)
+        if question.tick is None:
+            return eval_command("count", keys, *windows)
+        return eval_command("tick", keys, *self._settle_arguments(question.tick, most), *windows)
 
     def _parse_reading(
         self, shard: int, question: Question, unchanged: Mapping[int, SparseCounts], replies: list[Any]
     ) -> Reading | None:
         """Return the reading; None if a set that was unchanged has grown since."""
-        *data, (meta, time) = replies
-        settled = question.tick is None or data.pop(0) == 1
-        counts, *sets = data
+        (settled, counts, meta, time), *sets = replies
         members, lengths = sets[: len(question.times)], sets[len(question.times) :]
         present: dict[int, SparseCounts] = {}
         for instant, of_time in zip(question.times, members, strict=True):
@@ -278,9 +283,9 @@ class RedisWindows:
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
             time=parse_time(time) if self._clock is None else self._clock(),
-            counts=pair_counts(question.windows, counts),
+            counts=pair_counts(question.windows, counts) if settled else {},
             present=TimeCounts(present),
-            settled=settled,
+            settled=settled == 1,
             consenting=TimeCounts({instant: present[instant] for instant in question.consenting}, consenting=True),
             stays={
                 instant: read_stays(pair_scores(of_time))
@@ -327,7 +332,7 @@ class RedisWindows:
         self._client.close()
 
     def _transact(self, work: Mapping[int, Sequence[Command]]) -> dict[int, list[Any]]:
-        """Run each shard's commands in a transaction, and return the replies by shard.
+        """Run each shard's commands in a transaction, and return the replies by shard. A script alone needs none.
 
         Raises:
             UnreachableError: a transaction was refused, or its outcome is unknown.
@@ -335,9 +340,12 @@ class RedisWindows:
         """
         with self._translate_errors():
             if isinstance(self._client, RedisCluster):
-                replies = {shard: self._execute(commands) for shard, commands in work.items()}
+                replies = {
+                    shard: self._execute(commands, transaction=len(commands) > 1) for shard, commands in work.items()
+                }
             else:
-                all_replies = iter(self._execute(chain.from_iterable(work.values())))
+                several = any(len(commands) > 1 for commands in work.values())
+                all_replies = iter(self._execute(chain.from_iterable(work.values()), transaction=several))
                 replies = {shard: [next(all_replies) for _ in commands] for shard, commands in work.items()}
         for shard, of_shard in replies.items():
             self._raise_failure(shard, of_shard)

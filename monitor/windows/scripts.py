@@ -11,15 +11,17 @@ Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "count": ("leaves",),
+    "count": ("leaves", "counting"),
     "forget": (),
     "read": (),
     "rights": (),
+    "settle": ("leaves", "common", "settling"),
+    "tick": ("leaves", "common", "settling", "counting"),
     "usage": ("leaves",),
 }
-"""The files that are inserted into a script, if it does not use all of them: a tick sends the text of each script."""
+"""The files that are inserted into a script. Those of the others are `_USUAL_PARTS`."""
 
-_ALL_PARTS: Final = ("leaves", "common")
+_USUAL_PARTS: Final = ("leaves", "common")
 
 
 def _read_text(name: str) -> str:
@@ -36,7 +38,7 @@ def _read_text(name: str) -> str:
 def _load_script(name: str) -> str:
     """Return a script's text, with the files that it uses inserted after the first line, which has the flags."""
     flags, _, text = _read_text(name).partition("\n")
-    return "".join((flags, "\n", *map(_read_text, _PARTS.get(name, _ALL_PARTS)), text))
+    return "".join((flags, "\n", *map(_read_text, _PARTS.get(name, _USUAL_PARTS)), text))
 
 
 def eval_command(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:

@@ -1,0 +1,26 @@
+-- The functions of the scripts that count. This file is inserted before their text, after leaves.lua.
+
+-- Count the people of watched rows. `at`: the first of the arguments first slot, rows (4 bytes each, big-endian), first
+-- slot, rows, … Return, by row, the number of people last seen in the first slot or later. There is no upper bound: a
+-- person who came again later still belongs to the window.
+local function count_windows(prefix, at)
+  local counts, split = {}, redis.call('TYPE', prefix .. 'leaves').ok ~= 'none'
+  for i = at, #ARGV, 2 do
+    local start, rows = ARGV[i], ARGV[i + 1]
+    for place = 1, #rows, 4 do
+      local row = tostring(struct.unpack('>I4', rows, place))
+      local n, people = split and tonumber(redis.call('HGET', prefix .. 'leaves', row) or 0) or 0, 0
+      for leaf = n + 1, 4 * n + 1 do
+        people = people + redis.call('ZCOUNT', leaf_key(prefix, row, leaf), start, '+inf')
+      end
+      counts[#counts + 1] = people
+    end
+  end
+  return counts
+end
+
+-- Return {1 or 0, the counts, the fields and values of the shard's hash, the server's clock}. Count only if `settled`.
+local function read_shard(meta, settled, at)
+  local counts = settled and count_windows(string.sub(meta, 1, -5), at) or {}
+  return {settled and 1 or 0, counts, redis.call('HGETALL', meta), redis.call('TIME')}
+end
