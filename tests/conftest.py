@@ -66,7 +66,8 @@ _LONG = (
 )
 """Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
 
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.01
+_LONGEST_POLL_SECONDS = 0.2
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -195,11 +196,12 @@ def eventually() -> Eventually:
     """`eventually(lambda: consumer.poll(0), deadline_seconds=5)` waits for the first true value, and returns it."""
 
     def wait(condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
-        deadline = time.monotonic() + deadline_seconds
+        began = time.monotonic()
         while not (value := condition()):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > deadline_seconds:
                 pytest.fail(f"not true within {deadline_seconds:g} s; its last value: {value!r}")
-            time.sleep(_POLL_SECONDS)
+            time.sleep(min(max(_POLL_SECONDS, waited / 20), _LONGEST_POLL_SECONDS))  # a question may be expensive
         return value
 
     return wait

@@ -15,7 +15,7 @@ from monitor.errors import FailedError, UnreachableError
 
 log = logging.getLogger(__name__)
 
-POLL_MS: Final = 250
+POLL_MS: Final = 250  # also kafka-python's pause between two looks for changes, each of which wakes threads often
 FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 8.0
 COMMIT_SECONDS: Final = 60.0
@@ -62,7 +62,7 @@ class Membership:
         self._committed_at: float | None = None
         self._failure: Exception | None = None
         self._ownership = _Ownership(wake)
-        self._consumer = connections.member(group)
+        self._consumer = connections.member(group, retry_backoff_ms=POLL_MS)
         self._ownership.consumer = self._consumer
         self._consumer.subscribe([topic], listener=self._ownership)
         self._stop = threading.Event()

@@ -18,6 +18,12 @@ from tests.operate.ledger_states import noon, state_with_answers, states_with_ma
 HALF = Fraction(1, 2)
 
 
+@pytest.fixture
+def parameters(parameters: Parameters, topic: Callable[[str], str]) -> Parameters:
+    """The parameters with a name of its own, because `topics --create` looks for groups that ran before."""
+    return replace(parameters, name=topic(parameters.name))
+
+
 class TestMarks:
     """The parameters watch place-0 and place-1 in "stations", ε_l = 1/2 each, W + F = 25; each charges at most 2."""
 
