@@ -32,7 +32,7 @@ check: lint types  ## check style and types: what the pre-commit hook runs
 
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs collect
-	$(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder || $(BIN)/python -m tests.again $$?
+	$(BIN)/pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder || $(BIN)/python -m tests.again $$?
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak
@@ -106,7 +106,8 @@ $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
 	@echo "Creating a virtual environment in $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@# Python compiles a module when it is first imported, so the many that nothing imports need not be compiled.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -67,7 +67,7 @@ _LONG = (
 """Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
 
 _POLL_SECONDS = 0.01
-_LONGEST_POLL_SECONDS = 0.2
+_LONGEST_POLL_SECONDS = 0.1
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -201,7 +201,7 @@ def eventually() -> Eventually:
             waited = time.monotonic() - began
             if waited > deadline_seconds:
                 pytest.fail(f"not true within {deadline_seconds:g} s; its last value: {value!r}")
-            time.sleep(min(max(_POLL_SECONDS, waited / 20), _LONGEST_POLL_SECONDS))  # a question may be expensive
+            time.sleep(min(max(_POLL_SECONDS, waited / 30), _LONGEST_POLL_SECONDS))  # a question may be expensive
         return value
 
     return wait

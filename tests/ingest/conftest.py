@@ -82,4 +82,7 @@ def drain(eventually: Eventually) -> Callable[..., None]:
                 busy = True
         return not busy and world.is_read()
 
-    return lambda world, *readers: eventually(lambda: turn(world, *readers), 20)
+    def take_turns(world: World, *readers: Reader) -> bool:
+        return any(turn(world, *readers) for _ in range(20))
+
+    return lambda world, *readers: eventually(lambda: take_turns(world, *readers), 20)

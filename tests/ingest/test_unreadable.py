@@ -57,7 +57,7 @@ def drain(eventually: Eventually) -> Callable[[World, Reader], None]:
         except UnreachableError:
             return False
 
-    return lambda world, reader: eventually(lambda: turn(world, reader), 60)
+    return lambda world, reader: eventually(lambda: any(turn(world, reader) for _ in range(20)), 60)
 
 
 Drain = Callable[[World, Reader], None]
