@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from monitor.tools.audit import paid
 from monitor.tools.audit.at_times import TimedAnswer
+from monitor.tools.audit.bench import Bench
 from monitor.tools.audit.counts import add_up, count_people, find_present
+from monitor.tools.audit.findings import Findings
 from monitor.tools.audit.hot_spots import Drawing
 from monitor.tools.audit.over_time import Answer
+from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.payments import Charge, NoisyAnswers, Payer, most_in_a_period, most_paid
+from monitor.tools.audit.spending import Cost
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.visits import AcceptedVisit, Visits
 from tests.audit.conftest import Tiny
@@ -144,3 +151,16 @@ def tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
         tiny.write()
     path: Path = tiny.folder / "config.yaml"
     return replace(read_terms(path), period=hours * HOUR)
+
+
+def test_stated_most_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The published "at most ε" also holds for answers that the follower has forgotten."""
+    costs = [Cost("walk", Fraction(2), 0, 10), Cost("walk", Fraction(1), 20, 30)]
+    monkeypatch.setattr(paid, "list_costs", lambda _bench: list(costs))
+    bench = cast("Bench", None)  # only `list_costs` reads it
+    check = PaidCheck([bench], [None], Findings())
+    check.take_published(Fraction(3))
+    assert check.most == 2
+    del costs[0]
+    check.take_published(Fraction(3))
+    assert check.most == 2

@@ -445,6 +445,28 @@ def test_answers_that_count_an_earlier_input_are_partial(run: Run) -> None:
     assert reports.findings == []
 
 
+def test_recreated_input_is_noticed_after_a_wait(run: Run) -> None:
+    """Answers that count an earlier input are not proven either if the input could not be read when they were."""
+    run.report()
+    run.publish(owner(charges(), input_topic_id="a" * 32), *run.tiny.records)
+    with closing(run.kafka.admin()) as admin:
+        admin.delete_topics([run.visits])
+    reports = Reports()
+    with closing(run.follow(reports)) as follower:
+        follower.turn()
+        assert follower.waiting
+        with closing(run.kafka.admin()) as admin:
+            admin.create_topics({run.visits: run.settings(2)}, wait_for_metadata=True)
+        run.report()
+        deadline = time.monotonic() + 30
+        while follower.waiting:
+            assert time.monotonic() < deadline
+            follower.turn()
+        assert follower.proven is None
+    assert reports.outcomes == {Outcome.PARTIAL: 7}
+    assert reports.findings == []
+
+
 def test_life_is_reported_within_a_turn(run: Run) -> None:
     """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
     run.publish(owner(charges()), *run.tiny.records)

@@ -12,7 +12,7 @@ from monitor.tools.audit.bench import KINDS, Bench, WholeRecount
 from monitor.tools.audit.fates import count_fates
 from monitor.tools.audit.findings import FATES, PAID, TICKS, AuditReport, Findings
 from monitor.tools.audit.history import History
-from monitor.tools.audit.input_ids import InputIds
+from monitor.tools.audit.input_ids import InputIds, count_another
 from monitor.tools.audit.partition_ticks import PartitionTicks
 from monitor.tools.audit.payments import Payer, most_paid
 from monitor.tools.audit.reader import TopicFacts
@@ -93,7 +93,8 @@ class Auditor:
         if isinstance(record.value, dict) and isinstance(record.value.get("tick"), int) and chosen.find_check(record):
             self.ticks.add(record.value["tick"])
         if taken is not None:
-            chosen.set_whole_input(self.whole_input and not self._input_ids.differ(record.partition, self.input_id))
+            earlier = count_another(self._input_ids.find(record.partition), self.input_id)
+            chosen.set_whole_input(self.whole_input and not earlier)
             chosen.prove(taken)
 
     def finish(self) -> None:

@@ -20,6 +20,7 @@ from monitor.tools.audit.completeness import Completeness
 from monitor.tools.audit.findings import BYTES, FORM, TICKS, count_false
 from monitor.tools.audit.follow_state import OWN_KINDS, FollowState, Waiting
 from monitor.tools.audit.history import History
+from monitor.tools.audit.input_ids import count_another
 from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.partition_ticks import read_tick
 from monitor.tools.audit.reader import HiddenRecordsError, TopicFacts, TopicReader, UnreadableTopicError
@@ -285,9 +286,7 @@ class Follower:
         bench = state.stretches.find(record)
         self._report_stretch(state, record, unjudged=bench is None)
         state.parts.take(record, bench)
-        waiting.other_input |= self._input is not None and state.input_ids.differ(
-            record.partition, self._input.reader.topic_id
-        )
+        waiting.input_ids |= state.input_ids.find(record.partition)
         if bench is None:
             state.history.doubt(record)
             waiting.unjudged = True
@@ -354,7 +353,8 @@ class Follower:
             self._input.read_to(as_of, waiting.ends)
             oldest = self.terms.grid.start(tick - state.reach)
             since = self._input.since
-            whole = (since is None or since <= oldest) and not waiting.other_input
+            earlier = count_another(waiting.input_ids, self._input.reader.topic_id)  # the id is known after reading
+            whole = (since is None or since <= oldest) and not earlier
             outcome = Outcome.PROVEN if whole else Outcome.PARTIAL
             self._findings.muted = self._since is not None and tick < self._since
             for bench in state.benches:

@@ -26,15 +26,15 @@ OWN_KINDS: Final = (*KINDS, "owner", "ledger")
 class Waiting:
     """The answers of a tick that have not been compared with the input.
 
-    `ends`: where the input ended after they were published; None if it was not asked since. `other_input`: they count
-    visits of an earlier topic.
+    `ends`: where the input ended after they were published; None if it was not asked since. `input_ids`: the ids of the
+    topics whose visits they count, as far as they are known.
     """
 
     tick: int
     ends: Mapping[int, int] | None
     answers: list[tuple[Bench, PublishedRecord]] = field(default_factory=list)
     unjudged: bool = False
-    other_input: bool = False
+    input_ids: set[str] = field(default_factory=set)
     size: int = 0
 
 

@@ -20,6 +20,14 @@ class InputIds:
         if isinstance(named, str) and named:
             self._named[record.partition] = named
 
-    def differ(self, partition: int | None, topic_id: str) -> bool:
-        """Return whether the owner of a partition counts another input than the one with this id; empty: unknown."""
-        return bool(topic_id) and self._named.get(partition, topic_id) != topic_id
+    def find(self, partition: int | None) -> set[str]:
+        """Return the id that the owner of a partition names; nothing if none is known."""
+        return {self._named[partition]} if partition in self._named else set()
+
+
+def count_another(input_ids: set[str], topic_id: str) -> bool:
+    """Return whether answers that count inputs with these ids count another than the one with this id; empty: unknown.
+
+    The visits that earlier answers count are gone if the input was re-created.
+    """
+    return bool(topic_id) and not input_ids <= {topic_id}

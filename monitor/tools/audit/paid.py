@@ -28,11 +28,12 @@ class PaidCheck:
         self._findings = findings
         self._worst = {"spent": Fraction(0), "paid": Fraction(0)}
         self._costs: list[Cost] = []
+        self._most = Fraction(0)
 
     @property
     def most(self) -> Fraction:
-        """The most that one person may have paid for all published answers within one period."""
-        return most_spent(self._costs)
+        """The most that one person may have paid for all published answers within one period, also long ago."""
+        return self._most
 
     def spent(self, monitor: str) -> Fraction:
         """Return the most that one person may have paid for a monitor's published answers within one period."""
@@ -44,7 +45,9 @@ class PaidCheck:
         if costs == self._costs:
             return
         self._costs = costs
-        self._compare("spent", most_spent(costs), may_pay, "the published answers may have cost one person")
+        spent = most_spent(costs)
+        self._most = max(self._most, spent)  # answers that no later one can meet in a period are forgotten
+        self._compare("spent", spent, may_pay, "the published answers may have cost one person")
 
     def prove(self, tick: int, may_pay: Fraction) -> None:
         """Check what the people paid whom an answer of this tick charges."""
