@@ -11,7 +11,7 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from kafka import TopicPartition
+from kafka.errors import KafkaError
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.tools.audit.follow import Follower, Sources
@@ -29,6 +30,8 @@ from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.topic_facts import KafkaTopics
 from monitor.tools.embedded import EmbeddedKafka
 from tests.audit.conftest import Tiny, record, walk
+from tests.audit.test_at_least import add_bounds
+from tests.audit.test_dwell import add_dwell
 
 LONGEST = str(2**63 - 1)
 STRANGE = "planted-person-7"
@@ -465,6 +468,50 @@ def test_recreated_input_is_noticed_after_a_wait(run: Run) -> None:
         assert follower.proven is None
     assert reports.outcomes == {Outcome.PARTIAL: 7}
     assert reports.findings == []
+
+
+class LateFacts:
+    """Facts about topics, of which one question about the input fails at first: for its `ends`, or for its `id`."""
+
+    def __init__(self, run: Run, late: str) -> None:
+        self._run, self._late = run, late
+
+    def _fails(self, name: str, what: str) -> bool:
+        fails = (name, what) == (self._run.visits, self._late)
+        self._late = "" if fails else self._late
+        return fails
+
+    def topic_id(self, name: str) -> str:
+        return "" if self._fails(name, "id") else self._run.facts.topic_id(name)
+
+    def log_ends(self, name: str) -> Mapping[int, int]:
+        if self._fails(name, "ends"):
+            raise KafkaError("no leader")
+        return self._run.facts.log_ends(name)
+
+
+@pytest.mark.parametrize("late", ["ends", "id"])
+@pytest.mark.parametrize("kind", ["at_least", "dwell"])
+def test_answers_about_an_earlier_input_are_no_findings(run: Run, kind: str, late: str) -> None:
+    """Lower bounds and dwell times that count an earlier input are not compared with the present, empty one."""
+    if kind == "at_least":
+        add_bounds(run.tiny, {"shop": 2})
+    else:
+        add_dwell(run.tiny, 2_400 + 45 * 2_400, 1_200)  # true with the visits, impossible without
+    run.tiny.config = run.tiny.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "9"')
+    run.tiny.records.sort(key=lambda line: line["value"]["tick"])
+    run.publish(owner(None, input_topic_id="a" * 32), *run.tiny.records)
+    reports = Reports()
+    consumer = run.kafka.consumer
+    sources = Sources(run.alerts, consumer, LateFacts(run, late), run.visits, consumer)
+    with closing(run.follow(reports, sources=sources)) as follower:
+        follower.turn()
+        assert follower.waiting
+        while follower.turn() or follower.waiting:
+            pass
+        assert follower.proven is None
+    assert reports.findings == []
+    assert set(reports.outcomes) == {Outcome.PARTIAL}
 
 
 def test_life_is_reported_within_a_turn(run: Run) -> None:

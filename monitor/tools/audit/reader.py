@@ -137,6 +137,9 @@ class TopicReader:
             raise UnreadableTopicError(f"there is no topic {self.name}, or this user may not see it")
         places = [TopicPartition(self.name, partition) for partition in sorted(ends)]
         self._require_same()
+        if not self.topic_id:  # it was deleted since its ends were asked
+            self.close()
+            raise UnreadableTopicError(f"the id of the topic {self.name} is not known")
         if not self._committed:
             ends = {place.partition: int(end) for place, end in consumer.end_offsets(places).items()}
         for partition, end in ends.items():
