@@ -31,28 +31,28 @@ class Constant:
         return bool(self.line)
 
 
-READ: Final = Constant(100_000, "visits/s", "ingest-zipf", "zipf (visits/s)", is_rate=True)
+READ: Final = Constant(300_000, "visits/s", "ingest-zipf", "zipf (visits/s)", is_rate=True)
 """Visits that one process reads, when every visit is stored."""
 
-STORE: Final = Constant(200_000, "visits/s", "ingest-zipf", "zipf: store alone (visits/s)", is_rate=True)
+STORE: Final = Constant(350_000, "visits/s", "ingest-zipf", "zipf: store alone (visits/s)", is_rate=True)
 """Visits that one Redis server stores, from ready-packed facts."""
 
-TICK_PER_WATCHED: Final = Constant(30e-6, "s", "watched", "100,000 places (s)", scale=1e-5)
+TICK_PER_WATCHED: Final = Constant(12e-6, "s", "watched", "100,000 places (s)", scale=1e-5)
 """A watched place at a tick: its count, noise, decision and record."""
 
-TICK_PER_REGISTERED: Final = Constant(50e-9, "s", "registered", "tick (s)", scale=1e-7)
+TICK_PER_REGISTERED: Final = Constant(20e-9, "s", "registered", "tick (s)", scale=1e-7)
 """A registered place at a tick, for each monitor and live designated time."""
 
-PROCESS_BYTES: Final = Constant(150 * 2**20, "B", "memory", "memory (MiB)", scale=2**20)
+PROCESS_BYTES: Final = Constant(200 * 2**20, "B", "memory", "memory (MiB)", scale=2**20)
 """Memory of a process with few places, at half its top rate."""
 
-REGISTERED_BYTES: Final = Constant(200, "B", "registered", "memory (MiB)", scale=2**20 / 1e7)
+REGISTERED_BYTES: Final = Constant(100, "B", "registered", "memory (MiB)", scale=2**20 / 1e7)
 """Memory of a process for a registered place."""
 
-WATCHED_BYTES: Final = Constant(2_000, "B", "watched", "memory (MiB)", scale=2**20 / 1e6)
+WATCHED_BYTES: Final = Constant(800, "B", "watched", "memory (MiB)", scale=2**20 / 1e6)
 """Memory of a process for a watched place."""
 
-SEEN_BYTES: Final = Constant(80, "B", "redis-memory", "Redis, 20000 people (B)")
+SEEN_BYTES: Final = Constant(32, "B", "redis-memory", "Redis, 20000 people (B)")
 """Redis memory for a person at a watched place with many people, in Redis 7. Places with few people need less."""
 
 PRESENT_BYTES: Final = Constant(80, "B")
