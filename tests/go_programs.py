@@ -10,7 +10,8 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,14 @@ _ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOGC": "400", "GOTOOLCHAIN": "local"
 
 class GoError(Exception):
     """A program cannot be compiled here. The message names what is missing."""
+
+
+def report_build(name: str, build: Callable[[], Path]) -> None:
+    """Compile a program if it is missing, and say why if that is impossible: the tests then skip or fail."""
+    try:
+        build()
+    except GoError as error:
+        print(f"{name} cannot be built: {error}", file=sys.stderr)
 
 
 def cache_folder() -> Path:

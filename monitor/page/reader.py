@@ -40,7 +40,7 @@ class Reader:
     """The connection to the output topic. It reads whole transactions only (`read_committed`). Not thread-safe.
 
     It continues at a position if the topic still has the id `topic_id`. A topic that was deleted and created again has
-    another id, and its offsets begin anew.
+    another id, and its offsets start at 0 again.
 
     Raises:
         TopicError: the topic does not exist.

@@ -17,12 +17,19 @@ The text in braces is the hash tag. It places all keys of a shard in one slot of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
 PROGRESS: Final = "p"
 """The prefix of the fields of a meta hash that contain progress; the input partition follows."""
+
+
+def parse_progress(fields: Mapping[str, str]) -> dict[int, int]:
+    """Return the next offset by input partition from the fields of a meta hash."""
+    offsets = ((name.removeprefix(PROGRESS), offset) for name, offset in fields.items() if name.startswith(PROGRESS))
+    return {int(partition): int(offset) for partition, offset in offsets}
 
 
 def service_pattern(name: str) -> str:

@@ -214,6 +214,12 @@ def is_transient(error: Exception) -> bool:
     return error_code(error) in _TRANSIENT
 
 
+def parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
+    """Return the fields and values of a hash from the flat reply of a script."""
+    texts = [text.decode() for text in flat]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
 def pair_scores(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
     """Return (member, score) pairs from a reply WITHSCORES: pairs under RESP3, a flat list under RESP2."""
     if reply and not isinstance(reply[0], bytes):

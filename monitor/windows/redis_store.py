@@ -23,7 +23,7 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.eviction import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
-from monitor.windows.keys import PROGRESS, Keys, service_pattern
+from monitor.windows.keys import PROGRESS, Keys, parse_progress, service_pattern
 from monitor.windows.packing import read_stays, split_portions
 from monitor.windows.redis_client import (
     REFUSALS,
@@ -32,6 +32,7 @@ from monitor.windows.redis_client import (
     error_code,
     is_transient,
     pair_scores,
+    parse_fields,
     parse_time,
     translate_error,
 )
@@ -43,14 +44,13 @@ _LEAST_EXPIRY: Final = 3_600
 
 MANY_WAITING: Final = 50_000
 FEW_WAITING: Final = 2_000
-"""About how many waiting facts one command moves into the windows: alone, and in a transaction that also counts."""
+"""About how many waiting facts one script moves into the windows: alone, and if it also counts."""
 
 
 class RedisWindows:
-    """`Windows` in Redis 7, Valkey or a Redis Cluster; thread-safe.
+    """`Windows` in Redis 7, Valkey or a Redis Cluster; thread-safe. Writes and counts are atomic per shard.
 
-    Writes and counts are atomic per shard. `clock` returns the present instant in place of the servers' clocks, for a
-    replay; None for the servers' clocks.
+    `clock` returns the present instant in place of the servers' clocks, for a replay; None for the servers' clocks.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class RedisWindows:
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
         replies = self._run({shard: eval_command("read", [self._keys.meta(shard)]) for shard in self._all})
-        return [_parse_progress(_parse_fields(replies[shard][0])) for shard in self._all]
+        return [parse_progress(parse_fields(replies[shard][0])) for shard in self._all]
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """In shards without progress for the partition, start at an offset and raise `complete_from`, in one step."""
@@ -162,9 +162,8 @@ class RedisWindows:
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step.
 
-        Usually few facts wait, and the transaction that counts also moves them into the windows. If more of them wait,
-        separate scripts move them first. Each script moves a limited number of facts, so that the server is busy only
-        briefly. A shard that could not be settled is not counted in vain again: the script then runs first.
+        Usually few facts wait, and the script that counts also moves them into the windows. If more wait, or if the
+        shard was not settled before, a script moves them first. Each script moves few, so that it ends soon.
         """
         ticks = {shard: question.tick for shard, question in questions.items() if question.tick is not None}
         known = {shard for shard, tick in ticks.items() if self._unsettled.get(shard) == tick}
@@ -199,9 +198,9 @@ class RedisWindows:
         )
 
     def _read_at_once(self, questions: Mapping[int, Question], most: int) -> dict[int, Reading]:
-        """Read each shard in one transaction. Read a shard again if a set grew after its size was read.
+        """Read each shard in one step. Read a shard again if a set grew after its size was read.
 
-        `most`: about how many waiting facts of each shard the transaction moves into the windows.
+        `most`: about how many waiting facts of each shard the script moves into the windows.
         """
         readings: dict[int, Reading] = {}
         waiting = dict(questions)
@@ -276,9 +275,9 @@ class RedisWindows:
                 return None
         if settled:
             self._time_counts.keep(shard, question.tick, present)
-        fields = _parse_fields(meta)
+        fields = parse_fields(meta)
         return Reading(
-            progress=_parse_progress(fields),
+            progress=parse_progress(fields),
             complete_from=int(fields.get("since", COMPLETE_FROM_START)),
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
@@ -398,13 +397,3 @@ class RedisWindows:
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."
         )
-
-
-def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
-    texts = [text.decode() for text in flat]
-    return dict(zip(texts[::2], texts[1::2], strict=True))
-
-
-def _parse_progress(fields: Mapping[str, str]) -> dict[int, int]:
-    offsets = ((name.removeprefix(PROGRESS), offset) for name, offset in fields.items() if name.startswith(PROGRESS))
-    return {int(partition): int(offset) for partition, offset in offsets}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.go_programs import GoError, cache_folder, install_program
+from tests.go_programs import cache_folder, install_program, report_build
 
 MODULE: Final = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
 
@@ -64,13 +63,5 @@ def build_toxiproxy() -> Path:
     return install_program(cache_folder() / f"toxiproxy-{MODULE.partition('@')[2]}", MODULE)
 
 
-def main() -> None:
-    """Compile the program if it is missing, and say why if that is impossible: the tests then skip or fail."""
-    try:
-        build_toxiproxy()
-    except GoError as error:
-        print(f"toxiproxy cannot be built: {error}", file=sys.stderr)
-
-
 if __name__ == "__main__":
-    main()
+    report_build("toxiproxy", build_toxiproxy)

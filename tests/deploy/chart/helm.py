@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.go_programs import OPTIONS, GoError, build_program, cache_folder
+from tests.go_programs import OPTIONS, build_program, cache_folder, report_build
 
 ROOT: Final = Path(__file__).parents[3]
 CHART: Final = ROOT / "deploy/chart"
@@ -107,14 +106,6 @@ def build_helm() -> Path:
     return build_program(cache_folder() / f"helm-{digest_of(SOURCE)}", SOURCE)
 
 
-def main() -> None:
-    """Compile the program if it is missing, and say why if that is impossible: the tests then skip or fail."""
-    try:
-        build_helm()
-    except GoError as error:
-        print(f"Helm cannot be built: {error}", file=sys.stderr)
-
-
 def digest_of(source: Path) -> str:
     """Return a digest of a program's files and of the options that compile it, for its name in the cache."""
     digest = hashlib.sha256(" ".join(OPTIONS).encode())
@@ -125,4 +116,4 @@ def digest_of(source: Path) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    report_build("Helm", build_helm)
