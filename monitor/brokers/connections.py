@@ -18,6 +18,7 @@ from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFaile
 from kafka.net.compat import KafkaNetClient
 
 from monitor.brokers.error_words import name_error, put_into_words
+from monitor.brokers.selector import Selector
 from monitor.brokers.tls_errors import explain_tls_error
 from monitor.errors import UnreachableError
 
@@ -230,6 +231,7 @@ class KafkaConnections:
             "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
             "reconnect_backoff_max_ms": 500,  # a broker that comes back is used again within this time
+            "selector": Selector,
             **self.security,
         }
 

@@ -24,6 +24,7 @@ _STOPPED: Final = "peak memory while Redis does not answer, in units of before"
 _STALLS: Final = "ticks that no instance decided"
 _LAG: Final = "lag after the last record (records)"
 _POOL_VISITS: Final = 300_000
+_POOL_SECONDS: Final = 30.0
 _PER_RECORD: Final = 500
 _QUICK_RATE: Final = 1_000.0
 
@@ -70,16 +71,22 @@ def watch(running: Running, seconds: float, every: float = 0.5) -> Course:
 
 @contextmanager
 def load(site: Site, producer: Producer, visits_per_second: float, per_record: int = _PER_RECORD) -> Iterator[None]:
-    """Send visits at a rate while the block runs. The visits come from a pool, which repeats."""
+    """Send visits at a rate while the block runs. They come from a pool that repeats, and that is soon replaced.
+
+    A window ignores visits that are too old, so an old pool would be no load.
+    """
     draw = np.random.default_rng(7)
     crowd = Crowd(100_000, site.layout.places)
-    pool = crowd.make_records(draw, min(_POOL_VISITS, int(60 * visits_per_second)), per_record, SystemClock().now())
+    size = min(_POOL_VISITS, int(60 * visits_per_second))
     stop = threading.Event()
 
     def produce() -> None:
-        began, sent = time.monotonic(), 0
+        began, sent, pool, replaced = time.monotonic(), 0, list[bytes](), 0.0
         while not stop.wait(0.02):
-            due = int((time.monotonic() - began) * visits_per_second / per_record)
+            seconds = time.monotonic() - began
+            if not pool or seconds - replaced > _POOL_SECONDS:
+                pool, replaced = crowd.make_records(draw, size, per_record, SystemClock().now()), seconds
+            due = int(seconds * visits_per_second / per_record)
             producer.send([pool[number % len(pool)] for number in range(sent, due)])
             sent = due
 

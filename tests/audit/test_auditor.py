@@ -26,10 +26,10 @@ from monitor.cli import main
 from monitor.config.servers import AuditorSettings, KafkaSettings
 from monitor.tools.auditor.catalog import AUDITOR_METRICS, STATES
 from monitor.tools.auditor.command import FollowOptions, follow_topics
-from monitor.tools.embedded import EmbeddedKafka
 from monitor.tools.embedded.ports import ReservedPort
 from tests.audit.conftest import Tiny
 from tests.audit.test_follow import HIDDEN, Run, charges, owner, recreate, run, transaction
+from tests.shared_kafka import SharedKafka
 
 __all__ = ["run"]  # a fixture
 
@@ -64,7 +64,7 @@ class Auditor:
         return next(found, None)
 
 
-def write_service(run: Run, kafka: EmbeddedKafka, visits: str | None = None) -> Path:
+def write_service(run: Run, kafka: SharedKafka, visits: str | None = None) -> Path:
     """Write the tiny configuration with the servers of the run."""
     run.tiny.config += (
         f"kafka: {{bootstrap_servers: ['{kafka.bootstrap_servers}'], topics: {{visits: {visits or run.visits}, "
@@ -101,7 +101,7 @@ def ready(auditor: Auditor) -> bool:
 
 
 def test_metrics_say_what_was_found(
-    run: Run, kafka: EmbeddedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A false "safe" that is published meanwhile is counted and logged once, without a person or a count."""
     run.report()
@@ -125,7 +125,7 @@ def test_metrics_say_what_was_found(
     assert not any("planted" in line or "47" in line for line in lines)
 
 
-def test_state_is_never_silently_green(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+def test_state_is_never_silently_green(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
     """Cut off from the input the auditor is not ready, says why, and has no success."""
     run.publish(owner(charges()), *run.tiny.records)
     config = write_service(run, kafka, visits="not-there")
@@ -140,7 +140,7 @@ def test_state_is_never_silently_green(run: Run, kafka: EmbeddedKafka, eventuall
         assert auditor.fetch("/healthz")[0] == 200
 
 
-def test_open_transaction_is_no_success(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+def test_open_transaction_is_no_success(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
     """While a transaction hides visits, the auditor is not ready, says why, and has no success. It pauses meanwhile."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
@@ -153,7 +153,7 @@ def test_open_transaction_is_no_success(run: Run, kafka: EmbeddedKafka, eventual
         assert auditor.value("ticks_total", outcome="proven") == 7
 
 
-def test_recreated_topic_counts_once(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+def test_recreated_topic_counts_once(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
     """If a topic is re-created, everything is counted from the start, as by a new process, and not twice."""
     run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
     run.publish(owner(charges()), *run.tiny.records)
@@ -168,7 +168,7 @@ def test_recreated_topic_counts_once(run: Run, kafka: EmbeddedKafka, eventually:
         assert auditor.value("ticks_total", outcome="proven") == 7
 
 
-def test_partial_ticks_are_no_success(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+def test_partial_ticks_are_no_success(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
     """If input has expired, everything is read, but there is no success and no result."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
@@ -182,7 +182,7 @@ def test_partial_ticks_are_no_success(run: Run, kafka: EmbeddedKafka, eventually
     assert not result.exists()
 
 
-def test_commands_of_runbooks_run(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+def test_commands_of_runbooks_run(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
     """The commands of the auditor's runbooks that look at the auditor run against one that found something."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     run.publish(*(line for line in run.tiny.records if line["value"]["tick"] != 2))

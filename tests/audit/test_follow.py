@@ -28,10 +28,10 @@ from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.topic_facts import KafkaTopics
-from monitor.tools.embedded import EmbeddedKafka
 from tests.audit.conftest import Tiny, record, walk
 from tests.audit.test_at_least import add_bounds
 from tests.audit.test_dwell import add_dwell
+from tests.shared_kafka import SharedKafka
 
 LONGEST = str(2**63 - 1)
 STRANGE = "planted-person-7"
@@ -138,7 +138,7 @@ class Run:
 
 
 @pytest.fixture
-def run(tiny: Tiny, kafka: EmbeddedKafka) -> Iterator[Run]:
+def run(tiny: Tiny, kafka: SharedKafka) -> Iterator[Run]:
     name, connections = uuid.uuid4().hex[:10], KafkaConnections((kafka.bootstrap_servers,))
     with closing(KafkaTopics(connections)) as facts:
         made = Run(tiny, connections, f"visits-{name}", f"alerts-{name}", facts)

@@ -21,8 +21,9 @@ from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.topic_facts import KafkaTopics
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.audit.test_follow import Reports
+from tests.shared_kafka import SharedKafka
 
 PLACES = [f"place-{n}" for n in range(6)]
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -56,7 +57,7 @@ def town(path: Path, seed: int) -> None:
 
 @pytest.fixture
 def files(
-    tmp_path: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str]
+    tmp_path: Path, kafka: SharedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str]
 ) -> tuple[Path, Path, Path]:
     """The visits, the configuration and the path of the alerts, with separate topics and keys."""
     (tmp_path / "locations.csv").write_text("\n".join(["location_id", *PLACES]) + "\n")

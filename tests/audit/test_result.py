@@ -17,9 +17,9 @@ from monitor.config import load_valid_config
 from monitor.page.server import Page, PageParts
 from monitor.public.clock import SteppedClock
 from monitor.tools.audit.text import parse_instant
-from monitor.tools.embedded import EmbeddedKafka
 from tests.audit.test_auditor import auditing, ready, write_service
 from tests.audit.test_follow import Reports, Run, charges, owner, run
+from tests.shared_kafka import SharedKafka
 
 __all__ = ["run"]  # a fixture
 
@@ -50,7 +50,7 @@ def line(page: Page) -> str:
 
 
 @pytest.mark.promise(37)
-def test_page_shows_what_the_auditor_proved(run: Run, kafka: EmbeddedKafka, eventually: Eventually) -> None:
+def test_page_shows_what_the_auditor_proved(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
     """The page says up to when everything is recounted. A false "safe" is counted.
 
     While the auditor is cut off from the input, the time does not advance.

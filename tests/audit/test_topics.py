@@ -23,10 +23,10 @@ from monitor.ingest.decode import decode_records
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.topics import Topic, decode
-from monitor.tools.embedded import EmbeddedKafka
 from tests.audit.conftest import Tiny, as_of
 from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
+from tests.shared_kafka import SharedKafka
 
 LONGEST = str(2**63 - 1)
 
@@ -88,7 +88,7 @@ class Live:
 
 
 @pytest.fixture
-def live(tiny: Tiny, kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Live:
+def live(tiny: Tiny, kafka: SharedKafka, topic: Callable[[str], str]) -> Live:
     made = Live(tiny, KafkaConnections((kafka.bootstrap_servers,)), topic("visits"), topic("alerts"))
     made.create()
     return made

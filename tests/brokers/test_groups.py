@@ -18,13 +18,13 @@ from monitor.brokers.groups import (
     read_committed_offsets,
     release_group,
 )
-from monitor.tools.embedded import EmbeddedKafka
+from tests.shared_kafka import SharedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     return KafkaConnections((kafka.bootstrap_servers,))
 
 

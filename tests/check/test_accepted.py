@@ -24,9 +24,10 @@ from monitor.operate.preflight import Preflight
 from monitor.public.clock import SystemClock
 from monitor.run import check_clock, prepare
 from monitor.service import Service, Settings, redis_windows, secure_noise
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_store import RedisWindows
 from tests.check.configurations import TWISTS, Drawn, Maker
+from tests.shared_kafka import SharedKafka
 
 KEY = "x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE"
 Eventually = Callable[..., Any]
@@ -78,7 +79,7 @@ def create_topics(drawn: Drawn, path: Path) -> Settings:
 
 @pytest.fixture
 def maker(
-    kafka: EmbeddedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    kafka: SharedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[int], Maker]:
     """Return a function that makes a Maker for the session's servers from a seed."""
     monkeypatch.setenv("LOCATION_MONITOR__VISITS__PERSON_KEY", KEY)

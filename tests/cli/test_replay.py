@@ -19,8 +19,9 @@ from kafka import TopicPartition
 
 import monitor.cli
 from monitor.brokers.connections import KafkaConnections
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.forking import run_program
+from tests.shared_kafka import SharedKafka
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
 LAST_TICK = 12  # the last visits are in slot 8 (cut or reported there), and the horizon is 4 slots
@@ -111,7 +112,7 @@ class Site:
 
 @pytest.fixture
 def make_site(
-    kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
+    kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
 ) -> Iterator[Callable[[], Site]]:
     def make() -> Site:
         name = topic("replay")

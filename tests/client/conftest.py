@@ -16,8 +16,8 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.public.parameters import Registry
 from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings, settings_of
-from monitor.tools.embedded import EmbeddedKafka
 from tests.client.records import REGISTRY, SLOTS, hot_spots, over_time, snapshot
+from tests.shared_kafka import SharedKafka
 
 CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
 
@@ -53,7 +53,7 @@ def hot_spots_of() -> Callable[..., OutputRecord]:
 
 
 @pytest.fixture
-def settings(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Settings:
+def settings(kafka: SharedKafka, topic: Callable[[str], str]) -> Settings:
     """The demo's settings with a separate output topic that does not exist yet."""
     valid = load_valid_config(CONFIG, {})
     config = valid.config

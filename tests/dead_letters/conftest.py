@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka
 from tests.dead_letters.refused import Refused, build_town
+from tests.shared_kafka import SharedKafka
 
 
 @pytest.fixture
-def refused(kafka: EmbeddedKafka, topic: Callable[[str], str], tmp_path: Path) -> Refused:
+def refused(kafka: SharedKafka, topic: Callable[[str], str], tmp_path: Path) -> Refused:
     """A town with its three topics, which are empty."""
     return build_town(kafka.bootstrap_servers, topic("town"), tmp_path)

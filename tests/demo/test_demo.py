@@ -21,7 +21,7 @@ from rich.console import Console
 from monitor.errors import EXIT_FAILED
 from monitor.tools.demo.command import Length, Pace, run_demo
 from monitor.tools.demo.page import DemoPage
-from monitor.tools.embedded import EmbeddedKafka
+from tests.shared_kafka import SharedKafka
 
 _MAIN = "from monitor.cli import main; main()"
 
@@ -58,7 +58,7 @@ def test_short_demo_prints_true_summary() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_demo_leaves_nothing_behind(kafka: EmbeddedKafka, tmp_path: Path, number: signal.Signals) -> None:
+def test_interrupted_demo_leaves_nothing_behind(kafka: SharedKafka, tmp_path: Path, number: signal.Signals) -> None:
     """After SIGINT or SIGTERM the demo exits with one line, its servers have ended and its files are removed."""
     command = [sys.executable, "-W", "ignore", "-u", "-c", _MAIN, "demo"]
     environ = os.environ | {"TMPDIR": str(tmp_path)}

@@ -21,7 +21,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
+from tests.shared_kafka import SharedKafka
 
 Skip = Callable[[str, str], NoReturn]
 
@@ -116,7 +117,7 @@ def test_compose_commands_exist(compose: dict[str, Any]) -> None:
             assert {option for option in options if option.startswith("--")} <= known
 
 
-def test_broker_knows_every_setting(compose: dict[str, Any], kafka: EmbeddedKafka) -> None:
+def test_broker_knows_every_setting(compose: dict[str, Any], kafka: SharedKafka) -> None:
     """The broker knows every property of the compose file; it would ignore a misspelt one silently."""
     environment = _services(compose)["kafka"]["environment"]
     properties = {name.removeprefix("KAFKA_").lower().replace("_", ".") for name in environment}

@@ -20,10 +20,11 @@ import pytest
 from deploy.release.sbom import read_lock
 from monitor import __version__
 from monitor.stop_times import STOP_SECONDS
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.embedded.ports import ReservedPort
 from tests.deploy.engine import Container, Engine, make_bundle
 from tests.service.test_run import Site
+from tests.shared_kafka import SharedKafka
 
 Skip = Callable[[str, str], NoReturn]
 Eventually = Callable[..., Any]
@@ -52,7 +53,7 @@ def files(engine: Engine) -> Path:
 
 
 @pytest.fixture
-def site(tmp_path: Path, topic: Callable[[str], str], kafka: EmbeddedKafka, valkey: EmbeddedValkey) -> Site:
+def site(tmp_path: Path, topic: Callable[[str], str], kafka: SharedKafka, valkey: EmbeddedValkey) -> Site:
     """A configuration in a folder that user 10001 can read."""
     folder = tmp_path / "site"
     folder.mkdir()

@@ -20,7 +20,6 @@ from kafka import TopicPartition
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.visits import Visit, open_record, read_visit
 from monitor.public.instants import MINUTE, parse_instant
-from monitor.tools.embedded import EmbeddedKafka
 from monitor.tools.embedded.jars import kafka_class_path
 from monitor.tools.embedded.ports import ReservedPort
 from tests.conftest import Eventually
@@ -28,6 +27,7 @@ from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document
 from tests.go_programs import OPTIONS
 from tests.missing import report_missing
+from tests.shared_kafka import SharedKafka
 
 PAGE: Final = ROOT / "docs" / "how-to" / "send-visits.md"
 FOLDER: Final = Path(__file__).parent / "senders"
@@ -68,7 +68,7 @@ def run(words: list[str], folder: Path, given: str | None = None, **environment:
 class Input:
     """An input topic, and a reader of it like the service's: whole transactions only, each record by the contract."""
 
-    def __init__(self, kafka: EmbeddedKafka, name: str) -> None:
+    def __init__(self, kafka: SharedKafka, name: str) -> None:
         self.address, self.name = kafka.bootstrap_servers, name
         connections = KafkaConnections((kafka.bootstrap_servers,))
         with closing(connections.admin()) as admin:
@@ -90,7 +90,7 @@ class Input:
 
 
 @pytest.fixture
-def visits(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Iterator[Input]:
+def visits(kafka: SharedKafka, topic: Callable[[str], str]) -> Iterator[Input]:
     """A new input topic."""
     with closing(Input(kafka, topic("visits"))) as opened:
         yield opened

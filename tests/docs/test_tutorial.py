@@ -23,6 +23,7 @@ from tests.docs.blocks import BACKGROUND, Block, read_blocks, split_commands, sp
 from tests.docs.conftest import ROOT, Document
 from tests.docs.test_code_blocks import BASH, TUTORIAL
 from tests.forking import Program
+from tests.shared_kafka import SharedKafka
 
 CLI: Final = str(ROOT / "monitor" / "cli.py")
 PREFIX: Final = "LOCATION_MONITOR__"
@@ -110,12 +111,13 @@ class Newcomer:
 
 @pytest.fixture
 def newcomer(
-    tmp_path: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str]
+    tmp_path: Path, kafka: SharedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str]
 ) -> Iterator[Newcomer]:
-    """A newcomer in an empty folder."""
-    person = Newcomer(tmp_path, kafka.bootstrap_servers, valkey.url, topic)
-    yield person
-    person.leave()
+    """A newcomer in an empty folder, with a Kafka of their own: the name of the service is that of other tests."""
+    with EmbeddedKafka() as own:
+        person = Newcomer(tmp_path, own.bootstrap_servers, valkey.url, topic)
+        yield person
+        person.leave()
 
 
 def read_tutorial() -> Iterator[Block]:

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from monitor.errors import EmbeddedError
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.embedded.ports import ReservedPort
+from tests.shared_kafka import SharedKafka
 
 _REPORT = """
 def report(*servers):
@@ -59,7 +60,7 @@ def _nothing_left(started: dict[str, Any]) -> bool:
     return not any(map(_alive, started["processes"])) and not any(folder.exists() for folder in folders)
 
 
-def test_sigkill_of_program_leaves_nothing(kafka: EmbeddedKafka, eventually: Callable[..., Any]) -> None:
+def test_sigkill_of_program_leaves_nothing(kafka: SharedKafka, eventually: Callable[..., Any]) -> None:
     """After SIGKILL of the program, no server, guardian or folder is left."""
     with _program(_BOTH) as (program, started):
         assert all(map(_alive, started["processes"]))

@@ -12,10 +12,11 @@ from typing import Final
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.faults.oracles import Verdict, settle
 from tests.faults.processes import Instance
 from tests.faults.town import Shape, Subscriber, Town
+from tests.shared_kafka import SharedKafka
 
 HERE: Final = Path(__file__).parent
 
@@ -135,7 +136,7 @@ def _scenes(folder: Path) -> Iterator[MakeScene]:
 
 
 @pytest.fixture(scope="module")
-def module_scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
+def module_scene(kafka: SharedKafka, store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
     """One town for the whole module, on servers that no test breaks. It has answered, and no instance runs."""
     scene = make_module_scene(kafka.bootstrap_servers, store.url)
     first = scene.start()

@@ -19,13 +19,14 @@ from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND
 from monitor.run import prepare
 from monitor.service import redis_windows
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Windows
 from tests.builders import build_visit
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape, Subscriber, Town
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, ZSTD
+from tests.shared_kafka import SharedKafka
 
 MOST_MEGABYTES: Final = 600
 WITHIN_SECONDS: Final = 60.0
@@ -44,7 +45,7 @@ def watched(name: str, location: str, window: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def town(kafka: EmbeddedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path) -> Iterator[Town]:
+def town(kafka: SharedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path) -> Iterator[Town]:
     """A town with one input partition and no traffic. Everybody is at edge-0, with a long window; nobody at edge-1."""
     monitors = [watched("long", "edge-0", "30m"), watched("short", "edge-1", "8s")]
     shape = Shape(inputs=1, ledger_partitions=1, changes={"monitors": monitors})

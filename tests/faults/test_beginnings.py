@@ -22,12 +22,13 @@ from monitor.operate.setup import SetupResult
 from monitor.public.clock import SystemClock
 from monitor.release.ledger import Writer, read_partition
 from monitor.service import redis_windows
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.steps import RUN_PLACES
 from tests.faults.town import Shape, Town
 from tests.forking import run_program
+from tests.shared_kafka import SharedKafka
 
 ARMED_SETUP: Final = Path(__file__).with_name("armed_setup.py")
 # The failpoints of `topics --create`, then those of the ledger that it passes too, each in the next partition.
@@ -51,7 +52,7 @@ def find_begun_partitions(town: Town) -> list[int]:
 
 
 @pytest.fixture
-def town(kafka: EmbeddedKafka, store: EmbeddedValkey, tmp_path: Path) -> Town:
+def town(kafka: SharedKafka, store: EmbeddedValkey, tmp_path: Path) -> Town:
     """A town that has no topics yet."""
     return Town(
         tmp_path, f"town-{tmp_path.name}", (kafka.bootstrap_servers, store.url), Shape(inputs=2, ledger_partitions=4), 1
@@ -108,7 +109,7 @@ def test_partly_used_ledger_is_refused(town: Town) -> None:
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def scene(kafka: SharedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
     """A service that has answered and then stopped in order."""
     scene: Scene = make_scene(kafka.bootstrap_servers, fragile_store.url)
     first = scene.start()

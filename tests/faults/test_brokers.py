@@ -18,6 +18,7 @@ from monitor.tools.embedded.kafka import Quorum
 from tests.faults.conftest import MakeScene
 from tests.faults.processes import until
 from tests.faults.town import Shape, Town
+from tests.shared_kafka import SharedKafka
 
 NODES: Final = (1, 2, 3)
 REPLICATED: Final = {
@@ -53,7 +54,7 @@ def nodes() -> list[NodeSettings]:
 
 
 @pytest.fixture(scope="module")
-def brokers(kafka: EmbeddedKafka) -> Iterator[list[EmbeddedKafka]]:
+def brokers(kafka: SharedKafka) -> Iterator[list[EmbeddedKafka]]:
     """Three brokers for this module. They start together, because none is up before two are."""
     servers = [EmbeddedKafka(settings) for settings in nodes()]
     with ExitStack() as stack, ThreadPoolExecutor(len(servers)) as pool:

@@ -13,11 +13,12 @@ import pytest
 
 from monitor.errors import EXIT_REFUSED
 from monitor.public.instants import SECOND, parse_instant
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.town import PLACES, Shape
 from tests.faults.versions import Version, change_configuration, settle
+from tests.shared_kafka import SharedKafka
 
 ANNEX: Final = "annex"
 
@@ -26,7 +27,7 @@ V1, V2, V3, V4 = "40", "20", "30", "15"
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
     return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=2))
 
 

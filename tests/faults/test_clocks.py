@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from monitor.public.instants import HOUR, SECOND, parse_instant
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until
+from tests.shared_kafka import SharedKafka
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
     return make_scene(kafka.bootstrap_servers, store.url)
 
 

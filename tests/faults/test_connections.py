@@ -18,6 +18,7 @@ from tests.faults.processes import Instance, until
 from tests.faults.toxiproxy import Toxiproxy, build_toxiproxy
 from tests.go_programs import GoError
 from tests.missing import report_missing
+from tests.shared_kafka import SharedKafka
 
 
 def free_port() -> int:
@@ -46,7 +47,7 @@ def toxiproxy() -> Iterator[Toxiproxy]:
 
 @pytest.fixture(scope="module")
 def scene(
-    toxiproxy: Toxiproxy, kafka: EmbeddedKafka, valkey: EmbeddedValkey, make_module_scene: MakeScene
+    toxiproxy: Toxiproxy, kafka: SharedKafka, valkey: EmbeddedValkey, make_module_scene: MakeScene
 ) -> Iterator[Scene]:
     """A service that reaches both servers through toxiproxy. The broker advertises the proxy's address."""
     broker_port, proxy_port, store_port = free_port(), free_port(), free_port()

@@ -9,13 +9,14 @@ import pytest
 
 from monitor.public.instants import MILLISECOND
 from monitor.tools.audit.terms import read_terms
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.exact import Counts, find_inexact
 from tests.faults.processes import until
 from tests.faults.reading import read_topic
 from tests.faults.recount import Recount
 from tests.faults.town import KEY, LATE, Shape, Town
+from tests.shared_kafka import SharedKafka
 
 REPORTS = 8
 
@@ -35,7 +36,7 @@ def late_ticks(scene: Scene) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.promise(27)
-def test_late_report_counts_at_next_tick(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> None:
+def test_late_report_counts_at_next_tick(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> None:
     """
     A report stamped after as_of and before the release of a tick is not in the count of that tick.
 

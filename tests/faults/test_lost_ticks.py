@@ -35,6 +35,7 @@ from tests.faults.processes import Instance, until
 from tests.faults.reading import read_topic
 from tests.faults.test_walk import choose_seed
 from tests.faults.town import ORIGIN, Shape, Town
+from tests.shared_kafka import SharedKafka
 
 SLOT: Final = 15 * SECOND
 SESSION: Final = 6 * SECOND
@@ -208,7 +209,7 @@ def sleep_until(instant: int) -> None:
 
 
 @pytest.fixture
-def walk(kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path) -> Iterator[Walk]:
+def walk(kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path) -> Iterator[Walk]:
     """A walk on separate servers, with two instances that have decided a tick."""
     seed = choose_seed()
     print(f"seed {seed}")

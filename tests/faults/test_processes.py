@@ -9,15 +9,16 @@ from typing import Final
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import COMMAND, Instance, until
+from tests.shared_kafka import SharedKafka
 
 STARTED: Final = re.compile(r"process (\d+) started: pid (\d+)")
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
     """A town on servers that no test breaks, with three input partitions and two output partitions."""
     return make_scene(kafka.bootstrap_servers, store.url)
 

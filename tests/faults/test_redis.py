@@ -13,12 +13,13 @@ from monitor.brokers.topics import list_topic_needs
 from monitor.operate.preflight import run_preflight
 from monitor.public.clock import SystemClock
 from monitor.service import redis_windows
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import Forwarder, address_of
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape
+from tests.shared_kafka import SharedKafka
 
 Fault = Callable[[EmbeddedValkey, Scene], None]
 
@@ -132,7 +133,7 @@ def broken_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 
 @pytest.fixture(scope="module")
-def scene(kafka: EmbeddedKafka, broken_store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
+def scene(kafka: SharedKafka, broken_store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
     """A service that runs through all faults without a restart."""
     scene = make_module_scene(kafka.bootstrap_servers, broken_store.url)
     scene.start()
@@ -162,7 +163,7 @@ def test_promises_after_redis_faults(scene: Scene) -> None:
 
 
 def test_persisted_facts_are_not_read_again(
-    kafka: EmbeddedKafka, lasting_store: EmbeddedValkey, make_scene: MakeScene
+    kafka: SharedKafka, lasting_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
     """With an append-only file that is written at once, facts survive a kill and are not read again."""
     scene = make_scene(kafka.bootstrap_servers, lasting_store.url, Shape(inputs=1, ledger_partitions=1))
@@ -177,9 +178,7 @@ def test_persisted_facts_are_not_read_again(
 
 
 @pytest.mark.promise(6)
-def test_lagging_replica_is_promoted(
-    kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene
-) -> None:
+def test_lagging_replica_is_promoted(kafka: SharedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene) -> None:
     """After the promotion of a lagging replica, the missing facts are read again before any answer is "safe".
 
     primary  ├── facts ───────┤ killed

@@ -10,11 +10,12 @@ from typing import Any, Final
 import pytest
 import redis
 
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene
 from tests.faults.forwarder import Forwarder, address_of
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape
+from tests.shared_kafka import SharedKafka
 
 NODES: Final = 3
 SLOTS: Final = 16_384
@@ -69,7 +70,7 @@ def cluster(valkey: EmbeddedValkey) -> Iterator[list[EmbeddedValkey]]:
 
 
 def test_cluster_loses_and_regains_node(
-    kafka: EmbeddedKafka, cluster: list[EmbeddedValkey], make_scene: MakeScene
+    kafka: SharedKafka, cluster: list[EmbeddedValkey], make_scene: MakeScene
 ) -> None:
     """While a node is down, answers are unknown; afterwards, reading continues from the node's stored progress.
 
@@ -153,7 +154,7 @@ def impatient_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 
 def test_sentinel_promotes_lagging_replica(
-    kafka: EmbeddedKafka, impatient_store: EmbeddedValkey, make_scene: MakeScene
+    kafka: SharedKafka, impatient_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
     """After Sentinel promotes a lagging replica, the missing facts are read again before any answer is "safe".
 

@@ -16,12 +16,13 @@ from typing import Any, Final
 import pytest
 
 from monitor.brokers.groups import list_groups
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import Instance, until
 from tests.faults.reading import read_topic
 from tests.faults.town import ORIGIN, PLACES, Shape
 from tests.faults.versions import Version, change_configuration, settle
+from tests.shared_kafka import SharedKafka
 
 ANNEX: Final = "annex"
 CHANGES: Final = {
@@ -39,7 +40,7 @@ ONE_IN_SOAK: Final = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def scene(request: pytest.FixtureRequest, kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def scene(request: pytest.FixtureRequest, kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
     """A town with fewer partitions of either topic than instances."""
     return make_scene(
         kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=request.param, changes=CHANGES)

@@ -17,7 +17,7 @@ from monitor.operate.setup import Beginning
 from monitor.public.instants import SECOND, parse_instant
 from monitor.tools.audit import audit
 from monitor.tools.audit.terms import read_terms
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.facts import Shard, read_fingerprint, read_shards
 from tests.faults.oracles import write_alerts, write_visits
@@ -25,6 +25,7 @@ from tests.faults.processes import Instance, until
 from tests.faults.reading import header, read_topic
 from tests.faults.recount import DeadLetter, Recount
 from tests.faults.town import KEY, TIMES_EVERY, Shape, Town, monitors
+from tests.shared_kafka import SharedKafka
 
 F: Final = 1
 STARTING: Final = re.compile(r"^(?P<at>\S+Z) WARNING monitor\.run: starting again in (?P<seconds>\d+) s", re.MULTILINE)
@@ -39,7 +40,7 @@ FOUND: Final = re.compile(r"(?P<subject>\S+), tick (?P<tick>\d+): (?P<finding>.+
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
     return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=1))
 
 
@@ -94,7 +95,7 @@ def long_horizons() -> Shape:
 
 @pytest.mark.promise(32)
 def test_lost_ledger_pauses_over_restarts(
-    kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch
+    kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lost ledger is refused until it is confirmed; then all locations are paused until lost_at + W + F.
 

@@ -15,12 +15,13 @@ from typing import Final
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import Instance
 from tests.faults.test_rolling import CHANGES, find_missed, roll, start_all
 from tests.faults.town import Shape
 from tests.faults.versions import Version, settle
+from tests.shared_kafka import SharedKafka
 
 EARLIER: Final = "b1c4fc7b62532d59c239f0386f69a4383898ca40"
 WHEEL: Final = Path(__file__).with_name("earlier") / "location_monitor-0.1.0-py3-none-any.whl"
@@ -46,7 +47,7 @@ class EarlierVersion(Version):
 
 
 @pytest.fixture
-def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
+def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
     """A town on servers that no test breaks."""
     return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=2, changes=CHANGES))
 

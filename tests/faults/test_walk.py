@@ -20,6 +20,7 @@ import pytest
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene
 from tests.faults.steps import CROWD, FAULTS, Walk, end_in_order, schedule
+from tests.shared_kafka import SharedKafka
 
 STEPS: Final = 52
 RESTS: Final = 4  # the number of times that the walk waits for recovery and checks everything
@@ -30,7 +31,7 @@ StartWalk = Callable[[int], Walk]
 
 
 @pytest.fixture
-def start(kafka: EmbeddedKafka, valkey: EmbeddedValkey, make_scene: MakeScene) -> Iterator[StartWalk]:
+def start(kafka: SharedKafka, valkey: EmbeddedValkey, make_scene: MakeScene) -> Iterator[StartWalk]:
     """A function that starts a walk on separate servers: `start(seed)`."""
     with EmbeddedKafka() as broker, EmbeddedValkey() as store:
 
@@ -111,17 +112,13 @@ def test_faults_for_hours(start: StartWalk) -> None:
     print(f"{total.total()} faults by kind: {dict(total)}")
 
 
-def test_instances_join_and_leave_continuously(
-    kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene
-) -> None:
+def test_instances_join_and_leave_continuously(start: StartWalk) -> None:
     """After half a minute of joining and leaving instances, the service recovers, and no answer is false.
 
     running  1 2 3 2 3 2 1 2 1 2 3 2 …    + starts, - SIGTERM, or SIGKILL
     """
     seed = choose_seed()
-    walk = Walk(make_scene(kafka.bootstrap_servers, store.url, seed=seed), kafka, store)
-    walk.start()
-    walk.scene.subscriber.wait_complete()
+    walk = start(seed)
     before = len(walk.scene.subscriber.values)
     chance = random.Random(seed)
     leaving: list[Future[None]] = []

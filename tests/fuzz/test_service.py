@@ -19,10 +19,11 @@ from monitor.public.clock import SteppedClock
 from monitor.service import Settings
 from monitor.tools.audit import audit_topics
 from monitor.tools.auditor.topic_facts import KafkaTopics
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.windows.facts import Question
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
+from tests.shared_kafka import SharedKafka
 from tests.windows.packed import seen_in
 
 RECORDS = 4_000
@@ -98,7 +99,7 @@ def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
 @pytest.mark.promise(25, 26)
 def test_service_survives_strange_records(
     make_settings: Callable[[str, str, str], Settings],
-    kafka: EmbeddedKafka,
+    kafka: SharedKafka,
     valkey: EmbeddedValkey,
     topic: Callable[[str], str],
     seeds: Seeds,

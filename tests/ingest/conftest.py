@@ -16,13 +16,14 @@ from monitor.public.instants import DAY, HOUR, MINUTE, parse_instant
 from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.hashing import PersonHasher
 from tests.builders import build_parameters, watch
 from tests.ingest.world import (
     Eventually,
     World,
 )
+from tests.shared_kafka import SharedKafka
 
 
 def _rule(window: int) -> OverTimeRule:
@@ -62,7 +63,7 @@ def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 @pytest.fixture
 def world(
-    kafka: EmbeddedKafka, store: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
+    kafka: SharedKafka, store: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
 ) -> Iterator[World]:
     created = World(kafka, store, parameters, topic("visits"))
     yield created

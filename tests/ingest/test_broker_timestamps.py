@@ -12,8 +12,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from monitor.brokers.connections import KafkaConnections
 from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.source import InputLog
-from monitor.tools.embedded import EmbeddedKafka
 from tests.ingest.world import Eventually
+from tests.shared_kafka import SharedKafka
 
 TYPE = "message.timestamp.type"
 
@@ -62,7 +62,7 @@ class Topic:
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     return KafkaConnections((kafka.bootstrap_servers,))
 
 

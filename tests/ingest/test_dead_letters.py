@@ -15,7 +15,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
 from monitor.ingest.interfaces import DeadLetter
-from monitor.tools.embedded import EmbeddedKafka
+from tests.shared_kafka import SharedKafka
 
 LIMIT = 65_536
 
@@ -25,7 +25,7 @@ def letter(payload: bytes, offset: int = 0, index: int | None = None) -> DeadLet
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     return KafkaConnections((kafka.bootstrap_servers,))
 
 

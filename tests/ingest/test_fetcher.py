@@ -18,15 +18,15 @@ from monitor.errors import UnreachableError
 from monitor.ingest.batches import LOG_END, Unreadable
 from monitor.ingest.fetcher import POLL_BYTES, TRIES, FetchState, _Records
 from monitor.ingest.source import Fetched, InputLog
-from monitor.tools.embedded import EmbeddedKafka
 from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD
 from tests.ingest.crafted_batches import ACCEPTED, PACKS, RECORDS, VALUES, unread
 from tests.ingest.world import Damage, Eventually
+from tests.shared_kafka import SharedKafka
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     return KafkaConnections((kafka.bootstrap_servers,), session_timeout_ms=2_000)
 
 
@@ -143,7 +143,7 @@ def test_data_without_frames() -> None:
 
 @pytest.mark.promise(25)
 def test_temporary_damage(
-    connections: KafkaConnections, kafka: EmbeddedKafka, name: str, source: InputLog, eventually: Eventually
+    connections: KafkaConnections, kafka: SharedKafka, name: str, source: InputLog, eventually: Eventually
 ) -> None:
     """A batch with a temporarily wrong checksum is fetched again. kafka-python alone loops without end."""
     crafted.produce(connections, name, crafted.batch(crafted.records([b"harmed", b"next"]), 2))
@@ -166,7 +166,7 @@ def test_temporary_damage(
 
 
 def test_permanent_damage(
-    connections: KafkaConnections, kafka: EmbeddedKafka, name: str, source: InputLog, eventually: Eventually
+    connections: KafkaConnections, kafka: SharedKafka, name: str, source: InputLog, eventually: Eventually
 ) -> None:
     """A damaged batch is lost unread after some tries, because it may contain visits; the records after it are read."""
     crafted.produce(connections, name, crafted.batch(crafted.records([b"harmed", b"next"]), 2))

@@ -12,12 +12,12 @@ from monitor.errors import UnreachableError
 from monitor.ingest.readiness import Readiness
 from monitor.public.clock import SystemClock
 from monitor.public.parameters import Parameters
-from monitor.tools.embedded import EmbeddedKafka
+from tests.shared_kafka import SharedKafka
 from tests.windows.memory import MemoryWindows
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     return KafkaConnections((kafka.bootstrap_servers,))
 
 

@@ -12,15 +12,15 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Value
 from monitor.ingest.source import Fetched, InputLog
-from monitor.tools.embedded import EmbeddedKafka
 from tests.ingest.world import Eventually
+from tests.shared_kafka import SharedKafka
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 """All that Kafka knows."""
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     return KafkaConnections((kafka.bootstrap_servers,), session_timeout_ms=2_000)
 
 
@@ -226,7 +226,7 @@ def test_lag(source: InputLog, put: Callable[..., None], eventually: Eventually)
     assert source.lag() == {0: 3}
 
 
-def test_position_outside_the_log(source: InputLog, eventually: Eventually, kafka: EmbeddedKafka) -> None:
+def test_position_outside_the_log(source: InputLog, eventually: Eventually, kafka: SharedKafka) -> None:
     """A position outside the log raises an error with Kafka's address."""
     source.resume(0, 50)
 

@@ -25,13 +25,14 @@ from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
 from monitor.public.parameters import Parameters
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
 from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, Eventually, World, persons, read_all
+from tests.shared_kafka import SharedKafka
 
 JUNK = 2_000_000
 BOMB = zstandard.compress(crafted.records([bytes(1_000_000)] * 80))
@@ -39,7 +40,7 @@ BOMB = zstandard.compress(crafted.records([bytes(1_000_000)] * 80))
 
 @pytest.fixture
 def world(
-    kafka: EmbeddedKafka, valkey: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
+    kafka: SharedKafka, valkey: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
 ) -> Iterator[World]:
     created = World(kafka, valkey, parameters, topic("unreadable"))
     created.create()
@@ -133,7 +134,7 @@ def test_batch_lost_unread(world: World, drain: Drain, slot: int, caplog: pytest
 
 
 @pytest.mark.promise(25)
-def test_damaged_batch_is_lost(world: World, kafka: EmbeddedKafka, drain: Drain) -> None:
+def test_damaged_batch_is_lost(world: World, kafka: SharedKafka, drain: Drain) -> None:
     """A damaged batch is lost as of now, because its timestamp cannot be trusted; later batches are read."""
     put_batch(world, crafted.records([world.visit("harmed")]), 1, crafted.NONE, 30)
     world.put(persons(3, "after"))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
+from pathlib import Path
 from typing import Any, Protocol
 
 import redis
@@ -34,6 +35,7 @@ from monitor.windows.keys import Keys
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 from tests.builders import build_visit
+from tests.shared_kafka import SharedKafka
 
 NOW_SLOT = 45
 HORIZON_START = 19
@@ -129,7 +131,9 @@ class Kept:
 class World:
     """A new input topic, a store, and their readers."""
 
-    def __init__(self, kafka: EmbeddedKafka, store: EmbeddedValkey, parameters: Parameters, topic: str) -> None:
+    def __init__(
+        self, kafka: SharedKafka | EmbeddedKafka, store: EmbeddedValkey, parameters: Parameters, topic: str
+    ) -> None:
         self.connections = KafkaConnections((kafka.bootstrap_servers,), session_timeout_ms=2_000)
         self.store = store
         self.parameters = replace(parameters, name=topic)
@@ -272,8 +276,8 @@ def read_all(world: World, topic: str) -> list[Any]:
 class Damage:
     """A byte of a record's value that can be changed on the broker's disk."""
 
-    def __init__(self, kafka: EmbeddedKafka, name: str, value: bytes) -> None:
-        self._path = kafka.folder / "data" / f"{name}-0" / f"{0:020d}.log"
+    def __init__(self, kafka: SharedKafka, name: str, value: bytes) -> None:
+        self._path = Path(kafka.folder) / "data" / f"{name}-0" / f"{0:020d}.log"
         self._place = self._path.read_bytes().index(value)
 
     def flip(self) -> None:

@@ -31,12 +31,18 @@ from monitor.windows.redis_store import RedisWindows
 Create = Callable[..., SetupResult]
 
 
-@pytest.fixture(params=["town", "town-release", "town-0123456789abcdef"])
+@pytest.fixture
+def parameters(parameters: Parameters, topic: Callable[[str], str]) -> Parameters:
+    """The parameters with a name of its own, because tests here commit offsets in groups of the service."""
+    return replace(parameters, name=topic(parameters.name))
+
+
+@pytest.fixture(params=["", "-release", "-0123456789abcdef"])
 def ran_before(
-    request: pytest.FixtureRequest, connections: KafkaConnections, topic: Callable[[str], str]
+    request: pytest.FixtureRequest, connections: KafkaConnections, parameters: Parameters, topic: Callable[[str], str]
 ) -> Iterator[str]:
     """The name of a group of the service that has committed offsets of an existing topic."""
-    name, group = topic("visits-before"), str(request.param)
+    name, group = topic("visits-before"), f"{parameters.name}{request.param}"
     with closing(connections.admin()) as admin:
         admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         place = TopicPartition(name, 0)
@@ -62,7 +68,7 @@ def test_first_start_initialises_all_partitions(
     assert result == SetupResult((names.visits, names.alerts, names.dead_letters), (0, 1), None, ANY)
     assert str(result).endswith("initialised ledger partitions 0, 1")
     for partition in (0, 1):
-        assert terms(connections, parameters, names.alerts, partition) == OwnerTerms("town", 2)
+        assert terms(connections, parameters, names.alerts, partition) == OwnerTerms(parameters.name, 2)
     for beginning in Beginning:
         again = create(beginning)
         assert again == SetupResult((), (), None, ANY)
@@ -92,7 +98,7 @@ def test_first_start_pauses_nothing(
 ) -> None:
     """--first-start pauses no location."""
     assert create(Beginning.FIRST_START).lost_at is None
-    assert terms(connections, parameters, kafka_settings.topics.alerts) == OwnerTerms("town", 2)
+    assert terms(connections, parameters, kafka_settings.topics.alerts) == OwnerTerms(parameters.name, 2)
 
 
 @pytest.mark.promise(32)
@@ -114,7 +120,7 @@ def test_ledger_lost_pauses_all_locations(
     assert "all ε counts as spent at 2026-01-01T10:00:00.000001Z" in str(result)
     ledger = kafka_settings.topics.alerts
     assert [terms(connections, parameters, ledger, partition) for partition in (0, 1)] == [
-        OwnerTerms("town", 2, now)
+        OwnerTerms(parameters.name, 2, now)
     ] * 2
     with closing(connections.admin()) as admin:
         topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
@@ -165,8 +171,8 @@ def test_partly_lost_ledger_is_refused(
         create()
     now = parameters.grid.start(12)
     assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (1,), now, ANY)
-    assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2)
-    assert terms(connections, parameters, ledger, 1) == OwnerTerms("town", 2, now)
+    assert terms(connections, parameters, ledger, 0) == OwnerTerms(parameters.name, 2)
+    assert terms(connections, parameters, ledger, 1) == OwnerTerms(parameters.name, 2, now)
 
 
 def test_added_partitions_stay_outside_the_ledger(
@@ -211,7 +217,7 @@ def test_q_comes_from_any_remaining_record(
     empty_partition(ledger, 0)
     now = parameters.grid.start(12)
     assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now, ANY)
-    assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2, now)
+    assert terms(connections, parameters, ledger, 0) == OwnerTerms(parameters.name, 2, now)
 
 
 def test_wrong_number_of_shards_creates_nothing(
@@ -265,7 +271,6 @@ class TestDateLedgerLoss:
 
     def test_redis_time_writes_nothing(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
         """Redis's time is read without writing a key."""
-        parameters = replace(parameters, name="clock")  # other tests write keys of "town"
         address = RedisAddress(valkey.url)
         before = SystemClock().now()
         assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND

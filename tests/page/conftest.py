@@ -12,9 +12,9 @@ import pytest
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.page.server import Page
-from monitor.tools.embedded import EmbeddedKafka
 from tests.missing import report_missing
 from tests.page.world import Town, open_town, parts_of
+from tests.shared_kafka import SharedKafka
 
 CHROMIUM = Path("/usr/bin/chromium")
 BEAT_SECONDS = 0.2
@@ -26,7 +26,7 @@ class OpenPage(Protocol):
     def __call__(self, town: Town, **settings: Any) -> Page: ...
 
 
-def new_town(kafka: EmbeddedKafka, folder: Path) -> Town:
+def new_town(kafka: SharedKafka, folder: Path) -> Town:
     """Return a town with a topic of its own, in which nothing has been published."""
     connections = KafkaConnections((kafka.bootstrap_servers,))
     topic = f"alerts-{uuid.uuid4().hex[:10]}"
@@ -34,7 +34,7 @@ def new_town(kafka: EmbeddedKafka, folder: Path) -> Town:
 
 
 @pytest.fixture
-def town(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[Town]:
+def town(kafka: SharedKafka, tmp_path: Path) -> Iterator[Town]:
     """An empty town."""
     town = new_town(kafka, tmp_path)
     yield town

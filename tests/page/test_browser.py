@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from monitor.page.server import Page
 from monitor.public.instants import HOUR, SECOND
-from monitor.tools.embedded import EmbeddedKafka
 from tests.missing import report_missing
 from tests.page.browser import launch, save, visit
 from tests.page.conftest import new_town, require_chromium, serve
 from tests.page.world import FIRST, Town
+from tests.shared_kafka import SharedKafka
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 LAST = FIRST + 62
@@ -49,7 +49,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def shared(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+def shared(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     """A town with two and a half days of answers in all states. Tests may publish the ticks after `LAST`."""
     town = new_town(kafka, tmp_path_factory.mktemp("town"))
     noons = {38: {"cafe-1": 11}, 61: {"park-1": 13}, 62: {"shop-9": 10}, 85: {"library": 12}, 86: {"cafe-1": 16}}

@@ -12,10 +12,10 @@ from playwright.sync_api import sync_playwright
 from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_valid_config
 from monitor.page.server import Page, PageParts
-from monitor.tools.embedded import EmbeddedKafka
 from tests.page.browser import launch
 from tests.page.conftest import require_chromium
 from tests.page.world import CONFIG, open_town
+from tests.shared_kafka import SharedKafka
 
 MOVE = """async () => {
     const { map } = await import(document.querySelector("script[type=module]").src);
@@ -40,7 +40,7 @@ MOST_TO_PAINT_MILLISECONDS = 2_000.0
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("places", "most_milliseconds"), [(10_000, 17.5), (100_000, 70.0)])
-def test_map_moves_smoothly(kafka: EmbeddedKafka, tmp_path: Path, places: int, most_milliseconds: float) -> None:
+def test_map_moves_smoothly(kafka: SharedKafka, tmp_path: Path, places: int, most_milliseconds: float) -> None:
     """With 10,000 places the map moves at 60 frames a second; with 100,000 it is usable. The page appears at once."""
     require_chromium()
     draw = random.Random(1)

@@ -24,11 +24,11 @@ from monitor.page import reader
 from monitor.page.protocol import LimitedProtocol
 from monitor.page.server import Page
 from monitor.public.instants import HOUR
-from monitor.tools.embedded import EmbeddedKafka
 from tests.conftest import Eventually
 from tests.forking import Program
 from tests.page.conftest import OpenPage, new_town, serve
 from tests.page.world import FIRST, Town, create_topic
+from tests.shared_kafka import SharedKafka
 
 CLI = Path(__file__).parents[2] / "monitor" / "cli.py"
 NOON = 36
@@ -93,7 +93,7 @@ class Stream:
 
 
 @pytest.fixture(scope="module")
-def shared(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+def shared(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     """A town with 16 ticks: an alarm at the market at tick 30, an incomplete school at the last, a noon with one."""
     town = new_town(kafka, tmp_path_factory.mktemp("town"))
     for tick in range(FIRST, NOON + 4):

@@ -29,12 +29,13 @@ from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.release.worlds import FakeStore, HandClock, RecordingObserver, RunningClock, World
+from tests.shared_kafka import SharedKafka
 from tests.topic_fixtures import read_topic_id
 
 
@@ -113,7 +114,7 @@ def clock() -> SteppedClock:
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     """The connections to the session's Kafka."""
     return KafkaConnections((kafka.bootstrap_servers,))
 

@@ -16,7 +16,7 @@ from monitor.brokers.membership import Membership
 from monitor.errors import FailedError
 from monitor.ingest.readiness import Readiness
 from monitor.release.joining import Candidate, DelayedMembership, JoinPolicy
-from monitor.tools.embedded import EmbeddedKafka
+from tests.shared_kafka import SharedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
 PATIENCE = 10.0
@@ -89,7 +89,7 @@ class FixedReadiness:
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     return KafkaConnections((kafka.bootstrap_servers,), client_id="location-monitor-town", session_timeout_ms=2_000)
 
 

@@ -12,14 +12,14 @@ from kafka import TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.errors import ReplayError
-from monitor.tools.embedded import EmbeddedKafka
 from monitor.tools.replay.feed import BAD_LINE_BYTES, BATCH_VISITS, Feed
 from monitor.tools.replay.lines import Line
 from monitor.tools.replay.refusals import BAD_REPORT_TIME
+from tests.shared_kafka import SharedKafka
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+def connections(kafka: SharedKafka) -> KafkaConnections:
     return KafkaConnections((kafka.bootstrap_servers,))
 
 

@@ -19,8 +19,9 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import EncodedRecord, read_partition
 from monitor.service import Settings, settings_of
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay import driver
+from tests.shared_kafka import SharedKafka
 
 ORIGIN = parse_instant("2026-01-01T00:00:00Z")
 SLOTS = 30
@@ -37,10 +38,10 @@ class Seeded(OneSidedNoise):
         super().__init__(SeededEntropy(5))
 
 
-def make_settings(folder: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey, name: str) -> Settings:
+def make_settings(folder: Path, kafka: SharedKafka, valkey: EmbeddedValkey, service: str, name: str) -> Settings:
     shared: dict[str, Any] = {"epsilon": "12", "threshold": 4}
     tree = {
-        "service": {"name": "town", "shards": 3},
+        "service": {"name": service, "shards": 3},
         "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "30s"},
         "locations": {"file": "locations.csv"},
         "visits": {"default_stay": "15m", "accept_ahead": "1h"},
@@ -82,14 +83,15 @@ def write_visits(path: Path) -> None:
 
 @pytest.fixture
 def replay(
-    kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
+    kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
 ) -> Callable[[int], list[EncodedRecord]]:
     """Return a function that replays the visits with n ticks in a transaction, and returns the answers."""
+    service = topic("town")
 
     def run(together: int) -> list[EncodedRecord]:
         with closing(redis.Redis.from_url(valkey.url)) as client:
             client.flushall()  # other tests of the session may have used the same name of the service
-        settings = make_settings(tmp_path, kafka, valkey, topic("replay"))
+        settings = make_settings(tmp_path, kafka, valkey, service, topic("replay"))
         write_visits(tmp_path / "visits.csv")
         planned = driver.plan_replay(tmp_path / "visits.csv", settings.parameters, None, lambda: None)
         seen: list[int] = []

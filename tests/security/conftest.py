@@ -46,6 +46,7 @@ from tests.security.rights import (
     redis_rules,
     topics_of,
 )
+from tests.shared_kafka import SharedKafka
 
 ROOT = Path(__file__).parents[2]
 KAFKA_SECRET, OPERATOR_SECRET, PERSON_KEY = "planted-for-kafka", "planted-for-operators", "planted-mK4vX9qW2zL8rT"
@@ -133,7 +134,7 @@ def _tls(certificates: Certificates) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def guarded_kafka(kafka: EmbeddedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
+def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with SASL over TLS and an authorizer, which denies by default. The plain listener is for the operator."""
     lacking = (*(right.lacked_by for right in ALL_KAFKA_RIGHTS), *map(auditor_without, AUDITOR_RIGHTS))
     users = " ".join(f'user_{name}="{KAFKA_SECRET}"' for name in ("city", MAKER, AUDITOR, *lacking))
@@ -153,7 +154,7 @@ def guarded_kafka(kafka: EmbeddedKafka, certificates: Certificates) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def mutual_kafka(kafka: EmbeddedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
+def mutual_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with mutual TLS, which refuses clients without a certificate of the authority."""
     properties = _tls(certificates) | {"listener.name.secure.ssl.client.auth": "required"}
     with EmbeddedKafka(NodeSettings(properties=properties, secure_protocol="SSL")) as server:

@@ -25,9 +25,10 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, parse_instant
 from monitor.release.ledger import read_partition
 from monitor.service import Settings, settings_of
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay.driver import prepare_empty
 from tests.builders import build_visit
+from tests.shared_kafka import SharedKafka
 
 ORIGIN: Final = parse_instant("2026-11-20T00:00:00Z")
 WINDOW, THRESHOLD, AHEAD = 3, 5, 1
@@ -166,7 +167,7 @@ def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 @pytest.fixture
 def make_settings(
-    kafka: EmbeddedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path
+    kafka: SharedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path
 ) -> Callable[..., Settings]:
     """A function that makes settings of the town with a new name: `make_settings(inputs=4, ledger_partitions=2)`."""
 

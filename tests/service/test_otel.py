@@ -10,9 +10,10 @@ import pytest
 
 from monitor.operate.catalog import METRICS
 from monitor.spans import ATTRIBUTES
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.operate.collector import Collector, attributes, points, run_collector
 from tests.service.test_run import PLANTED, Site
+from tests.shared_kafka import SharedKafka
 
 Eventually = Callable[..., Any]
 PEOPLE = [PLANTED, "second-8123", "third-5309", "fourth-2718"]
@@ -29,7 +30,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture
 def site(
-    kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Any, topic: Callable[[str], str], collector: Collector
+    kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Any, topic: Callable[[str], str], collector: Collector
 ) -> Site:
     """A site that exports to the collector."""
     site = Site(tmp_path, topic("otel"), kafka.bootstrap_servers, valkey.url)

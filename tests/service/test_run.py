@@ -28,6 +28,7 @@ from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
 from tests.builders import build_visit
 from tests.forking import Program, run_program
+from tests.shared_kafka import SharedKafka
 
 PLANTED = "planted-person-4711"
 
@@ -161,7 +162,7 @@ class Process:
 
 
 @pytest.fixture
-def site(kafka: EmbeddedKafka, store: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]) -> Site:
+def site(kafka: SharedKafka, store: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]) -> Site:
     """A site whose topics do not exist yet."""
     return Site(tmp_path, topic("run"), kafka.bootstrap_servers, store.url)
 
@@ -253,7 +254,7 @@ def test_restarted_run_continues_pause(site: Site, eventually: Eventually) -> No
 
 
 def test_start_waits_for_kafka(
-    store: EmbeddedValkey, kafka: EmbeddedKafka, tmp_path: Path, topic: Callable[[str], str], eventually: Eventually
+    store: EmbeddedValkey, kafka: SharedKafka, tmp_path: Path, topic: Callable[[str], str], eventually: Eventually
 ) -> None:
     """Started without Kafka, `run` says so, stays alive, and answers once Kafka is back."""
     with EmbeddedKafka() as own:
@@ -273,7 +274,7 @@ def test_start_waits_for_kafka(
 
 
 def test_start_waits_for_redis(
-    kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path, eventually: Eventually, topic: Callable[[str], str]
+    kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, eventually: Eventually, topic: Callable[[str], str]
 ) -> None:
     """Started without Redis, `run` says so, stays alive, and answers once Redis is there."""
     reserved = ReservedPort()

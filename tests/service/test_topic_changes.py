@@ -15,8 +15,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 import monitor.run
 from monitor.commands.settings import load_settings
 from monitor.public.clock import SystemClock
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from tests.service.test_run import Site
+from tests.shared_kafka import SharedKafka
 
 TYPE = "message.timestamp.type"
 WINDOW = 4  # slots of two seconds; F = 1
@@ -63,7 +64,7 @@ class RunThread:
 
 @pytest.fixture
 def running(
-    kafka: EmbeddedKafka,
+    kafka: SharedKafka,
     store: EmbeddedValkey,
     tmp_path: Path,
     topic: Callable[[str], str],

@@ -30,9 +30,10 @@ from monitor.config import load_valid_config
 from monitor.public.instants import HOUR, MINUTE, format_instant
 from monitor.release.ledger import read_partition
 from monitor.service import Settings, settings_of
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay import driver
 from tests.builders import ORIGIN
+from tests.shared_kafka import SharedKafka
 from tests.statistics.bounds import Loss, fits, losses, worst
 from tests.statistics.pipeline import Halved, letter
 
@@ -85,7 +86,7 @@ def lines(*, with_b: bool) -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def replayed(kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+def replayed(kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory) -> Replay:
     """A cached function that replays the town: `replayed(with_b=True)`, with the service's noise or `halved`."""
 
     @cache
@@ -108,7 +109,7 @@ def replayed(kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path_factory: pyt
     return replay
 
 
-def _settings(folder: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey) -> Settings:
+def _settings(folder: Path, kafka: SharedKafka, valkey: EmbeddedValkey) -> Settings:
     name = f"statistics-{folder.name}-{id(folder)}"
     tree = {
         "service": {"name": name, "shards": 4},

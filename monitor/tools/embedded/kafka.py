@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import tempfile
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -20,6 +18,7 @@ from monitor.tools.embedded.jars import Report, kafka_class_path
 from monitor.tools.embedded.java import find_java
 from monitor.tools.embedded.ports import ReservedPort
 from monitor.tools.embedded.process import EmbeddedServer
+from monitor.tools.embedded.storage_format import copy_format, format_path, keep_format, make_id
 
 _JVM = (
     "-Xmx512m",
@@ -30,6 +29,7 @@ _JVM = (
     "--sun-misc-unsafe-memory-access=allow",
 )
 _PROPERTIES = "server.properties"
+_DATA = "log.dirs"
 _LOG4J = "kafka-log4j2.properties"
 _REQUEST_MS = 5_000
 
@@ -96,6 +96,7 @@ class EmbeddedKafka(EmbeddedServer):
         self._report = report
         self._java: tuple[str, ...] = ()
         self._class_list: Path | None = None
+        self._kept_format = Path()
         self._cluster_id = ""
 
     @property
@@ -127,21 +128,27 @@ class EmbeddedKafka(EmbeddedServer):
         jars = kafka_class_path(self._report)
         options = (f"-XX:DumpLoadedClassList={self._class_list}",) if self._class_list else archive_options(java, jars)
         self._java = (str(java), *options, "-cp", os.pathsep.join(map(str, jars)))
+        self._kept_format = format_path(archive_path(java, jars))
         super().start()
 
     def archive_classes(self) -> None:
         """Create the archive of Kafka's classes unless it exists, from those that a start loads (see class_archive.py).
 
+        The files of the formatted storage are kept, too (see storage_format.py).
+
         Raises:
             EmbeddedError: as for `start()`, or Java could not create the archive.
         """
         java, jars = find_java(), kafka_class_path(self._report)
-        if archive_path(java, jars).exists():
+        archive = archive_path(java, jars)
+        if archive.exists() and format_path(archive).exists():
             return
+        archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="location-monitor-classes-") as folder:
             self._class_list = Path(folder) / "classes.lst"
             try:
                 self.start()
+                keep_format(self.folder / "data", format_path(archive))
                 self.stop()
                 dump_archive(java, jars, _JVM, self._class_list)
             finally:
@@ -157,13 +164,18 @@ class EmbeddedKafka(EmbeddedServer):
 
     def _prepare(self) -> None:
         joins = self._settings.quorum
-        self._cluster_id = joins.cluster_id if joins else _make_cluster_id()
+        self._cluster_id = joins.cluster_id if joins else make_id()
         properties = self._server_properties()
         text = "".join(f"{key}={value}\n" for key, value in properties.items())
         (self.folder / _PROPERTIES).write_text(text, encoding="utf-8")
         log4j = resources.files("monitor.tools.embedded").joinpath(_LOG4J).read_text(encoding="utf-8")
         (self.folder / _LOG4J).write_text(log4j, encoding="utf-8")
-        self._run(self._java_command("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", _PROPERTIES))
+        self._format(Path(properties[_DATA]))
+
+    def _format(self, data: Path) -> None:
+        if data.exists() or not copy_format(self._kept_format, data, self._cluster_id, self._settings.node_id):
+            command = ("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", _PROPERTIES)
+            self._run(self._java_command(*command))
 
     def _server_properties(self) -> dict[str, str]:
         listeners = {"PLAINTEXT": self._ports["client"].address}
@@ -184,7 +196,7 @@ class EmbeddedKafka(EmbeddedServer):
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.quorum.voters": self.quorum.voters,
-            "log.dirs": str(self.folder / "data"),
+            _DATA: str(self.folder / "data"),
             **self._settings.properties,
         }
 
@@ -217,10 +229,3 @@ def _join(pairs: Mapping[str, str]) -> str:
 
 def _address(broker: Mapping[str, object]) -> str:
     return f"{broker['host']}:{broker['port']}"
-
-
-def _make_cluster_id() -> str:
-    """Return a random UUID in Kafka's format of 22 characters. One with a leading dash would be parsed as an option."""
-    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return text

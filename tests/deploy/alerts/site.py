@@ -23,9 +23,10 @@ from typing import Any, Final
 import yaml
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
 from tests.missing import report_missing
+from tests.shared_kafka import SharedKafka
 
 Eventually = Callable[..., Any]
 JOB: Final = "location-monitor"
@@ -92,7 +93,7 @@ class Site:
 
     folder: Path
     name: str
-    kafka: EmbeddedKafka
+    kafka: SharedKafka
     valkey: EmbeddedValkey
     ports: Mapping[str, int]
     config: Path
@@ -268,7 +269,7 @@ def require_prometheus() -> str:
 
 @contextmanager
 def running_site(
-    folder: Path, kafka: EmbeddedKafka, eventually: Eventually, rules: list[Path], *, audited: bool, scrape: str
+    folder: Path, kafka: SharedKafka, eventually: Eventually, rules: list[Path], *, audited: bool, scrape: str
 ) -> Iterator[Site]:
     """Run a site until the service has answered; `audited`: until an auditor has judged too."""
     prometheus = require_prometheus()

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka
 from tests.deploy.alerts.drills import DRILLS, NOT_CAUSED, Drill
 from tests.deploy.alerts.figures import FIGURE, HEADING, Measured, page_of, pages, render
 from tests.deploy.alerts.scaled import write_scaled_rules
 from tests.deploy.alerts.site import Site, running_site
 from tests.docs.alerts import alerts
+from tests.shared_kafka import SharedKafka
 
 Eventually = Callable[..., Any]
 QUIET_SECONDS = 400.0
@@ -26,7 +26,7 @@ CLEAR_SECONDS = 400.0
 class Sites:
     """The site of the drills. A spoiled one is replaced."""
 
-    def __init__(self, make_folder: Callable[[], Path], kafka: EmbeddedKafka, eventually: Eventually) -> None:
+    def __init__(self, make_folder: Callable[[], Path], kafka: SharedKafka, eventually: Eventually) -> None:
         self._make_folder, self._kafka, self._eventually = make_folder, kafka, eventually
         self._stack = ExitStack()
         self._site: Site | None = None
@@ -47,7 +47,7 @@ class Sites:
 
 
 @pytest.fixture(scope="module")
-def sites(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Sites]:
+def sites(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Sites]:
     """The site of the drills."""
     made = Sites(lambda: tmp_path_factory.mktemp("drill"), kafka, eventually)
     yield made

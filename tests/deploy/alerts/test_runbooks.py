@@ -19,11 +19,11 @@ import pytest
 from deploy.grafana.generate import BOARDS, JOBS_OF_SERVICE
 from deploy.grafana.pictures import draw_all, picture_of
 from deploy.grafana.prometheus_data import Span
-from monitor.tools.embedded import EmbeddedKafka
 from tests.deploy.alerts.faults import foreign_member, full_store
 from tests.deploy.alerts.site import JOB, PAGE_JOB, PUBLIC_JOB, Site, running_site
 from tests.deploy.grafana.queries import Query, event_queries, panel_queries
 from tests.docs.alerts import RULES
+from tests.shared_kafka import SharedKafka
 
 Eventually = Callable[..., Any]
 DETECT_SECONDS = 60.0
@@ -31,7 +31,7 @@ CLEAR_SECONDS = 90.0
 
 
 @pytest.fixture(scope="module")
-def site(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Site]:
+def site(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Site]:
     """A service that is ready, watched by Prometheus."""
     folder = tmp_path_factory.mktemp("runbooks")
     with running_site(folder, kafka, eventually, [RULES], audited=False, scrape="500ms") as site:

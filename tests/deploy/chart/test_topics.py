@@ -17,9 +17,9 @@ from monitor.brokers.topics import MESSAGE_BYTES, TopicNeeds, check_topics, list
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.location import Location
 from monitor.config.model import Config
-from monitor.tools.embedded import EmbeddedKafka
 from tests.deploy.chart.helm import Helm, value_set
 from tests.security.rights import ALL_KAFKA_RIGHTS, AUDITOR_RIGHTS
+from tests.shared_kafka import SharedKafka
 
 pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
 KAFKA = ("component=kafka", "strimzi.cluster=events")
@@ -139,7 +139,7 @@ def test_auditor_s_user_only_reads(helm: Helm) -> None:
     assert granted == {("topic", topics[right.name], "literal", right.operation) for right in AUDITOR_RIGHTS}
 
 
-def test_service_accepts_the_chart_s_topics(helm: Helm, kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:
+def test_service_accepts_the_chart_s_topics(helm: Helm, kafka: SharedKafka, topic: Callable[[str], str]) -> None:
     """On a real Kafka, topics with the chart's settings pass the check of `topics` and `run`."""
     tree = configuration("minimal")
     tree["kafka"]["topics"] = {purpose: topic(purpose.replace("_", "-")) for purpose in PURPOSES}

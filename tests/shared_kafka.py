@@ -1,0 +1,61 @@
+"""One Kafka for all processes of a parallel run, in place of one for each: an idle broker also needs processor time.
+
+The first process that needs Kafka starts it. When its own tests have ended, it waits until no other process uses the
+broker, and then stops it. File locks count the users, because the system releases them when a process ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from monitor.tools.embedded import EmbeddedKafka
+
+
+@dataclass(frozen=True, slots=True)
+class SharedKafka:
+    """A broker that perhaps another process has started: its address, process id and folder. No test may stop it."""
+
+    bootstrap_servers: str
+    pid: int
+    folder: str
+
+
+@contextmanager
+def use_shared_kafka(folder: Path, start: Callable[[], EmbeddedKafka]) -> Iterator[SharedKafka]:
+    """Use the broker of the processes that name this folder. Start it if there is none."""
+    server: EmbeddedKafka | None = None
+    described = folder / "kafka.json"
+    with (folder / "kafka.users").open("w") as users:
+        with _locked(folder / "kafka.start", fcntl.LOCK_EX):
+            fcntl.flock(users, fcntl.LOCK_SH)
+            if not described.exists():
+                server = start()
+                shared = SharedKafka(server.bootstrap_servers, server.pid, str(server.folder))
+                described.write_text(json.dumps(asdict(shared)))
+            shared = SharedKafka(**json.loads(described.read_text()))
+        try:
+            yield shared
+        finally:
+            if server is not None:
+                _wait_for_users(users)
+                described.unlink()
+                server.stop()
+
+
+def _wait_for_users(users: IO[str]) -> None:
+    """Wait until no other process has the lock. A process that comes later waits until this one has ended."""
+    fcntl.flock(users, fcntl.LOCK_UN)
+    fcntl.flock(users, fcntl.LOCK_EX)
+
+
+@contextmanager
+def _locked(path: Path, kind: int) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, kind)
+        yield
