@@ -75,8 +75,7 @@ def export(source: Source, folder: Path) -> Path:
     folder.mkdir(parents=True)
     archive = folder.with_suffix(".tar")
     _git(source.root, "archive", "--format=tar", f"--output={archive}", source.commit)
-    with tarfile.open(archive) as files:
-        files.extractall(folder, filter="data")
+    _extract(archive, folder)
     archive.unlink()
     return folder
 
@@ -110,11 +109,17 @@ def build_twice(source: Source, folder: Path) -> dict[str, Path]:
     return first
 
 
+def _extract(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as members:
+        # Python 3.11.3 and earlier have no filters. The archives were made here.
+        members.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        members.extractall(folder)  # noqa: S202  # with the filter above
+
+
 def _unpack(files: Mapping[str, Path], folder: Path) -> Path:
     """Unpack the source archive and return its only folder."""
     (archive,) = (path for name, path in files.items() if name.endswith(".tar.gz"))
-    with tarfile.open(archive) as members:
-        members.extractall(folder, filter="data")
+    _extract(archive, folder)
     (unpacked,) = folder.iterdir()
     return unpacked
 

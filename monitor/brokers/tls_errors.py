@@ -7,7 +7,8 @@ from typing import Final
 
 _UNTRUSTED: Final = re.compile(r"certificate verify failed: (.+?)\.?(?: \(_ssl|['\"),]*$)")
 _ALERT: Final = re.compile(r"\[SSL: \w*ALERT\w*\] (?:\w+ )?alert ([\w ]+?)(?: \(_ssl|$)", re.IGNORECASE)
-_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF")
+# The last one is the text of Python 3.11.2 (Debian 12) for UNEXPECTED_EOF.
+_NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF", "has been closed (EOF)")
 
 
 def explain_tls_error(text: str, section: str) -> str | None:

@@ -78,10 +78,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The metrics of all processes at one instant: the sum of each metric, and its values by process."""
+    """The metrics of all processes at one instant: the sum of each metric, its values by process, and stored visits."""
 
     totals: Mapping[str, float]
     by_process: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    stored_visits: float = 0.0
 
     def total(self, name: str) -> float:
         """Return the sum over all samples of a metric; 0 if there is none."""
@@ -129,14 +130,17 @@ class Running:
         """Return the present metrics."""
         totals: dict[str, float] = {}
         by_process: dict[str, dict[str, float]] = {}
+        stored = 0.0
         for family in text_string_to_metric_families(self.get("/metrics")):
             for sample in family.samples:
                 totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
+                if sample.labels.get("fate") == "applied":
+                    stored += sample.value
                 process = sample.labels.get("process")
                 if process is not None:
                     shares = by_process.setdefault(sample.name, {})
                     shares[process] = shares.get(process, 0.0) + sample.value
-        return Sample(totals, by_process)
+        return Sample(totals, by_process, stored)
 
     def wait_ready(self) -> None:
         """Wait until every process is ready."""

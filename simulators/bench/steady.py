@@ -38,6 +38,7 @@ class Course:
     lag: list[float] = field(default_factory=list)
     ticks: list[tuple[float, float]] = field(default_factory=list)
     processor_seconds: float = 0.0
+    stored_visits: float = 0.0
 
     def quarter(self, number: int) -> float:
         """Return the median memory of a quarter, 0 to 3."""
@@ -48,6 +49,11 @@ class Course:
     def processors(self) -> float:
         """The mean number of processors that the service used."""
         return self.processor_seconds / (self.seconds[-1] - self.seconds[0])
+
+    @property
+    def stored_per_second(self) -> float:
+        """The mean number of visits per second that were stored."""
+        return self.stored_visits / (self.seconds[-1] - self.seconds[0])
 
 
 def watch(running: Running, seconds: float, every: float = 0.5) -> Course:
@@ -65,6 +71,7 @@ def watch(running: Running, seconds: float, every: float = 0.5) -> Course:
             course.ticks.append((now, spent / decided))
         before = sample
         time.sleep(every)
+    course.stored_visits = before.stored_visits - first.stored_visits
     course.processor_seconds = before.total("process_cpu_seconds_total") - first.total("process_cpu_seconds_total")
     return course
 
@@ -142,6 +149,7 @@ class MemoryLine:
         return Measured(
             {
                 "half the top rate (visits/s)": top / 2,
+                "stored (visits/s)": course.stored_per_second,
                 "processors used": course.processors,
                 "memory (MiB)": course.quarter(3),
                 _GROWTH: course.quarter(3) / course.quarter(1),

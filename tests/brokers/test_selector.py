@@ -55,7 +55,7 @@ def test_closed_socket_can_be_removed(selector: selectors.BaseSelector, pair: Pa
     one.close()
     assert selector.get_key(one).data == "open"
     selector.unregister(one)
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="Invalid file"):
         selector.get_key(one)
 
 

@@ -40,6 +40,8 @@ UNUSED: Final = (
     "tkinter",
     "lib2to3",
     "config-*",
+    "dist-packages",
+    "EXTERNALLY-MANAGED",
 )
 """What python:slim does not have either, and what the build does not need."""
 
@@ -74,6 +76,7 @@ def assemble_base(root: Path) -> None:
         (root / link).symlink_to(f"usr/{link}")
     shutil.copytree(standard, target, ignore=shutil.ignore_patterns(*UNUSED))
     shutil.copytree(Path(pip.__file__).parent, target / "site-packages" / "pip")
+    (target / "dist-packages").symlink_to("site-packages")  # Debian's Python looks there
     python = root / "usr" / "local" / "bin" / "python"
     shutil.copy(Path(sys.executable).resolve(), python)
     shutil.copy(Path("/bin/sh").resolve(), root / "usr" / "bin" / "sh")

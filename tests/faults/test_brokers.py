@@ -28,6 +28,8 @@ REPLICATED: Final = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "replica.lag.time.max.ms": "2000",
+    # A busy machine may fence a broker for a moment. It then leads no partition until Kafka looks for an imbalance.
+    "leader.imbalance.check.interval.seconds": "5",
     "process.roles": "broker,controller",
 }
 

@@ -297,7 +297,7 @@ def test_ledger_of_another_service_is_refused(
     create()
     if lost:
         empty_partition(kafka_settings.topics.alerts, 1)
-    with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
+    with pytest.raises(LedgerError, match=rf"service\.name is 'osaka'.*belongs to '{parameters.name}'"):
         create(Beginning.FIRST_START, parameters=replace(parameters, name="osaka"))
 
 

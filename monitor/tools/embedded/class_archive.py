@@ -3,7 +3,7 @@
 Java otherwise reads, checks and links 12,000 classes from jars at each start. The archive is optional and only makes
 starts faster: Java starts without it if it is missing, or was created for another Java or for other jars.
 
-    python -m monitor.tools.embedded    create the archive, unless it exists
+    python -m monitor.tools.embedded    create the archive and the files of storage_format.py, unless they exist
 
 This takes about 15 seconds. `make test` does it once, because its tests start Kafka many times.
 """
