@@ -5,25 +5,22 @@ kafka-python ships no types, so its clients are `Any` here. Each caller wraps it
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
-from kafka.net.compat import KafkaNetClient
 
+from monitor.brokers.clients import REQUEST_TIMEOUT_MS, Member, NetworkClient, Producer, ProducersNetworkClient
 from monitor.brokers.error_words import name_error, put_into_words
 from monitor.brokers.selector import Selector
 from monitor.brokers.tls_errors import explain_tls_error
 from monitor.errors import UnreachableError
 
 BOOTSTRAP_TIMEOUT_MS: Final = 5_000
-REQUEST_TIMEOUT_MS: Final = 10_000
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
 
 # A member learns from its next heartbeat that another member has died and that the group rebalances. Kafka recommends 3
@@ -36,92 +33,6 @@ METADATA_MAX_AGE_MS: Final = 10_000
 
 _DISCONNECTED: Final = "socket disconnected"
 _LOGIN: Final = "check kafka.username, its password and kafka.sasl_mechanism"
-
-
-class _Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python ships no types
-    """A consumer coordinator that finishes each rebalance it has started, however short the polls are.
-
-    kafka-python 3.0.12 leaves two kinds of rebalance unfinished. The member then sends no heartbeat and is assigned
-    nothing. First, it forgets a rebalance started by new metadata (added partitions, or the first metadata) if the poll
-    times out meanwhile. Second, it discards a rebalance that ends between two polls and starts it again, forever.
-    """
-
-    _synced: tuple[Any, bytes] | None = None
-
-    def need_rejoin(self) -> bool:
-        """Return whether there is a rebalance to start or to continue."""
-        return bool(self.rejoining or super().need_rejoin())
-
-    async def _on_join_prepare_async(self, *arguments: Any, **settings: Any) -> None:
-        self._synced = None
-        await super()._on_join_prepare_async(*arguments, **settings)
-
-    async def _do_join_and_sync_async(self) -> bytes:
-        """Return the assignment of the current rebalance, which an earlier attempt may have received already."""
-        if self._synced is not None and self.rebalance_in_progress() and self._synced[0] is self._generation:
-            return self._synced[1]
-        assigned: bytes = await super()._do_join_and_sync_async()
-        self._synced = self._generation, assigned
-        return assigned
-
-
-class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no types
-    """A consumer in a group, with our coordinator. kafka-python has no option to pass one in."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._coordinator.__class__ = _Coordinator
-
-
-class _Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no types
-    """A producer that `close` always ends.
-
-    If records cannot be sent in time, kafka-python's `close` raises an error, but does not end the threads and sockets
-    of the producer. The producer continues to send, and a commit that waits for the broker waits forever.
-    """
-
-    def close(self, timeout: float | None = None, null_logger: bool = False) -> None:  # noqa: FBT001, FBT002  # kafka-python's signature
-        """Wait up to `timeout` seconds for pending records (default: without a limit), then drop them and close."""
-        if getattr(self, "_closed", True):  # closed already, or never opened
-            super().close(timeout, null_logger)
-            return
-        try:
-            super().close(timeout, null_logger)
-        except KafkaError:  # the records could not be sent in time
-            self._closed = True
-            self._sender.force_close()
-        if self._transaction_manager is None or null_logger:  # the interpreter ends, so no thread can start
-            return
-        self._transaction_manager.transition_to_fatal_error(KafkaError("the producer was closed"))
-        if self._sender.is_alive():
-            threading.Thread(target=self._fail_requests, name="closing-producer", daemon=True).start()
-        else:
-            self._fail_requests()
-
-    def _fail_requests(self) -> None:
-        """Fail the requests that still wait for a broker after the sender has ended, so that their callers continue."""
-        self._sender.join(2 * REQUEST_TIMEOUT_MS / 1_000)
-        for _priority, _order, request in list(self._transaction_manager._pending_requests):  # noqa: SLF001  # kafka-python has no other way
-            request.fail(KafkaError("the producer was closed"))
-
-
-class _Net(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types
-    """A network client that records why connections failed. kafka-python only logs the reason."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.reasons: list[BaseException] = []
-        self._connect = self._manager.get_connection
-        self._manager.get_connection = self._connect_and_record
-
-    def _connect_and_record(self, *arguments: Any, **named: Any) -> Any:
-        connection = self._connect(*arguments, **named)
-        connection.init_future.add_errback(self.reasons.append)
-        return connection
-
-    def stop_recording(self) -> None:
-        """Stop recording. After its creation, the client raises its own errors."""
-        self._manager.get_connection = self._connect
 
 
 @dataclass(frozen=True)
@@ -149,7 +60,7 @@ class KafkaConnections:
             "session_timeout_ms": self.session_timeout_ms,
             "heartbeat_interval_ms": max(100, self.session_timeout_ms // HEARTBEATS_PER_SESSION),
         }
-        return self._create(_Member, self._consumer_settings(membership | settings))
+        return self._create(Member, self._consumer_settings(membership | settings))
 
     def producer(self, **settings: Any) -> Any:
         """Return an idempotent producer that waits for all in-sync replicas."""
@@ -162,7 +73,7 @@ class KafkaConnections:
             "max_block_ms": REQUEST_TIMEOUT_MS,
             "delivery_timeout_ms": 3 * REQUEST_TIMEOUT_MS,
         }
-        return self._create(_Producer, self._common() | defaults | settings)
+        return self._create(Producer, self._common() | defaults | settings)
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
@@ -191,10 +102,11 @@ class KafkaConnections:
 
     def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
         """Create a client. If that fails, close its network client; otherwise a thread and sockets would remain."""
-        nets: list[_Net] = []
+        nets: list[NetworkClient] = []
+        network = ProducersNetworkClient if kind is Producer else NetworkClient
 
-        def net(**given: Any) -> _Net:
-            nets.append(_Net(**given))
+        def net(**given: Any) -> NetworkClient:
+            nets.append(network(**given))
             return nets[-1]
 
         try:
