@@ -102,17 +102,14 @@ _APART: Final = frozenset(
 )
 """Files of which each test is a part. Their tests share no expensive fixture."""
 
-_TOGETHER: Final = {"tests/security/test_auditor_access.py": "tests/security/test_access.py"}
-"""Files that run in the process of another one, whose expensive fixtures they share."""
-
 _COMPUTING_PROCESS: Final = "gw0"
 _NICE: Final = 5
 
 
 def part_of(nodeid: str) -> str:
-    """Return the name of a test's part: its file, the file that it runs with, or the test itself."""
+    """Return the name of a test's part: its file, or the test itself."""
     file = nodeid.partition("::")[0]
-    return nodeid if file in _APART else _TOGETHER.get(file, file)
+    return nodeid if file in _APART else file
 
 
 def seconds_of(part: str) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduling import _APART, _COMPUTING, _SECONDS, _TOGETHER, next_part, part_of, seconds_of
+from tests.scheduling import _APART, _COMPUTING, _SECONDS, next_part, part_of, seconds_of
 
 ROOT = Path(__file__).parents[2]
 WALK, LOSS, OTHER = (
@@ -16,7 +16,7 @@ WALK, LOSS, OTHER = (
 )
 
 
-@pytest.mark.parametrize("path", sorted({*_SECONDS, *_COMPUTING, *_APART, *_TOGETHER}))
+@pytest.mark.parametrize("path", sorted({*_SECONDS, *_COMPUTING, *_APART}))
 def test_listed_path_exists(path: str) -> None:
     """Each listed file and folder exists."""
     assert (ROOT / path).exists()
@@ -38,4 +38,3 @@ def test_parts_of_a_file() -> None:
     """A file is one part, unless it is listed: then each of its tests is a part."""
     assert part_of(f"{LOSS}::test_a") == LOSS
     assert part_of(WALK) == WALK
-    assert part_of("tests/security/test_auditor_access.py::test_a") == "tests/security/test_access.py"

@@ -133,7 +133,7 @@ def _tls(certificates: Certificates) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with SASL over TLS and an authorizer, which denies by default. The plain listener is for the operator."""
     lacking = (*(right.lacked_by for right in ALL_KAFKA_RIGHTS), *map(auditor_without, AUDITOR_RIGHTS))
@@ -153,7 +153,7 @@ def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[Em
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def mutual_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with mutual TLS, which refuses clients without a certificate of the authority."""
     properties = _tls(certificates) | {"listener.name.secure.ssl.client.auth": "required"}
@@ -177,7 +177,7 @@ class GuardedRedis:
         return f"redis://:{OPERATOR_SECRET}@{LOOPBACK}:{self.plain_port}/0"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded_redis(redis_server: EmbeddedValkey, certificates: Certificates) -> Iterator[GuardedRedis]:
     """Debian's Redis with TLS; the Valkey of the wheel is built without TLS."""
     certificate, key = certificates.of("server")
@@ -292,7 +292,7 @@ class Run:
             raise
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
     runs: list[Run] = []
 
@@ -342,7 +342,7 @@ class GuardedCity:
     kafka: EmbeddedKafka
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> GuardedCity:
     make_topics(guarded_kafka, tmp_path_factory.mktemp("topics"))
     grant(guarded_kafka, "city", KAFKA_RIGHTS, "city")
@@ -358,7 +358,7 @@ def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPath
     return GuardedCity(guarded_kafka)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def village(
     guarded_city: GuardedCity, guarded_redis: GuardedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[EmbeddedKafka, Callable[..., None]]:
@@ -374,7 +374,7 @@ def village(
     return server, redis_user
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hamlet(
     guarded_city: GuardedCity, guarded_redis: GuardedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> EmbeddedKafka:
