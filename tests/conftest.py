@@ -103,9 +103,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedKafka]:
 
 def _start_kafka() -> EmbeddedKafka:
     # Tests write old timestamps. The broker would delete such records in its retention checks, half a minute after its
-    # start and then every five minutes.
+    # start and then every five minutes. A busy machine must not end the broker's session, in which it sends heartbeats.
     day = str(24 * 3_600_000)
-    settings = NodeSettings({"log.retention.check.interval.ms": day, "log.initial.task.delay.ms": day})
+    lasting = {"broker.session.timeout.ms": "60000", "broker.heartbeat.interval.ms": "2000"}
+    settings = NodeSettings({"log.retention.check.interval.ms": day, "log.initial.task.delay.ms": day, **lasting})
     server = EmbeddedKafka(settings, report=lambda line: print(line, flush=True))
     try:
         server.start()

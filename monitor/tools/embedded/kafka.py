@@ -38,7 +38,7 @@ _REQUEST_MS = 5_000
 _DEFAULTS = {
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "700",
-    "broker.session.timeout.ms": "1500",  # a killed broker cannot rejoin before its last session ends
+    "broker.session.timeout.ms": "3000",  # a killed broker cannot rejoin before its last session ends
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "log.cleaner.dedupe.buffer.size": "16777216",
