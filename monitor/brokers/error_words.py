@@ -29,6 +29,10 @@ _BY_TEXT: Final = (
         ("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "Connection timed out", "No route to host"),
         f"this address cannot be reached: {_ADDRESS}, the network and its firewalls",
     ),
+    (
+        ("Future not done",),  # of a producer's flush, which raises it as an UnknownError
+        "it did not acknowledge the records in time: check that the brokers run, their load, and the network",
+    ),
 )
 """Parts of an error text, and the sentence for it."""
 

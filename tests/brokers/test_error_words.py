@@ -44,6 +44,7 @@ def test_no_error_is_shown_raw() -> None:
         (errors.IllegalSaslStateError(), "kafka.security_protocol and kafka.sasl_mechanism"),
         (errors.NodeNotReadyError("node 1"), "advertised.listeners cannot be reached"),
         (errors.KafkaTimeoutError("30 s"), "did not answer in time"),
+        (errors.UnknownError("Future not done"), "did not acknowledge the records in time"),
         (errors.CoordinatorNotAvailableError(), "the coordinator is not available now"),
         (errors.NotEnoughReplicasError(), "min.insync.replicas"),
         (errors.MessageSizeTooLargeError(), "raise max.message.bytes"),
