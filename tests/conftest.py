@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -79,6 +80,19 @@ class Eventually(Protocol):
 
     def __call__(self, condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
         """Return the condition's first true value, or fail the test."""
+
+
+@pytest.fixture(autouse=True)
+def _restore_logging() -> Iterator[None]:
+    """Restore the handlers and levels of logging, because a command that runs in the test's process sets them."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in ("kafka", "redis")}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
 
 
 @pytest.fixture(scope="session")

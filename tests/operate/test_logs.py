@@ -5,25 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from monitor.log_fields import log_fields
 from monitor.operate.logs import set_up_logging
-
-
-@pytest.fixture(autouse=True)
-def _restore_logging() -> Iterator[None]:
-    """Restore pytest's logging."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    levels = {name: logging.getLogger(name).level for name in ("kafka", "redis")}
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, before in levels.items():
-        logging.getLogger(name).setLevel(before)
 
 
 def test_line_has_time_level_logger_and_message(capsys: pytest.CaptureFixture[str]) -> None:

@@ -221,7 +221,7 @@ def test_measured_loss_of_replay_is_within_epsilon(replayed: Replay) -> None:
     """The loss from the output topics of D and D' is within ε; fails by chance once in 10^6 runs."""
     highest = loss(replayed(with_b=True), replayed(with_b=False))
     print(f"stated 1, {highest}")
-    assert 0.6 < highest.at_least <= 1 < highest.at_most < 1.4
+    assert 0.6 < highest.at_least <= 1 < highest.at_most < 1.55
 
 
 @pytest.mark.promise(4)
