@@ -25,6 +25,7 @@ FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
 RECORDS_PER_POLL: Final = 4_000
 LAG_TIMEOUT_MS: Final = 1_000
+COMMIT_TIMEOUT_MS: Final = 2_000
 
 FAILURES: Final = 3
 """The number of consecutive failed polls after which the consumer is replaced, because it may be broken."""
@@ -301,6 +302,14 @@ class InputLog(InputOffsets):
         if places:
             self._consumer.commit_async(places)
 
+    def commit_start(self, partition: int, offset: int) -> None:
+        """Commit the start offset of a partition, and wait for the reply.
+
+        During a rebalance this is impossible. It is not repeated, because the next regular commit replaces it.
+        """
+        with suppress(KafkaError):
+            self._consumer.commit(self._to_commits({partition: offset}), timeout_ms=COMMIT_TIMEOUT_MS)
+
     def close(self, offsets: Mapping[int, int]) -> None:
         """Try to commit once more, and leave the group."""
         if self._consumer is None:
@@ -320,7 +329,7 @@ class InputLog(InputOffsets):
     def _close(consumer: Any, places: Mapping[Any, Any]) -> None:
         try:
             if places:
-                consumer.commit(dict(places), timeout_ms=2_000)
+                consumer.commit(dict(places), timeout_ms=COMMIT_TIMEOUT_MS)
         except KafkaError:
             pass  # the windows have the progress; the commit is for lag tools
         finally:

@@ -39,6 +39,9 @@ class StartSource(Protocol):
     def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
         """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
 
+    def commit_start(self, partition: int, offset: int) -> None:
+        """Commit the start offset of a partition, and wait for the reply."""
+
 
 class StartWindows(Protocol):
     """The windows, as far as start offsets change them (`monitor.windows.facts.Windows`)."""
@@ -186,12 +189,14 @@ class StartOffsets:
         """Return a start offset that skips no unread record: at most the highest committed offset.
 
         A record that no group of the service has read must be read, however old it is. Dead letters of records that all
-        groups have read are not written again.
+        groups have read are not written again. The first start offset is committed before anything is read from it:
+        Redis may be emptied while the first records cannot be written.
         """
         if self._commits is None:
             self._commits = self._source.read_committed_offsets()
         committed = self._commits.get(partition)
         if committed is None:
+            self._source.commit_start(partition, offset)
             return offset
         if partition not in self.lost:  # after a loss, other records may have the committed offsets
             self.dead_letters_from[partition] = min(committed.lowest, end)

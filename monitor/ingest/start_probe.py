@@ -56,6 +56,9 @@ class InputProbe(InputOffsets):
         self.unread: dict[int, Unreadable] = {}
         self._consumer = connections.consumer(isolation_level="read_committed")
 
+    def commit_start(self, partition: int, offset: int) -> None:
+        """Do nothing: a probe has no group."""
+
     def close(self) -> None:
         """Close the consumer."""
         self._consumer.close(autocommit=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
 
+from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
 from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, Eventually, World, persons
 
@@ -55,6 +57,36 @@ def test_unread_records_are_read(world: World, drain: Drain) -> None:
     assert letters_at(world) == [0, 1, 2, 4]
     assert +world.seen.fates == {"dead_letter": 4, "applied": 2}
     assert world.complete_from() == {HORIZON_START}
+
+
+@pytest.mark.promise(26)
+def test_unwritten_dead_letter_survives_a_flush(world: World, eventually: Eventually, drain: Drain) -> None:
+    """
+    A dead letter that could not be written yet is written after a flush, though no window reaches back to its record.
+
+        slot        6                        …  45
+        log         x                           a
+        reader      begins, cannot write it     begins again: Redis was emptied
+        committed   0
+    """
+    world.create()
+    world.put_raw(b"not json", slot=6)
+    world.clock.set(world.parameters.grid.start(6))
+    world.dead.refuses = 1
+    reader = world.reader()
+
+    def fails() -> bool:
+        with suppress(UnreachableError):
+            reader.step(20)
+        return not world.dead.refuses
+
+    eventually(fails)
+    world.close_reader(reader)
+    world.put(persons(1), slot=NOW_SLOT)
+    world.clock.set(world.parameters.grid.start(NOW_SLOT))
+    world.empty_store()
+    read_through(world, drain)
+    assert letters_at(world) == [0]
 
 
 OTHER = "fedcba9876543210"
