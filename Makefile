@@ -75,9 +75,9 @@ chart-policies: $(DEV)  ## check the chart with kube-score, and with the publish
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
 	@$(BIN)/python -m monitor.tools.embedded
 
-go-programs: $(DEV)  ## compile Helm's code and toxiproxy once, for the tests (needs Go, and 50 seconds of processor time)
-	@$(BIN)/python -m tests.deploy.chart.helm
-	@$(BIN)/python -m tests.faults.toxiproxy
+go-programs:  ## compile Helm's code and toxiproxy once, for the tests (needs Go, and 50 seconds of processor time)
+	@$(PYTHON) -m tests.deploy.chart.helm_build
+	@$(PYTHON) -m tests.faults.toxiproxy
 
 collect: $(DEV)  ## import all test files once, so that several processes need not compile them at the same time
 	@output=$$($(BIN)/pytest --collect-only -qq 2>&1) || { echo "$$output"; exit 1; }

@@ -51,6 +51,15 @@ class InputOffsets:
         self._topic_id = topic_id
         self._service = service
 
+    def partitions(self) -> list[int]:
+        """Return all partitions of the topic.
+
+        Raises:
+            UnreachableError: Kafka does not answer.
+        """
+        with self._connections.translate_errors():
+            return sorted(self._consumer.partitions_for_topic(self._topic) or ())
+
     def bounds(self, partition: int) -> tuple[int, int]:
         """Return the first offset of the log, and the offset after the last record that can be read.
 

@@ -302,13 +302,14 @@ class InputLog(InputOffsets):
         if places:
             self._consumer.commit_async(places)
 
-    def commit_start(self, partition: int, offset: int) -> None:
-        """Commit the start offset of a partition, and wait for the reply.
+    def commit_starts(self, offsets: Mapping[int, int]) -> None:
+        """Commit start offsets of partitions, assigned or not, and wait for the reply.
 
-        During a rebalance this is impossible. It is not repeated, because the next regular commit replaces it.
+        During a rebalance this is impossible. It is not repeated: regular commits follow for the assigned partitions,
+        and the others are then read from their beginning.
         """
         with suppress(KafkaError):
-            self._consumer.commit(self._to_commits({partition: offset}), timeout_ms=COMMIT_TIMEOUT_MS)
+            self._consumer.commit(self._to_commits(offsets), timeout_ms=COMMIT_TIMEOUT_MS)
 
     def close(self, offsets: Mapping[int, int]) -> None:
         """Try to commit once more, and leave the group."""

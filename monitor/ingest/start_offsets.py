@@ -39,8 +39,11 @@ class StartSource(Protocol):
     def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
         """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
 
-    def commit_start(self, partition: int, offset: int) -> None:
-        """Commit the start offset of a partition, and wait for the reply."""
+    def partitions(self) -> Sequence[int]:
+        """Return all partitions of the topic."""
+
+    def commit_starts(self, offsets: Mapping[int, int]) -> None:
+        """Commit start offsets of partitions, assigned or not, and wait for the reply."""
 
 
 class StartWindows(Protocol):
@@ -189,18 +192,30 @@ class StartOffsets:
         """Return a start offset that skips no unread record: at most the highest committed offset.
 
         A record that no group of the service has read must be read, however old it is. Dead letters of records that all
-        groups have read are not written again. The first start offset is committed before anything is read from it:
-        Redis may be emptied while the first records cannot be written.
+        groups have read are not written again. A partition that was added after the service's first start is read from
+        its beginning: it may have been noticed late, and Redis may be emptied before its first records are written.
         """
         if self._commits is None:
-            self._commits = self._source.read_committed_offsets()
+            self._commits = self._source.read_committed_offsets() or self._commit_first_starts()
         committed = self._commits.get(partition)
         if committed is None:
-            self._source.commit_start(partition, offset)
-            return offset
+            return first
         if partition not in self.lost:  # after a loss, other records may have the committed offsets
             self.dead_letters_from[partition] = min(committed.lowest, end)
         return max(first, min(offset, committed.highest))
+
+    def _commit_first_starts(self) -> dict[int, CommittedOffsets]:
+        """Commit where the service's first start begins to read each partition of the topic, and return these offsets.
+
+        Earlier records belong to the time before the service. All partitions are included, since other instances may
+        start theirs later, and a partition without a commit counts as added since.
+        """
+        starts = {
+            partition: self._find_without_progress(partition, *self._source.bounds(partition))[0]
+            for partition in self._source.partitions()
+        }
+        self._source.commit_starts(starts)
+        return {partition: CommittedOffsets(offset, offset) for partition, offset in starts.items()}
 
     def _restart_after_loss(self, partition: int, offset: int) -> None:
         """Restart at an offset after a loss of unread records, whose visits may end up to F slots from now."""

@@ -56,7 +56,7 @@ class InputProbe(InputOffsets):
         self.unread: dict[int, Unreadable] = {}
         self._consumer = connections.consumer(isolation_level="read_committed")
 
-    def commit_start(self, partition: int, offset: int) -> None:
+    def commit_starts(self, offsets: Mapping[int, int]) -> None:
         """Do nothing: a probe has no group."""
 
     def close(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
-from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, Eventually, World, persons
+from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, Eventually, World, committed, persons
 
 
 def letters_at(world: World) -> list[int]:
@@ -87,6 +87,53 @@ def test_unwritten_dead_letter_survives_a_flush(world: World, eventually: Eventu
     world.empty_store()
     read_through(world, drain)
     assert letters_at(world) == [0]
+
+
+@pytest.mark.promise(26)
+def test_added_partition_is_read_from_its_beginning(world: World, drain: Drain) -> None:
+    """
+    An input partition that was added while no instance ran is read from its beginning, however old its records are.
+
+        slot           6   7   8  …  45
+        partition 0    x           |      read
+        partition 1        x   x   |      the window has passed them
+    """
+    world.create()
+    world.put_raw(b"not json", slot=6)
+    world.clock.set(world.parameters.grid.start(6))
+    read_through(world, drain)
+    add_partition(world)
+    for slot in (7, 8):
+        world.put_raw(b"not json", slot=slot, partition=1)
+    world.clock.set(world.parameters.grid.start(NOW_SLOT))
+    read_through(world, drain)
+    assert [(letter.partition, letter.offset) for letter in world.dead.letters] == [(0, 0), (1, 0), (1, 1)]
+
+
+def add_partition(world: World) -> None:
+    """Add a second partition to the topic, and wait until the producer knows it."""
+    with closing(world.connections.admin()) as admin:
+        admin.create_partitions({world.topic: 2})
+    world.producer.close()
+    world.producer = world.connections.producer()
+
+
+def test_first_start_commits_all_partitions(world: World, eventually: Eventually) -> None:
+    """
+    The first start of the service commits where it begins in each partition, also in those that another instance reads.
+
+        slot           5   6 … 17 | 18 …  45
+        partition 0    x          |       x
+        partition 1    x   x      |
+        committed                 0: 1, 1: 2
+    """
+    world.create(2)
+    for partition, slot in ((0, 5), (0, NOW_SLOT), (1, 5), (1, 6)):
+        world.put_raw(b"not json", slot=slot, partition=partition)
+    reader = world.reader()
+    eventually(lambda: (reader.step(20), reader.assigned == {0, 1})[1])
+    reader._start_offsets.find(0, world.windows.progress())
+    assert committed(world) == {0: 1, 1: 2}
 
 
 OTHER = "fedcba9876543210"

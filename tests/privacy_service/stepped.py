@@ -56,8 +56,12 @@ class HandLog:
         self.reading: dict[int, int] = {}
         self.next: Mapping[int, int] = {}
 
-    def commit_start(self, partition: int, offset: int) -> None:
-        """Do nothing: in these runs, reading begins at the start of the log."""
+    def partitions(self) -> range:
+        """Return all partitions of the topic."""
+        return range(len(self._plan.log))
+
+    def commit_starts(self, offsets: Mapping[int, int]) -> None:
+        """Do nothing: in these runs, all records are read from the start of the log."""
 
     def lag(self) -> dict[int, int]:
         """Return nothing: the reader measures its lag by the real time."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deploy.chart.helm import Helm, build_helm
+from tests.deploy.chart.helm import Helm
+from tests.deploy.chart.helm_build import build_helm
 from tests.go_programs import GoError
 from tests.missing import report_missing
 

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.deploy.chart.helm import Answer, Helm, build_helm, value_set
+from tests.deploy.chart.helm import Answer, Helm, value_set
+from tests.deploy.chart.helm_build import build_helm
 
 FOLDER: Final = Path(__file__).parent / "goldens"
 CASES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {

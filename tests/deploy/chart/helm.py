@@ -1,14 +1,7 @@
-"""Helm for the tests of the chart: a small Go program with Helm's own code, compiled once and kept in the user's cache.
-
-No registry that the tests may use carries Helm's binary, and its whole command line takes about two minutes of
-processor time to compile. `helm_program/main.go` uses only Helm's loader, values, schema validation, engine and linter.
-The client of a cluster and all kinds of Kubernetes are replaced by stubs, because nothing here asks a cluster. This
-takes about 40 seconds of processor time, once for each machine.
-"""
+"""Helm for the tests of the chart: a running program with Helm's own code (`tests.deploy.chart.helm_build`)."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -19,11 +12,8 @@ from typing import Any, Final
 
 import yaml
 
-from tests.go_programs import OPTIONS, build_program, cache_folder, report_build
-
 ROOT: Final = Path(__file__).parents[3]
 CHART: Final = ROOT / "deploy/chart"
-SOURCE: Final = Path(__file__).parent / "helm_program"
 KUBERNETES: Final = "1.29"
 """The oldest version that Chart.yaml allows."""
 
@@ -95,25 +85,3 @@ class Helm:
 def value_set(name: str) -> Path:
     """Return the path of a set of values in the chart's folder `ci`."""
     return CHART / "ci" / f"{name}-values.yaml"
-
-
-def build_helm() -> Path:
-    """Return the compiled program. The first call on a machine compiles it.
-
-    Raises:
-        GoError: there is no Go, or the modules cannot be downloaded.
-    """
-    return build_program(cache_folder() / f"helm-{digest_of(SOURCE)}", SOURCE)
-
-
-def digest_of(source: Path) -> str:
-    """Return a digest of a program's files and of the options that compile it, for its name in the cache."""
-    digest = hashlib.sha256(" ".join(OPTIONS).encode())
-    for path in sorted(source.rglob("*")):
-        if path.is_file():
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-if __name__ == "__main__":
-    report_build("Helm", build_helm)

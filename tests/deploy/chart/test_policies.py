@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from tests.deploy.chart.goldens import CASES, FOLDER
-from tests.deploy.chart.helm import KUBERNETES, digest_of
+from tests.deploy.chart.helm import KUBERNETES
+from tests.deploy.chart.helm_build import digest_of
 from tests.deploy.chart.published_schemas import SchemaError, Schemas, published_schemas
 from tests.go_programs import GoError, build_program, cache_folder
 from tests.missing import report_missing
