@@ -9,7 +9,7 @@ local HEADER = 9
 local PERSON, PRESENT, STAY = 16, 28, 32  -- bytes of a person's hash, and of packed facts (monitor/windows/packing.py)
 local PORTION = 2000      -- facts per command
 local CHUNK = 64          -- people per command that adds to a leaf
-local FULL, FILL = 112, 64  -- people in a leaf before it is split, and on average after leaves were joined
+local FULL, FILL = 112, 64  -- most people in a leaf that is not split, and in one to which leaves are joined
 local MERGED = 50000      -- facts after which a script stops merging, so that the server is busy only briefly
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START

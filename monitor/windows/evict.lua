@@ -36,28 +36,39 @@ local function join_leaves(prefix, row, n, expiry)
   end
 end
 
+local function count_children(prefix, row, n)
+  local people = 0
+  for leaf = 4 * n - 2, 4 * n + 1 do
+    people = people + redis.call('ZCARD', leaf_key(prefix, row, leaf))
+  end
+  return people
+end
+
+-- Undo the last splits of a row with n splits, while the people of the four leaves fit well into one. If a leaf were
+-- nearly full after that, it would soon be split again.
+local function join_small_leaves(prefix, row, n, expiry)
+  while n > 0 and count_children(prefix, row, n) <= FILL do
+    join_leaves(prefix, row, n, expiry)
+    n = n - 1
+  end
+  if n == 0 then
+    redis.call('HDEL', prefix .. 'leaves', row)
+  end
+end
+
 -- Evict from the rows with several leaves, and join leaves if few people are left.
 local function evict_leaves(prefix, bound, expiry, renews)
   local directory = redis.call('HGETALL', prefix .. 'leaves')
   for i = 1, #directory, 2 do
-    local row, n, people = directory[i], tonumber(directory[i + 1]), 0
+    local row, n = directory[i], tonumber(directory[i + 1])
     for leaf = n + 1, 4 * n + 1 do
       local key = leaf_key(prefix, row, leaf)
       redis.call('ZREMRANGEBYSCORE', key, '-inf', bound)
       if renews then
         redis.call('EXPIRE', key, expiry)
       end
-      people = people + redis.call('ZCARD', key)
     end
-    local enough = math.max(0, math.ceil((people / FILL - 1) / 3))
-    if n > 2 * enough then
-      for splits = n, enough + 1, -1 do
-        join_leaves(prefix, row, splits, expiry)
-      end
-      if enough == 0 then
-        redis.call('HDEL', prefix .. 'leaves', row)
-      end
-    end
+    join_small_leaves(prefix, row, n, expiry)
   end
 end
 

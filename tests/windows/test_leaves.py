@@ -94,6 +94,29 @@ def test_leaves_are_compact(stored: RedisWindows, raw: redis.Redis, rows: list[i
     assert all(int(raw.ttl(key)) > 0 for key in [*leaves, KEYS.leaves(SHARD).encode()])
 
 
+def test_eviction_joins_no_leaves_to_split_again(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
+    """An eviction joins no leaves while their people would nearly fill one, else writes would split it again (seeded).
+
+        people    7,440         1,300
+        leaves    about 256     those with at most 64 people in four are joined
+        evicted   nobody        6,140
+    """
+    draw = random.Random(8)
+    people = [draw.randbytes(16) for _ in range(7_440)]
+    for number in range(120):
+        seen = {rows[0]: [(person, 5) for person in people[number::120]]}
+        stored.write([Span(0, number, number + 1)], {SHARD: [pack_shard_facts(5, seen)]})
+    splits = int(raw.hget(KEYS.leaves(SHARD), str(rows[0])) or 0)
+    assert splits > 80
+    stored.evict([SHARD], 5, [], [])
+    assert int(raw.hget(KEYS.leaves(SHARD), str(rows[0])) or 0) == splits
+    seen = {rows[0]: [(person, 6) for person in people[:1_300]]}
+    stored.write([Span(0, 120, 121)], {SHARD: [pack_shard_facts(5, seen)]})
+    stored.evict([SHARD], 6, [], [])
+    assert 0 < int(raw.hget(KEYS.leaves(SHARD), str(rows[0])) or 0) < splits
+    assert counts(stored, rows[:1], range(6, 7)) == {(rows[0], 6): 1_300}
+
+
 @pytest.mark.promise(27)
 def test_begin_empties_leaves(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
     """A shard whose meta hash has expired begins without the leaves of the earlier one."""
