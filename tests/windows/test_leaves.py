@@ -95,7 +95,8 @@ def test_leaves_are_compact(stored: RedisWindows, raw: redis.Redis, rows: list[i
 
 
 def test_eviction_joins_no_leaves_to_split_again(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
-    """An eviction joins no leaves while their people would nearly fill one, else writes would split it again (seeded).
+    """
+    An eviction joins no leaves while their people would nearly fill one, else writes would split it again (seeded).
 
         people    7,440         1,300
         leaves    about 256     those with at most 64 people in four are joined
