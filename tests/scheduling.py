@@ -1,7 +1,7 @@
 """The order of the tests in a parallel run (`make test`): the longest first, and computing ones in one process.
 
-Most tests wait for servers most of the time, and have deadlines. Others compute all the time. The first process of
-pytest-xdist takes the computing tests. It runs with a lower priority, so that it uses the processor only while the
+Most tests wait for servers most of the time, and have deadlines. Others compute all the time. Two processes of
+pytest-xdist take the computing tests. They run with a lower priority, so that they use the processor only while the
 other processes wait. On an overloaded machine, tests with deadlines fail.
 
 Each process takes the next part of its kind, the longest first. So no process has a long part left when the others have
@@ -19,11 +19,11 @@ import pytest
 
 _SECONDS: Final = {
     "tests/faults/test_walk.py": 250,
-    "tests/security/test_access.py": 200,
+    "tests/security/test_access.py": 90,
     "tests/faults/test_redis.py": 150,
     "tests/faults/test_failpoints.py": 130,
     "tests/faults/test_beginnings.py": 130,
-    "tests/bench/test_lines.py": 90,
+    "tests/bench/test_lines.py": 150,
     "tests/faults/test_kafka.py": 115,
     "tests/faults/test_upgrade.py": 75,
     "tests/service/test_lost_ticks_walk.py": 95,
@@ -40,7 +40,7 @@ _SECONDS: Final = {
     "tests/faults/test_clocks.py": 40,  # for each test
     "tests/service/test_outages.py": 40,  # for each test
     "tests/faults/test_late_reports.py": 40,
-    "tests/deploy/test_image.py": 150,
+    "tests/deploy/test_image.py": 60,
     "tests/cli/test_replay.py": 40,
     "tests/service/test_missed_slots.py": 35,  # for each test
     "tests/service/test_service.py": 35,
@@ -50,24 +50,39 @@ _SECONDS: Final = {
     "tests/service/test_topic_changes.py": 32,
     "tests/release/test_period_check.py": 30,
     "tests/experiments/test_command.py": 30,
-    "tests/deploy/alerts/test_runbooks.py": 30,
+    "tests/deploy/alerts/test_runbooks.py": 55,
     "tests/privacy_service/test_service_loss.py": 25,
     "tests/check/test_accepted.py": 25,
     "tests/docs/test_site.py": 25,
     "tests/docs/test_tutorial.py": 25,
     "tests/statistics/test_pipeline.py": 40,
-    "tests/faults/test_lost_ticks.py": 90,
+    "tests/faults/test_lost_ticks.py": 160,
     "tests/privacy_service/test_cells.py": 20,
     "tests/statistics/test_replay.py": 25,
     "tests/processes/test_supervisor.py": 25,
     "tests/embedded/test_kafka.py": 25,
     "tests/demo/test_demo.py": 25,
-    "tests/privacy_service/test_interleavings.py": 20,
+    "tests/privacy_service/test_interleavings.py": 40,
     "tests/simulators/test_town.py": 20,
-    "tests/release/test_loss.py": 20,
+    "tests/release/test_loss.py": 40,
+    "tests/faults/test_processes.py": 80,
+    "tests/windows/test_contract.py": 65,
+    "tests/simulators/test_city.py": 33,
+    "tests/ingest/test_start_offsets.py": 26,
+    "tests/audit/test_follow.py": 26,
+    "tests/ingest/test_reader.py": 23,
+    "tests/ingest/test_bad_records.py": 22,
+    "tests/audit/test_topics.py": 21,
+    "tests/release/test_takeover.py": 20,
+    "tests/operate/test_preflight.py": 19,
+    "tests/simulators/test_library.py": 19,
+    "tests/docs/test_access.py": 17,
+    "tests/public/test_schedule.py": 15,
+    "tests/privacy/test_noise.py": 15,
+    "tests/page/test_http.py": 15,
     "tests/fuzz/test_records.py": 16,
     "tests/privacy_service/test_changes.py": 15,
-    "tests/operate/test_setup.py": 15,
+    "tests/operate/test_setup.py": 28,
 }
 """Files that take long. The others take a few seconds."""
 
@@ -102,8 +117,8 @@ _APART: Final = frozenset(
 )
 """Files of which each test is a part. Their tests share no expensive fixture."""
 
-_COMPUTING_PROCESS: Final = "gw0"
-_NICE: Final = 5
+_NICENESS: Final = {"gw0": 5, "gw6": 10}
+"""The processes that compute, and how far their priority is lowered."""
 
 
 def part_of(nodeid: str) -> str:
@@ -120,7 +135,7 @@ def seconds_of(part: str) -> int:
 def next_part(parts: Iterable[str], process: str) -> str:
     """Return the part that a process takes: the first of its kind, or else the first one."""
     waiting = list(parts)
-    computes = process == _COMPUTING_PROCESS
+    computes = process in _NICENESS
     return next((part for part in waiting if part.startswith(_COMPUTING) == computes), waiting[0])
 
 
@@ -140,9 +155,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lower the priority of the process that computes."""
-    if getattr(config, "workerinput", {}).get("workerid") == _COMPUTING_PROCESS:
-        os.nice(_NICE)
+    """Lower the priority of the processes that compute."""
+    os.nice(_NICENESS.get(getattr(config, "workerinput", {}).get("workerid", ""), 0))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
