@@ -68,6 +68,7 @@ _LONG = (
 )
 """Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
 
+_OTHERS_START_SECONDS = 15.0
 _POLL_SECONDS = 0.01
 _LONGEST_POLL_SECONDS = 0.1
 
@@ -108,10 +109,12 @@ def stated_streams() -> Callable[[str], int]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedKafka]:
+def kafka(tmp_path_factory: pytest.TempPathFactory, *, starts_shared_servers: bool) -> Iterator[SharedKafka]:
     """A real Kafka for all processes of the session. Use unique topic names (fixture `topic`)."""
     own = tmp_path_factory.getbasetemp()
-    with use_shared_kafka(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own, _start_kafka) as shared:
+    folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    wait = 0.0 if starts_shared_servers else _OTHERS_START_SECONDS
+    with use_shared_kafka(folder, _start_kafka, wait) as shared:
         yield shared
 
 

@@ -2,7 +2,8 @@
 
 Most tests wait for servers most of the time, and have deadlines. Others compute all the time. Two processes of
 pytest-xdist take the computing tests. They run with a lower priority, so that they use the processor only while the
-other processes wait. On an overloaded machine, tests with deadlines fail.
+other processes wait. On an overloaded machine, tests with deadlines fail. So one process has the highest priority, and
+takes the tests that may miss no tick. It also starts the shared Kafka.
 
 Each process takes the next part of its kind, the longest first. So no process has a long part left when the others have
 ended. When no part of its kind is left, it takes the other kind. The seconds below are only weights.
@@ -117,8 +118,14 @@ _APART: Final = frozenset(
 )
 """Files of which each test is a part. Their tests share no expensive fixture."""
 
-_NICENESS: Final = {"gw0": 5, "gw6": 10}
-"""The processes that compute, and how far their priority is lowered."""
+_PROMPT: Final = ("tests/faults/test_rolling.py", "tests/faults/test_changes.py")
+"""Files whose tests fail if their service is late for a tick. They use the shared Kafka."""
+
+_PROMPT_PROCESS: Final = "gw1"
+_NICENESS: Final = {"gw0": 8, _PROMPT_PROCESS: 0, "gw6": 12}
+"""How far the priority of a process is lowered. Those with the lowest priorities compute."""
+_NICENESS_OF_OTHERS: Final = 3
+_COMPUTING_FROM: Final = 5
 
 
 def part_of(nodeid: str) -> str:
@@ -133,10 +140,26 @@ def seconds_of(part: str) -> int:
 
 
 def next_part(parts: Iterable[str], process: str) -> str:
-    """Return the part that a process takes: the first of its kind, or else the first one."""
-    waiting = list(parts)
-    computes = process in _NICENESS
-    return next((part for part in waiting if part.startswith(_COMPUTING) == computes), waiting[0])
+    """Return the part that a process takes: the first of its kind, or else of another kind."""
+    if _NICENESS.get(process, _NICENESS_OF_OTHERS) >= _COMPUTING_FROM:
+        order = ("computing", "other", "prompt")
+    elif process == _PROMPT_PROCESS:
+        order = ("prompt", "other", "computing")
+    else:
+        order = ("other", "computing", "prompt")
+    return min(parts, key=lambda part: order.index(_kind_of(part)))
+
+
+def _kind_of(part: str) -> str:
+    if part.startswith(_PROMPT):
+        return "prompt"
+    return "computing" if part.startswith(_COMPUTING) else "other"
+
+
+@pytest.fixture(scope="session")
+def starts_shared_servers() -> bool:
+    """Whether this process should start the servers that all processes share, because it has the highest priority."""
+    return os.environ.get("PYTEST_XDIST_WORKER", _PROMPT_PROCESS) == _PROMPT_PROCESS
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -155,8 +178,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lower the priority of the processes that compute."""
-    os.nice(_NICENESS.get(getattr(config, "workerinput", {}).get("workerid", ""), 0))
+    """Lower the priority of a process of a parallel run."""
+    if hasattr(config, "workerinput"):
+        os.nice(_NICENESS.get(config.workerinput["workerid"], _NICENESS_OF_OTHERS))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

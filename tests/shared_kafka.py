@@ -1,6 +1,7 @@
 """One Kafka for all processes of a parallel run, in place of one for each: an idle broker also needs processor time.
 
-The first process that needs Kafka starts it. When its own tests have ended, it waits until no other process uses the
+The process with the highest priority starts it, since the broker inherits it; if that process does not need Kafka for a
+while, the first one that does. When its own tests have ended, it waits until no other process uses the
 broker, and then stops it. File locks count the users, because the system releases them when a process ends.
 """
 
@@ -8,13 +9,16 @@ from __future__ import annotations
 
 import fcntl
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from monitor.tools.embedded import EmbeddedKafka
+
+_POLL_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +31,15 @@ class SharedKafka:
 
 
 @contextmanager
-def use_shared_kafka(folder: Path, start: Callable[[], EmbeddedKafka]) -> Iterator[SharedKafka]:
-    """Use the broker of the processes that name this folder. Start it if there is none."""
+def use_shared_kafka(
+    folder: Path, start: Callable[[], EmbeddedKafka], wait_seconds: float = 0.0
+) -> Iterator[SharedKafka]:
+    """Use the broker of the processes that name this folder. Start it if there is none after `wait_seconds`."""
     server: EmbeddedKafka | None = None
     described = folder / "kafka.json"
+    deadline = time.monotonic() + wait_seconds
+    while not described.exists() and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
     with (folder / "kafka.users").open("w") as users:
         with _locked(folder / "kafka.start", fcntl.LOCK_EX):
             fcntl.flock(users, fcntl.LOCK_SH)

@@ -1,4 +1,4 @@
-"""The order of a parallel run: the listed files exist, and computing tests have a separate process."""
+"""The order of a parallel run: the listed files exist, and tests that compute or are urgent have their processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduling import _APART, _COMPUTING, _SECONDS, next_part, part_of, seconds_of
+from tests.scheduling import _APART, _COMPUTING, _PROMPT, _SECONDS, next_part, part_of, seconds_of
 
 ROOT = Path(__file__).parents[2]
 WALK, LOSS, OTHER = (
@@ -16,7 +16,7 @@ WALK, LOSS, OTHER = (
 )
 
 
-@pytest.mark.parametrize("path", sorted({*_SECONDS, *_COMPUTING, *_APART}))
+@pytest.mark.parametrize("path", sorted({*_SECONDS, *_COMPUTING, *_APART, *_PROMPT}))
 def test_listed_path_exists(path: str) -> None:
     """Each listed file and folder exists."""
     assert (ROOT / path).exists()
@@ -27,6 +27,14 @@ def test_first_process_computes() -> None:
     assert [next_part([WALK, LOSS, OTHER], process) for process in ("gw0", "gw1", "gw2")] == [LOSS, WALK, WALK]
     assert next_part([WALK], "gw0") == WALK
     assert next_part([LOSS, OTHER], "gw1") == LOSS
+
+
+def test_second_process_takes_urgent_parts() -> None:
+    """The second process takes the parts that may miss no tick; others take them only if nothing else is left."""
+    rolling = f"{_PROMPT[0]}::test_a"
+    assert [next_part([rolling, WALK, LOSS], process) for process in ("gw0", "gw1", "gw2")] == [LOSS, rolling, WALK]
+    assert next_part([rolling, LOSS], "gw2") == LOSS
+    assert next_part([rolling], "gw2") == rolling
 
 
 def test_weight_of_a_part() -> None:
