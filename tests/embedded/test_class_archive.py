@@ -8,7 +8,7 @@ import pytest
 
 from monitor.errors import EmbeddedError
 from monitor.tools.embedded import EmbeddedKafka
-from monitor.tools.embedded.class_archive import archive_options, archive_path, dump_archive
+from monitor.tools.embedded.class_archive import archive_options, archive_path, create_archive
 from monitor.tools.embedded.jars import kafka_class_path
 from monitor.tools.embedded.java import find_java
 
@@ -34,10 +34,10 @@ def test_archive_belongs_to_java_and_jars(cache: Path) -> None:
     assert path != archive_path(java, [Path("b.jar")])
 
 
-def test_failed_dump_leaves_no_archive(cache: Path) -> None:
+def test_failed_creation_leaves_no_archive(cache: Path) -> None:
     """If Java cannot create the archive, there is an error and no file."""
     with pytest.raises(EmbeddedError, match="was not created"):
-        dump_archive(find_java(), [Path("a.jar")], (), cache / "missing.lst")
+        create_archive(find_java(), [Path("a.jar")], (), cache / "missing.recorded")
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 

@@ -21,7 +21,7 @@ def _read_ids(data: Path) -> dict[str, str]:
 @pytest.fixture
 def kept(kafka: SharedKafka, tmp_path: Path) -> Path:
     """The files of the session's broker, kept."""
-    kept = format_path(tmp_path / "classes.jsa")
+    kept = format_path(tmp_path / "classes.aot")
     keep_format(Path(kafka.folder) / "data", kept)
     return kept
 

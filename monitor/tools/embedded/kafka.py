@@ -13,7 +13,12 @@ from pathlib import Path
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from monitor.tools.embedded.class_archive import archive_options, archive_path, dump_archive
+from monitor.tools.embedded.class_archive import (
+    archive_options,
+    archive_path,
+    create_archive,
+    recording_options,
+)
 from monitor.tools.embedded.jars import Report, kafka_class_path
 from monitor.tools.embedded.java import find_java
 from monitor.tools.embedded.ports import ReservedPort
@@ -95,7 +100,7 @@ class EmbeddedKafka(EmbeddedServer):
         super().__init__(self._settings.start_seconds)
         self._report = report
         self._java: tuple[str, ...] = ()
-        self._class_list: Path | None = None
+        self._recording: Path | None = None
         self._kept_format = Path()
         self._cluster_id = ""
 
@@ -126,7 +131,7 @@ class EmbeddedKafka(EmbeddedServer):
         """
         java = find_java()
         jars = kafka_class_path(self._report)
-        options = (f"-XX:DumpLoadedClassList={self._class_list}",) if self._class_list else archive_options(java, jars)
+        options = recording_options(self._recording) if self._recording else archive_options(java, jars)
         self._java = (str(java), *options, "-cp", os.pathsep.join(map(str, jars)))
         self._kept_format = format_path(archive_path(java, jars))
         super().start()
@@ -145,14 +150,14 @@ class EmbeddedKafka(EmbeddedServer):
             return
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="location-monitor-classes-") as folder:
-            self._class_list = Path(folder) / "classes.lst"
+            self._recording = Path(folder) / "classes.recorded"
             try:
                 self.start()
                 keep_format(self.folder / "data", format_path(archive))
                 self.stop()
-                dump_archive(java, jars, _JVM, self._class_list)
+                create_archive(java, jars, _JVM, self._recording)
             finally:
-                self._class_list = None
+                self._recording = None
 
     def _reserve(self) -> dict[str, ReservedPort]:
         ports = {"client": ReservedPort(self._settings.port)}
