@@ -23,7 +23,6 @@ from tests.docs.blocks import BACKGROUND, Block, read_blocks, split_commands, sp
 from tests.docs.conftest import ROOT, Document
 from tests.docs.test_code_blocks import BASH, TUTORIAL
 from tests.forking import Program
-from tests.shared_kafka import SharedKafka
 
 CLI: Final = str(ROOT / "monitor" / "cli.py")
 PREFIX: Final = "LOCATION_MONITOR__"
@@ -99,7 +98,8 @@ class Newcomer:
         program = Program([CLI, *words], output, None, environment, self._folder)
         assert program.wait(SECONDS) == 0, output.read_text(encoding="utf-8")
         if words[0] == "replay":  # the embedded servers would now be gone
-            redis.Redis.from_url(self._store).flushall()
+            with redis.Redis.from_url(self._store) as client:
+                client.flushall()
             self._environment[f"{PREFIX}SERVICE__NAME"] = "town-live"
         return output.read_text(encoding="utf-8")
 
@@ -110,12 +110,10 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(
-    tmp_path: Path, kafka: SharedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str]
-) -> Iterator[Newcomer]:
-    """A newcomer in an empty folder, with a Kafka of their own: the name of the service is that of other tests."""
-    with EmbeddedKafka() as own:
-        person = Newcomer(tmp_path, own.bootstrap_servers, valkey.url, topic)
+def newcomer(tmp_path: Path, topic: Callable[[str], str]) -> Iterator[Newcomer]:
+    """A newcomer in an empty folder, with servers of their own: the name of the service is that of other tests."""
+    with EmbeddedKafka() as kafka, EmbeddedValkey() as valkey:
+        person = Newcomer(tmp_path, kafka.bootstrap_servers, valkey.url, topic)
         yield person
         person.leave()
 
@@ -126,6 +124,7 @@ def read_tutorial() -> Iterator[Block]:
     return (block for block in read_blocks(Document(path, path.read_text(encoding="utf-8"))) if block.runs)
 
 
+@pytest.mark.servers
 def test_tutorial_works(newcomer: Newcomer, tmp_path: Path, eventually: Eventually) -> None:
     """Each block succeeds, and what the page says about the output is true."""
     for block in read_tutorial():
