@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.privacy_service import town
 from tests.privacy_service.cells import Cell, Visit
 from tests.privacy_service.town import Town
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clear_caches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Drop a million kept objects after the file's tests: garbage collections of later tests would look at them."""
+    yield
+    for function in (*vars(request.module).values(), *vars(town).values()):
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 @pytest.fixture(scope="session")
