@@ -87,6 +87,7 @@ class Html:
 
 def _describe(place: Place, words: Words) -> dict[str, Any]:
     return {
+        "id": place.location.id,
         "name": place.name,
         "state": place.leading.state,
         "short": words.short(place.leading, place.reason(place.leading)),

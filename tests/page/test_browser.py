@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Route, expect, sync_playwright
 
 from monitor.page.server import Page
 from monitor.public.instants import HOUR, SECOND
@@ -278,6 +278,23 @@ def test_old_answers_turn_unknown(browser: Browser, page: Page, shared: Town) ->
         expect(one.tab.get_by_role("alert")).to_contain_text("older than they should be")
         one.place("Baker").locator("summary").click()
         expect(one.place("Baker")).to_contain_text("Last known: Safe")
+
+
+def test_script_keeps_what_is_open(browser: Browser, page: Page) -> None:
+    """A place that was opened before the script ran stays open, and keeps the focus."""
+    with visit(browser, page.url) as one:
+        held: list[Route] = []
+        one.tab.route("**/v1/records", lambda route: held.append(route))  # noqa: PLW0108  # playwright takes no built-in method
+        with one.tab.expect_request("**/v1/records"):
+            one.tab.goto(f"{page.url}?lang=en")
+        one.place("Market Hall").locator("summary").click()
+        expect(one.place("Market Hall").locator(".statement")).to_have_count(2)
+        (request,) = held
+        request.continue_()
+        one.tab.wait_for_selector("html[data-ready]")
+        expect(one.place("Market Hall").locator(".statement")).to_have_count(2)
+        expect(one.place("Market Hall").locator("summary")).to_be_focused()
+        assert one.tab.locator("#list details[open]").count() == 1
 
 
 def test_failed_start_makes_all_unknown(browser: Browser, page: Page, shared: Town) -> None:

@@ -5,16 +5,25 @@ import { element, icon } from "./dom.js";
 
 const PART = 100;
 
+/** Returns the ids of the places that are open, and of the one with the focus, in the list that the server wrote. */
+function readServed(list) {
+  const places = [...list.querySelectorAll(".place")];
+  const open = places.filter((place) => place.open).map((place) => place.dataset.id);
+  const focused = places.find((place) => place.contains(document.activeElement));
+  return { open: new Set(open), focused: focused?.dataset.id };
+}
+
 export class List {
   #nodes = new Map(); // row → { item, details, signature }
   #count = PART;
   #rows = [];
+  #served; // what the visitor did in the list that the server wrote, until the first drawing replaces it
 
   constructor(context) {
     this.context = context;
     this.list = document.getElementById("list");
     this.more = document.getElementById("more");
-    this.list.replaceChildren();
+    this.#served = readServed(this.list);
     this.more.addEventListener("click", () => this.#showMore());
     new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && this.#showMore(), {
       rootMargin: "400px",
@@ -39,14 +48,22 @@ export class List {
     const present = this.list.children;
     const same = present.length === items.length && items.every((item, index) => item === present[index]);
     if (!same) {
-      const focused = document.activeElement;
+      const focused = this.#focused();
       this.list.replaceChildren(...items);
-      if (this.list.contains(focused)) focused.focus({ preventScroll: true });
+      if (focused && this.list.contains(focused)) focused.focus({ preventScroll: true });
     }
     const wanted = new Set(shown);
     for (const row of this.#nodes.keys()) if (!wanted.has(row)) this.#nodes.delete(row);
     this.more.hidden = this.#count >= this.#rows.length;
     document.getElementById("no-match").hidden = this.#rows.length > 0;
+    this.#served = null;
+  }
+
+  /** The element with the focus; the first drawing moves it from the server's list to the same place. */
+  #focused() {
+    if (!this.#served?.focused) return document.activeElement;
+    const row = this.context.store.ids.indexOf(this.#served.focused);
+    return this.#nodes.get(row)?.summary;
   }
 
   /** Returns the item of a row. An item stays the same element, so that focus and open details are kept. */
@@ -60,7 +77,7 @@ export class List {
     let node = this.#nodes.get(row);
     if (!node) {
       const summary = element("summary");
-      const details = element("details", {}, summary);
+      const details = element("details", { open: this.#served?.open.has(store.ids[row]) }, summary);
       details.addEventListener("toggle", () => this.#fill(row));
       node = { item: element("li", {}, details), details, summary, signature: "" };
       this.#nodes.set(row, node);
