@@ -28,7 +28,6 @@ NAVIGATION: Final = {
     "Operate": (
         "docs/operations",
         "docs/kubernetes",
-        "docs/hosts",
         "docs/alerts",
         "docs/runbooks/*",
         "docs/dashboards",
@@ -64,7 +63,7 @@ NAVIGATION: Final = {
     ),
     "Project": ("docs/README", "CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"),
 }
-"""The pages by group. A pattern takes all pages that are not yet listed; a name without a page is left out."""
+"""The pages by group. A pattern takes all pages that are not yet listed."""
 
 project = "location-monitor"
 author = "the contributors"

@@ -93,8 +93,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "consumer_lag_records",
         "Records between the end of an input partition and the position of this instance",
         _INPUT,
-        "The end is asked from Kafka every two seconds, so the lag also grows while fetches stall. Records that were "
-        "read and are not in Redis yet count.",
+        "Kafka is asked for the end every two seconds, so the lag also grows while fetches stall. Records that have "
+        "been read but are not in Redis yet are included.",
     ),
     Metric(
         "gauge",
@@ -138,8 +138,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "answers",
         "Published answers by monitor and status",
         {"monitor": _MONITOR, "status": (*PLACE_STATUSES, "complete")},
-        "`safe`, `noisy_count`, `paused` and `unknown` for places; `complete` and `unknown` for snapshots and hot "
-        "spots.",
+        "`safe`, `noisy_count`, `paused` and `unknown` for places; `complete` and `unknown` for snapshots, hot "
+        "spots and dwell times.",
     ),
     Metric(
         "counter",
@@ -176,7 +176,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "consecutive_unknown_ticks",
         "Ticks of an output partition, up to the last one, with an unknown answer in each",
         _OUTPUT,
-        "0 if the last tick was known. It lets alerts count ticks whatever the length of a slot is.",
+        "0 if the last tick was known. So alerts can count ticks, for any slot length.",
     ),
     Metric(
         "histogram",
@@ -214,7 +214,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         {"difference": DIFFERENCES},
         "All values are 0 if the instances agree. `configuration` and `person_key` are expected only during a rolling "
         "change. `store`: an instance writes facts that this instance does not find in its Redis. `unknown`: an "
-        "earlier build, which does not say. The log names the instance and both sides.",
+        "earlier build, which does not announce what it uses. The log names the instance and both sides.",
     ),
     Metric(
         "gauge",
@@ -255,8 +255,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "certificate_expiry_timestamp_seconds",
         "When a certificate of the connections to Kafka or Redis expires",
         {"certificate": CERTIFICATES},
-        "The first one to expire of a file, or of the servers of the configuration. Files are read again every minute, "
-        "servers are asked every ten minutes. Absent without TLS, without such a file, or if it cannot be read.",
+        "The earliest expiry in a file, or among the servers of the configuration. Files are read again every minute, "
+        "and servers are asked every ten minutes. Absent without TLS, without such a file, or if it cannot be read.",
         starts=False,
     ),
     Metric(

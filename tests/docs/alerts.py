@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -21,8 +22,8 @@ _HEAD: Final = """# Alerts
 from the rules.
 
 Objectives are counted in ticks and not in minutes, because a service with slots of an hour decides 24 ticks in a day. A
-**page** needs a person now: nobody gets new answers. A **ticket** can wait for the next working day. Each alert has a
-runbook with meaning, impact, diagnosis and mitigation. Its annotation `runbook_url` is a path in this repository.
+**page** needs a person now. A **ticket** can wait for the next working day. Each alert has a runbook with meaning,
+impact, diagnosis and mitigation. Its annotation `runbook_url` is a path in this repository.
 `deploy/prometheus/alertmanager.yml` is an example for Alertmanager: it sends pages and tickets to different receivers.
 
 | alert | severity | summary | runbook |
@@ -68,7 +69,8 @@ def render() -> str:
 def _row(alert: dict[str, Any]) -> str:
     annotations = alert["annotations"]
     link = annotations["runbook_url"].removeprefix("docs/")
-    summary = annotations["summary"].replace("{{ $labels.", "`").replace(" }}", "`").replace("{{ $", "`")
+    # Without the formatting of a value, because a `|` would end the cell.
+    summary = re.sub(r"\{\{ \$(?:labels\.)?(\w+)(?: \| \w+)? \}\}", r"`\1`", annotations["summary"])
     return f"| `{alert['alert']}` | {alert['labels']['severity']} | {summary} | [{Path(link).stem}]({link}) |\n"
 
 

@@ -18,9 +18,8 @@ _HEAD: Final = """# Metrics
 
 `/metrics` on `metrics.port` serves these metrics to Prometheus, as text or as OpenMetrics. No label names a person or a
 place, so the number of series is bounded: at most the values listed here, times the number of monitors, partitions or
-servers.
-Series with a closed set of label values exist from the start with the value 0. Values are exact totals for operators,
-who are trusted.
+servers. Series with a closed set of label values exist from the start with the value 0. Values are exact totals for
+operators, who are trusted.
 
 Names, labels and meanings are stable (see [the interface](interface.md#5-metrics-and-health)). This page is generated
 from `monitor/operate/catalog.py`. [Alerts](alerts.md) lists the alerting rules that use these metrics.
@@ -31,7 +30,7 @@ from `monitor/operate/catalog.py`. [Alerts](alerts.md) lists the alerting rules 
 _AUDITOR: Final = """
 ## The auditor
 
-`location-monitor audit --follow` is a process of its own and serves these metrics on `auditor.port`, under its own job
+`location-monitor audit --follow` is a separate process and serves these metrics on `auditor.port`, under its own job
 label ([the auditor](operations.md#the-auditor)). They are from `monitor/tools/auditor/catalog.py`.
 
 | metric | type | labels | meaning |

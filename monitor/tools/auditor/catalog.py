@@ -20,8 +20,8 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         'Anything but 0 is a broken promise, or a record that the service did not write. `safe`: a false "safe". '
         "`noisy_count`, `at_least`, `dwell`: a bound or total that the input contradicts. `bytes`: two values for one "
         "id. `budget`: a pause or drawing against the rules. `paid`: more ε than stated. `ticks`: a tick answered in "
-        "part, again or out of order. `form`: a record of another form, or of a stranger. After a restart the counter "
-        "reaches the same value again, as long as the topics contain the records.",
+        "part, again or out of order. `form`: a record of another form, or of another program. After a restart the "
+        "counter reaches the same value again, as long as the topics contain the records.",
     ),
     Metric("counter", "audit_records", "Records of the output topic that were read", {"kind": RECORD_KINDS}),
     Metric("counter", "audit_input_records", "Records of the input topic that were read"),
@@ -37,7 +37,7 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "counter",
         "audit_missing_ticks",
-        "Ticks that nobody decided, between ticks of the same output partition",
+        "Ticks that no instance decided, between ticks of the same output partition",
         {"partition": "output partitions"},
     ),
     Metric(
@@ -61,9 +61,9 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "gauge",
         "audit_last_success_timestamp_seconds",
-        "When everything published had last been judged completely",
+        "When everything published was last judged completely",
         note="Completely: the ticks of the last turn that judged any are `proven`, or `output_only` with "
-        "`--output-only`, and no partition is `unjudged`. Absent before the first time.",
+        "`--output-only`, and no partition is `unjudged`. Absent before the first success.",
     ),
     Metric(
         "gauge",
@@ -85,7 +85,7 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         "From the output alone, for somebody who was at every place.",
     ),
     Metric("gauge", "audit_epsilon_stated", "Most ε that a person may pay in one period, as configured"),
-    Metric("gauge", "audit_visits_in_memory", "Visits that later answers may count or charge"),
+    Metric("gauge", "audit_visits_in_memory", "Visits in memory, which later answers may count or charge"),
     Metric("gauge", "audit_slot_seconds", "Length of a slot"),
     Metric("gauge", "audit_build_info", "Version, as a label of the constant 1", {"version": "the package's version"}),
 )

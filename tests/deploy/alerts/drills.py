@@ -115,7 +115,7 @@ DRILLS: Final = (
     ),
 )
 
-_WITHOUT_TLS: Final = "the site of the drills has no TLS. `tests/security/test_certificates.py` covers the metric."
+_WITHOUT_TLS: Final = "the drills run without TLS. `tests/security/test_certificates.py` covers the metric."
 
 NOT_CAUSED: Final[Mapping[str, str]] = {
     "LocationMonitorCertificateExpires": _WITHOUT_TLS,

@@ -27,8 +27,9 @@ FIGURE: Final = re.compile(r"[0-9][0-9.,]* (?:s|min|h|d)(?: and [0-9.]+ s)?")
 _TIMES: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _EXPLAINED: Final = (
     "A soak test causes the fault on real servers. A real Prometheus with these rules fires the alert, the test runs "
-    f"the commands of this page, and the alert clears. The slots had {SLOT_SECONDS} s. The times of the rules were "
-    f"divided by {FACTOR} (windows of days by {DAYS_FACTOR:,}); the table adds them as they are."
+    f"the commands of this page, and the alert clears. A slot lasted {SLOT_SECONDS} s. The times in the rules were "
+    f"divided by {FACTOR} (windows of days by {DAYS_FACTOR:,}). The table has the undivided times of the rules, plus "
+    "the measured seconds."
 )
 _TABLE: Final = "| alert | fault | fires after | clears after |\n|---|---|---|---|\n"
 _INTRODUCTION: Final = f"\n{HEADING}\n\n{textwrap.fill(_EXPLAINED, 120)}\n\n{_TABLE}"
