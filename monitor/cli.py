@@ -32,7 +32,7 @@ COMMANDS: Final = (
     "topics",
     "watch",
 )
-"""The commands. Each is the function of this name in the module of this name in `monitor.commands`, with _ for -."""
+"""The names of the commands. `dead-letters` is the function `dead_letters` in `monitor.commands.dead_letters`."""
 
 
 class LazyCommands(MutableMapping[str, click.Command]):

@@ -6,7 +6,7 @@ MonitorError
 │   ├── ContradictionError      targets that no plan can meet together
 │   ├── DurationError           an invalid duration
 │   ├── TimeError               an invalid time
-│   └── TokenError              a token from which a subscriber cannot resume
+│   └── TokenError              a text from which a subscriber cannot resume
 ├── PrivacyError                exit 2: a value that the privacy arithmetic cannot use
 │   ├── EpsilonError            not an exact ε > 0
 │   ├── ExactnessError          a binary float where an exact number is needed
@@ -24,8 +24,8 @@ MonitorError
 │   └── OverspentError          one person may pay more than the configuration states
 ├── RefusedError                exit 3: the service refuses to start because of the state of the servers
 │   ├── TopicError              a topic is missing or has unsafe settings
-│   │   ├── InputChangedError   the input topic was deleted or recreated
-│   │   └── LedgerChangedError  the output topic was deleted or recreated
+│   │   ├── InputChangedError   the input topic was deleted or re-created
+│   │   └── LedgerChangedError  the output topic was deleted or re-created
 │   ├── EvictionError           Redis may evict facts
 │   ├── LedgerError             the ledger is uninitialised, unreadable, expired or another service's
 │   ├── PeriodError             running marks and the configuration exceed what a person may pay
@@ -111,7 +111,7 @@ class TimeError(UsageError, ValueError):
 
 
 class TokenError(UsageError):
-    """A text from which a subscriber cannot resume: no token, of another version, or of another topic."""
+    """A text from which a subscriber cannot resume: it is not a token, or is one of another version or topic."""
 
 
 class PrivacyError(MonitorError):
@@ -133,7 +133,7 @@ class CountsError(PrivacyError, ValueError):
 
 
 class BoundsError(PrivacyError, ValueError):
-    """Bounds of values that are equal or the wrong way round."""
+    """Bounds of values that are equal, or the wrong way round."""
 
 
 class NoDataError(PrivacyError, ValueError):
@@ -196,11 +196,11 @@ class TopicError(RefusedError):
 
 
 class InputChangedError(TopicError):
-    """The input topic was deleted or recreated: the facts in Redis come from the earlier topic."""
+    """The input topic was deleted or re-created: the facts in Redis come from the earlier topic."""
 
 
 class LedgerChangedError(TopicError):
-    """The output topic was deleted or recreated: the ledger that was taken over was in the earlier topic."""
+    """The output topic was deleted or re-created: the ledger that was taken over was in the earlier topic."""
 
 
 class EvictionError(RefusedError):

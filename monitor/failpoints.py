@@ -1,7 +1,7 @@
-"""Named places between two steps at which a test can kill the process (docs/faults.md).
+"""Named places between two steps at which a test can stop or kill the process (docs/faults.md).
 
-Failpoints cannot be armed in production: there is no option, variable or file for it. A test starts the process with
-its own program, which first calls `arm` (tests/faults).
+Failpoints cannot be armed in production: no option, variable or file does this. A test starts the service from a
+separate program, which first calls `arm` (tests/faults).
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Final
 PLACES: Final = (
     "setup.topics_created",  # `topics --create` has created the topics; no ledger partition is initialised
     "setup.begun",  # one ledger partition has its first record; later partitions may have none yet
-    "reader.assigned",  # the start offsets are known; no record was read
-    "reader.polled",  # records were fetched, but not processed
-    "reader.accepted",  # visits were decoded and their fates decided; nothing was written
+    "reader.assigned",  # the start offset of a partition is known; none of its records has been read
+    "reader.polled",  # records have been fetched, but not processed
+    "reader.accepted",  # visits have been decoded and their fates decided; nothing has been written
     "reader.dead_letters_written",  # dead letters are durable; facts and progress are not
     "reader.written",  # facts and progress are in the windows
-    "reader.committed",  # offsets were committed to Kafka
+    "reader.committed",  # a commit of offsets to Kafka has been requested
     "owner.fenced",  # earlier owners cannot write any more
-    "owner.announced",  # the owner record is in the ledger; the ledger was not yet read to its end
-    "owner.read",  # the ledger was read; its last tick was not yet appended again
-    "owner.repeated",  # the last tick was appended again
-    "tick.closed",  # a slot has closed; the input end offsets were not yet requested
-    "tick.end_offsets",  # the input end offsets are known; nothing was read
-    "tick.read",  # progress and counts were read
-    "tick.released",  # the release time has come; no noise was drawn
-    "ledger.begun",  # a transaction is open; nothing was sent
-    "ledger.sent",  # answers were sent and may be visible, but are not committed
+    "owner.announced",  # the owner record is in the ledger; the ledger has not been read up to it
+    "owner.read",  # the ledger has been read; its last tick has not been appended again
+    "owner.repeated",  # the last tick has been appended again
+    "tick.closed",  # a slot has closed; the end offsets have not been requested
+    "tick.end_offsets",  # the end offsets are known; no counts have been read
+    "tick.read",  # progress and counts have been read
+    "tick.released",  # the release time has come; no noise has been drawn
+    "ledger.begun",  # a transaction is open; nothing has been sent
+    "ledger.sent",  # answers have been sent and may be visible, but are not committed
     "ledger.committed",  # answers are in the ledger
-    "tick.decided",  # the tick is decided; old facts are not yet evicted
-    "tick.evicted",  # old facts are evicted
+    "tick.decided",  # the tick is decided; old facts have not been evicted
+    "tick.evicted",  # old facts have been evicted
 )
 
 _armed: dict[str, Callable[[], None]] = {}

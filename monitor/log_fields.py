@@ -1,7 +1,7 @@
-"""Fields that log records of a piece of work share, such as the tick that a thread decides.
+"""Fields that the log records of one piece of work share, such as the tick that a thread decides.
 
-A structured log has them as keys, so that all lines of one tick or batch can be found. The fields are bound to the
-current thread (or task). They contain no person and no location.
+In a JSON log they are keys, so that all lines of one tick or batch can be found. The fields are bound to the current
+thread (or task). They contain no person and no location.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`location-monitor run`: start the service, and start it again when a topic or a server has changed."""
+"""`location-monitor run`: start the service, and start it again after a failure or when a topic has changed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
 
 
 class StoreTime(Protocol):
-    """Redis, as far as its clock is concerned."""
+    """The clock of Redis."""
 
     def time(self) -> int:
         """Return the present instant by Redis's clock."""
@@ -68,7 +68,7 @@ class StoreTime(Protocol):
 def check_clock(store: StoreTime, clock: Clock, tolerance: int) -> None:
     """Check that the clocks of this machine and of Redis agree.
 
-    The release times of answers are computed from this machine's clock, and Redis's clock decides when ticks close.
+    This machine's clock decides when answers are published, and Redis's clock decides when ticks close.
 
     Raises:
         ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
@@ -110,7 +110,7 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
     _describe(settings, metrics)
     metrics.watch_readiness(lambda: not health.waiting())
     certificates = CertificateWatch(list_certificates(settings.config), metrics, time.monotonic)
-    with open_telemetry(settings, metrics) as spans, _repeating("certificates", certificates.look):
+    with open_telemetry(settings, metrics) as spans, _call_repeatedly("certificates", certificates.look):
         _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)
 
 
@@ -164,8 +164,8 @@ def _run_once(
             ran.set()
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
             watch = TopicWatch(settings.kafka, topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
-            instances = watch_instances(settings, preflight, windows, service, metrics)
-            with _repeating("instances", instances.look), watching_memory(settings, preflight, metrics):
+            instances = create_instance_watch(settings, preflight, windows, service, metrics)
+            with _call_repeatedly("instances", instances.look), watch_memory(settings, preflight, metrics):
                 while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
                     health.report_alive("service")
                     watch.look()
@@ -177,39 +177,39 @@ def _run_once(
 
 
 @contextmanager
-def _repeating(name: str, look: Callable[[], object], close: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Look again and again on a thread of its own, until the end of the block. Then the thread closes."""
-    left = threading.Event()
-    threading.Thread(target=_repeat, args=(name, look, close, left), name=name, daemon=True).start()
+def _call_repeatedly(name: str, look: Callable[[], object], close: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Call `look` once a second on a separate thread until the end of the block. The thread then calls `close`."""
+    ended = threading.Event()
+    threading.Thread(target=_repeat, args=(name, look, close, ended), name=name, daemon=True).start()
     try:
         yield
     finally:
-        left.set()
+        ended.set()
 
 
-def _repeat(name: str, look: Callable[[], object], close: Callable[[], None], left: threading.Event) -> None:
-    """Look until `left` is set. A server that hangs delays only this thread."""
-    while not left.wait(TURN_SECONDS):
+def _repeat(name: str, look: Callable[[], object], close: Callable[[], None], ended: threading.Event) -> None:
+    """Call `look` until `ended` is set. A server that hangs delays only this thread."""
+    while not ended.wait(TURN_SECONDS):
         try:
             look()
-        except Exception as error:  # noqa: BLE001  # these looks only inform
-            log.debug("the look at the %s failed: %r", name, error)
+        except Exception as error:  # noqa: BLE001  # `look` only sets metrics and writes logs
+            log.debug("could not look at the %s: %r", name, error)
     close()
 
 
 @contextmanager
-def watching_memory(settings: Settings, preflight: Preflight, metrics: Metrics) -> Iterator[None]:
+def watch_memory(settings: Settings, preflight: Preflight, metrics: Metrics) -> Iterator[None]:
     """Read the memory of Redis for the metrics until the end of the block."""
 
     def open_probe() -> MemoryProbe:
         return MemoryProbe(settings.parameters, settings.fingerprint(preflight), redis_client(settings.redis))
 
     watch = MemoryWatch(open_probe, metrics, time.monotonic)
-    with _repeating("memory", watch.look, watch.close):
+    with _call_repeatedly("memory", watch.look, watch.close):
         yield
 
 
-def watch_instances(
+def create_instance_watch(
     settings: Settings,
     preflight: Preflight,
     windows: RedisWindows,
@@ -217,7 +217,7 @@ def watch_instances(
     metrics: Metrics,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> InstanceWatch:
-    """Return the comparison of this instance with the others of the service. `monotonic` returns seconds."""
+    """Return a watch that compares this instance with the others of the service. `monotonic` returns seconds."""
     name, topic = settings.parameters.name, settings.config.kafka.topics.visits
     group = input_group(name, settings.fingerprint(preflight))
     place = InstancePlace(name, group, topic, preflight.topics[topic].topic_id, windows.address)

@@ -120,7 +120,7 @@ def redis_address(config: Config) -> RedisAddress:
 
 @contextmanager
 def open_telemetry(settings: Settings, metrics: Metrics) -> Iterator[Spans]:
-    """Export metrics by OpenTelemetry until the end of the block, if it is enabled. Yield where spans go.
+    """Export metrics to OpenTelemetry until the end of the block, if this is enabled. Yield the destination of spans.
 
     Raises:
         UsageError: the optional packages are not installed.

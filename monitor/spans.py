@@ -1,7 +1,7 @@
 """Spans: named pieces of work with a beginning and an end, which operators see as traces (docs/operations.md).
 
-A span has the fields of log lines as attributes: partitions, offsets, ticks. It never has a value of a visit, a person,
-a location, or a count of a location.
+A span has the fields of log lines as attributes: partitions, offsets, ticks. It never contains a value of a visit, a
+person, a location, or a count of a location.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Spans(Protocol):
     """The destination of spans. Several threads use it; a span inside another one of the same thread is its child."""
 
     def span(self, name: SpanName, **attributes: int | str) -> AbstractContextManager[None]:
-        """Return a context that is one span. An error that leaves the context marks the span with its class."""
+        """Return a context that is one span. An error that leaves the context marks the span with the error's class."""
 
 
 class NoSpans:
     """The default: nothing is recorded."""
 
-    def span(self, name: SpanName, **attributes: int | str) -> AbstractContextManager[None]:  # noqa: ARG002  # no use
+    def span(self, name: SpanName, **attributes: int | str) -> AbstractContextManager[None]:  # noqa: ARG002  # unused
         """Return a context that does nothing."""
         return nullcontext()
 

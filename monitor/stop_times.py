@@ -5,8 +5,8 @@
     ├── STOP_SECONDS: then the supervisor kills the process ─────────┤    │
     ├── GRACE_SECONDS: then systemd, compose or Kubernetes kills everything ┤
 
-A stop of a healthy instance takes 6 to 12 seconds, most of them for a release that is at most ten seconds away. The
-times are for servers that do not answer (docs/operations.md, "How long a stop takes").
+A healthy instance stops in 6 to 12 seconds. It spends most of them waiting for a release that is due within ten
+seconds. The limits below are for servers that do not answer (docs/operations.md, "How long a stop takes").
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 FINISH_SECONDS: Final = 30.0
-"""The time in which all threads together finish their work. Work that is left is done by the next instance."""
+"""The time in which all threads together finish their work. The next instance does the rest."""
 
 EXPORT_SECONDS: Final = 5.0
 """The time in which the last metrics and spans are sent to a collector of OpenTelemetry."""

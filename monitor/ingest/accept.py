@@ -3,13 +3,13 @@
 Only the visit, the current slot c of its record's broker timestamp, and public information decide whether a visit is
 accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at the visit's location:
 
-1. A visit outside the registry is refused (docs/rules.md, rule 6).
+1. A visit to a location outside the registry is refused (docs/rules.md, rule 6).
 2. A visit whose first slot > c + F is refused. If its last slot > c + F, the visit is cut at the end of slot c + F.
 3. `over_time`: a visit at a watched location counts if its last slot ≥ c - W + 1, the first slot of tick c's window.
    Otherwise it is expired.
-4. `at_times`: a visit counts if it covers a designated time τ, arrived ≤ τ < left, that tick c or a later tick still
-   counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a later one counts τ exactly if
-   τ + horizon ≥ as_of(c).
+4. Designated times (`at_times`, `hot_spots`, `dwell`): a visit counts if it covers a designated time τ, arrived ≤ τ <
+   left, that tick c or a later tick still counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a
+   later one counts τ if and only if τ + horizon ≥ as_of(c).
 
 If a monitor publishes lower bounds, a visit with consent adds a second fact for each designated time that it covers
 (docs/rules.md, rule 13). If a monitor publishes dwell times, the visit's length is another fact (rule 14). The visit's
@@ -124,7 +124,7 @@ def _look_up_rows(registry: Registry, locations: list[str]) -> Ints:
 
 
 def _select_known(parameters: Parameters, columns: Columns, current: Ints) -> tuple[_Stays, list[Refusal]]:
-    """Refuse visits outside the registry or too far ahead, and cut the others at the end of slot c + F."""
+    """Refuse visits to unknown locations or too far ahead, and cut the others at the end of slot c + F."""
     rows = _look_up_rows(parameters.registry, columns.locations)
     now = current[columns.record]
     end = parameters.grid.origin + (now + (parameters.max_lead + 1)) * parameters.grid.length
@@ -193,7 +193,7 @@ def _find_covering(times: Ints, stays: _Stays) -> Ints:
 
 
 def _select_live(parameters: Parameters, times: Ints, horizon: int, stays: _Stays, stay: Ints) -> _LiveFacts:
-    """Return each τ that these stays cover and a tick still counts. Even a stay of decades yields few."""
+    """Return (stay, τ) for each τ that a stay covers and a tick still counts. Even a stay of decades yields few."""
     oldest = parameters.grid.origin + (stays.current[stay] + 1) * parameters.grid.length - horizon
     first = np.searchsorted(times, np.maximum(stays.arrived[stay], oldest))
     counts = np.maximum(np.searchsorted(times, stays.left[stay]) - first, 0)
@@ -202,7 +202,7 @@ def _select_live(parameters: Parameters, times: Ints, horizon: int, stays: _Stay
 
 
 def _belongs_to(monitors: Sequence[Charged], instants: Ints) -> Flags:
-    """Return which of these designated times are those of any of the monitors."""
+    """Return which of these instants are designated times of at least one of the monitors."""
     if not instants.size:
         return np.zeros(0, np.bool_)
     low, high = int(instants.min()), int(instants.max()) + 1
@@ -242,7 +242,7 @@ def _pack_facts(
 def _pack_stays(
     parameters: Parameters, stays: _Stays, present: tuple[Ints, Ints, NDArray[np.uint8]]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Pack the length of each visit that covers a designated time with dwell times, up to the longest that counts."""
+    """Pack the length of each visit that covers a designated time of a `dwell` monitor, cut to the longest allowed."""
     instant, stay, people = present
     if not instant.size:
         return iter(())

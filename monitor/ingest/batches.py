@@ -1,4 +1,4 @@
-"""Reads the records of a fetched batch, one by one and within bounds, including batches that kafka-python cannot read.
+"""Read the records of a fetched batch, one by one and within bounds, including batches that kafka-python cannot read.
 
 A batch can become unreadable in two ways:
 
@@ -27,7 +27,7 @@ _BATCH_FACTOR: Final = 64
 _RECORD_FACTOR: Final = 8
 _LEAST_RECORD_BYTES: Final = 256
 LOG_END: Final = 2**63 - 1
-"""The end offset of unreadable records if the end of their batch is unknown. Then the rest of the log is unread."""
+"""The end offset of unreadable records if the end of their batch is unknown. Then the rest of the log is skipped."""
 
 _HEADER_BYTES: Final = 61
 FORMAT: Final = 2
@@ -36,7 +36,7 @@ FORMAT: Final = 2
 _NUMBER: Final = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _SHORT: Final = rb"([\x80-\xff]{0,3}[\x00-\x7f])"
 _SIMPLE: Final = re.compile(_SHORT + rb"[\x00-\xff]" + _NUMBER + _NUMBER + rb"\x01" + _SHORT).match
-"""The start of a record without a key: its length, attributes, timestamp, place, the number -1, the value's length."""
+"""The start of a record without a key: its length, attributes, timestamp, place, -1 for no key, the value's length."""
 
 _LONGEST_NUMBER: Final = 10  # bytes
 _LONGEST_SHIFT: Final = 7 * _LONGEST_NUMBER
@@ -105,7 +105,7 @@ class Bounds:
         return self.batch_bytes // _LEAST_RECORD_BYTES
 
 
-class ContradictionError(Exception):
+class InconsistentError(Exception):
     """A record is inconsistent, so no client can read the rest of the batch."""
 
 
@@ -130,7 +130,7 @@ def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[FetchedRecord
             yield record  # the last record is used below
     except Exception as error:  # noqa: BLE001  # no error may stop the reader, or skip records silently
         reached = begin if record is None else max(begin, record.offset + 1)
-        lost = not isinstance(error, ContradictionError)
+        lost = not isinstance(error, InconsistentError)
         stamp = batch.max_timestamp if batch.magic == FORMAT else None
         yield make_unreadable(batch, reached, stamp, _explain(error), lost=lost)
 
@@ -145,13 +145,13 @@ def make_unreadable(batch: Any, begin: int, stamp_ms: int | None, why: str, *, l
 
 
 def _explain(error: Exception) -> str:
-    if isinstance(error, ContradictionError | TooMuchError | CodecError):
+    if isinstance(error, InconsistentError | TooMuchError | CodecError):
         return str(error)
     return f"the client failed with {type(error).__name__}"
 
 
 class _Feed:
-    """The decompressed bytes of a batch. `buffer` contains a part of them, and `more` decompresses the next part."""
+    """The decompressed bytes of a batch. `buffer` contains a part of them, and `fill` decompresses the next part."""
 
     def __init__(self, codec: int, data: bytes, bounds: Bounds) -> None:
         self._pieces = decompress(codec, data)
@@ -161,7 +161,7 @@ class _Feed:
         self._error = CodecError("it ends before its last record")
         self.buffer = b""
 
-    def more(self, at: int, need: int) -> bool:
+    def fill(self, at: int, need: int) -> bool:
         """Drop the bytes before `at`, and decompress until `buffer` has `need` bytes; return whether it has them."""
         parts, size = [self.buffer[at:]], len(self.buffer) - at
         while size < need:
@@ -177,14 +177,14 @@ class _Feed:
         return size >= need
 
     def _next(self) -> bytes:
-        """Return the next piece, empty at the end. Errors after the last record are ignored, as Java's client does."""
+        """Return the next piece, empty at the end. Errors after the last record have no effect, as in Java's client."""
         try:
             return next(filter(None, self._pieces), b"")
         except CodecError as error:
             self._error = error
             return b""
 
-    def end_error(self) -> CodecError:
+    def explain_end(self) -> CodecError:
         """Return the reason why there are no more bytes."""
         return self._error
 
@@ -195,7 +195,7 @@ def _read_old_records(batch: Any, _raw: bytes, bounds: Bounds) -> Iterator[Fetch
     if codec:
         place = batch.KEY_OFFSET_V1 if batch.magic else batch.KEY_OFFSET_V0
         feed = _Feed(codec, batch._read_key_value(place)[1], bounds)  # noqa: SLF001  # as above
-        feed.more(0, bounds.batch_bytes)
+        feed.fill(0, bounds.batch_bytes)
         batch._buffer, batch._decompressed = memoryview(feed.buffer), True  # noqa: SLF001  # as above
     for record in batch:
         stamp = -1 if record.timestamp is None else record.timestamp
@@ -223,7 +223,7 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
         place, after, delta, value = _read_fields(feed, at, end)
         offset = batch.base_offset + (index if without_gaps else place)
         if offset > batch.last_offset:
-            raise ContradictionError("a record is after the end of the batch")
+            raise InconsistentError("a record is after the end of the batch")
         yield FetchedRecord(offset, stamp if appended else _clamp(stamp + delta), value, batch.timestamp_type)
         at = after
 
@@ -231,7 +231,7 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
 def _read_simple(buffer: bytes, at: int, limit: int) -> tuple[int, bytes] | None:
     """Return the end and the value of a record without key and headers; None for any other record.
 
-    This takes less than half of the time of `_read_frame` and `_read_fields`, which decide about all other records.
+    This takes less than half of the time of `_read_frame` and `_read_fields`, which read all other records.
     """
     match = _SIMPLE(buffer, at)
     if match is None:
@@ -256,16 +256,16 @@ def _clamp(stamp: int) -> int:
 def _read_frame(feed: _Feed, at: int, limit: int) -> tuple[int, int]:
     """Return where the next record's fields begin in the feed's buffer, and where they end according to its length."""
     if len(feed.buffer) - at < _LONGEST_NUMBER:
-        feed.more(at, _LONGEST_NUMBER)
+        feed.fill(at, _LONGEST_NUMBER)
         at = 0
     try:
         length, begin = _read_varint(feed.buffer, at)
     except IndexError:
-        raise feed.end_error() from None
+        raise feed.explain_end() from None
     if length > limit:
         raise TooMuchError(f"one of its records has a length of more than {limit} bytes")
     if begin + length > len(feed.buffer):
-        feed.more(begin, length)
+        feed.fill(begin, length)
         begin = 0
     return begin, begin + length
 
@@ -286,11 +286,11 @@ def _read_fields(feed: _Feed, at: int, end: int) -> tuple[int, int, int, bytes |
             size, at = _read_varint(buffer, at)
             at += max(size, 0)
     except IndexError:
-        raise feed.end_error() from None
+        raise feed.explain_end() from None
     if at > len(buffer):
-        raise feed.end_error()
+        raise feed.explain_end()
     if at != end:
-        raise ContradictionError("one of its records has the wrong length")
+        raise InconsistentError("one of its records has the wrong length")
     return place, at, delta, value
 
 
@@ -306,5 +306,5 @@ def _read_varint(buffer: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         shift += 7
         if shift > _LONGEST_SHIFT:
-            raise ContradictionError("a number in one of its records is too long")
+            raise InconsistentError("a number in one of its records is too long")
     return (number >> 1) ^ -(number & 1), at + 1

@@ -46,7 +46,8 @@ class DeadLetterTopic:
 
     def _put(self, letters: Sequence[DeadLetter]) -> None:
         if self._producer is None:
-            # If this exceeded the topic's limit, kafka-python would split a refused batch into equal ones, forever.
+            # With a batch size above the topic's limit, kafka-python would split a refused batch into equal ones,
+            # forever.
             batch_size = max(1, min(BATCH_BYTES, self._limit))
             self._producer = self._connections.producer(linger_ms=5, batch_size=batch_size)
         sent = []

@@ -1,4 +1,4 @@
-"""From records to visits, in two ways with equal results.
+"""Turn records into visits, in two ways with equal results.
 
 `decode` follows the contract, one visit at a time. `decode_records` works in bulk: msgspec reads records that have only
 known keys, the contract's parser reads the others, and ids and times are checked in bulk. The contract (`read_visit`)
@@ -64,7 +64,7 @@ class _Visit(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Record(Struct, forbid_unknown_fields=True, gc=False):
-    """A batch, or a bare visit. With `visits` it is a batch. The contract decides about other records."""
+    """A batch, or a bare visit. With `visits` it is a batch. The contract's parser reads all other records."""
 
     visits: list[_Visit] | UnsetType = UNSET
     batch_id: str | UnsetType = UNSET
@@ -105,9 +105,9 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 def _read_fast(value: Value) -> list[_Visit] | None:
-    """Return a record's visits if it has only known keys of the right types; None in doubt."""
+    """Return a record's visits if it has only known keys of the right types; None otherwise."""
     try:
-        record = _decode(value)  # type: ignore[arg-type]  # other values raise TypeError, which is a doubt too
+        record = _decode(value)  # type: ignore[arg-type]  # other values raise TypeError
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
         return None
     if record.visits is UNSET:
@@ -154,7 +154,7 @@ def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered
     indexes = (index for index, item in enumerate(opened) if type(item) is not dict or len(item) < len(REQUIRED))
     for index in islice(indexes, SINGLE):
         fault = read_visit(opened[index])
-        if isinstance(fault, Fault):  # always true
+        if isinstance(fault, Fault):  # always true; narrows the type
             gathered.faults.append((record, index, fault))
     if count > SINGLE:
         gathered.more[record] = next(indexes), Counter({Reason.NOT_A_VISIT: count - SINGLE})

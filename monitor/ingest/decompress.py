@@ -126,7 +126,7 @@ def _read_lz4(data: bytes) -> Iterator[bytes]:
 def _read_snappy(data: bytes) -> Iterator[bytes]:
     """Yield the chunks of one or several streams of snappy-java, or one bare block."""
     if not data.startswith(_XERIAL):
-        yield _snappy_block(data)
+        yield _decompress_snappy_block(data)
         return
     at = _XERIAL_BYTES
     while at + 4 <= len(data):
@@ -136,12 +136,16 @@ def _read_snappy(data: bytes) -> Iterator[bytes]:
         size = int.from_bytes(data[at : at + 4], "big")
         if size > len(data) - at - 4:
             raise IndexError
-        yield _snappy_block(data[at + 4 : at + 4 + size])
+        yield _decompress_snappy_block(data[at + 4 : at + 4 + size])
         at += 4 + size
 
 
-def _snappy_block(block: bytes) -> bytes:
-    """Decompress a block, unless its length is impossible."""
+def _decompress_snappy_block(block: bytes) -> bytes:
+    """Decompress a block.
+
+    Raises:
+        CodecError: the block states a length that compression cannot reach.
+    """
     length = 0
     for place, byte in enumerate(block[:5]):
         length |= (byte & 0x7F) << 7 * place

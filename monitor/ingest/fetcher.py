@@ -1,7 +1,7 @@
 """A replacement for kafka-python's fetcher that cannot get stuck at a batch, and reads leniently and within bounds.
 
-kafka-python 3.0.12 keeps a fetch that it failed to read, and a seek to its offset makes it loop forever. It refuses
-some batches that brokers and Java's client accept, and it decompresses a whole batch at once.
+kafka-python 3.0.12 keeps a fetch that it failed to read, and loops forever after a seek to the offset of this fetch. It
+refuses some batches that brokers and Java's client accept, and it decompresses a whole batch at once.
 """
 
 from __future__ import annotations

@@ -11,7 +11,10 @@ _NEWLINE = ord("\n")
 
 
 def _are_plain(ids: list[str]) -> bool:
-    """Return whether all ids are printable ASCII of a valid length: joined by newlines, only these are unprintable."""
+    """Return whether all ids are printable ASCII of a valid length.
+
+    If they are, the newlines between the joined ids are the only unprintable bytes.
+    """
     joined = np.frombuffer(("\n".join(ids) + "\n").encode("utf-8", "surrogatepass"), np.uint8)
     unprintable = np.flatnonzero((joined - np.uint8(0x20)) > (0x7E - 0x20))
     if unprintable.size != len(ids) or (joined[unprintable] != _NEWLINE).any():

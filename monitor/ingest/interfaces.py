@@ -28,17 +28,17 @@ class DeadLetter:
 class IngestObserver(Protocol):
     """A receiver of the reader's metrics."""
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+    def count_batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Count a written batch: its records, visits by fate, refusals by reason, and the time it took."""
 
-    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+    def record_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
         """Record the timestamps of a written batch: the oldest one, and the newest one by input partition."""
 
-    def several_places(self, people: int) -> None:
-        """Count people who were reported at more than one place at a designated time."""
+    def count_several_places(self, people: int) -> None:
+        """Count people reported at more than one place at a designated time."""
 
-    def lag(self, records: Mapping[int, int]) -> None:
+    def set_lag(self, records: Mapping[int, int]) -> None:
         """Set the lag by partition, in records."""
 
-    def recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: str) -> None:
         """Count a re-read of a partition because of `cause`."""

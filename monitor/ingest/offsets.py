@@ -1,4 +1,4 @@
-"""Offsets of an input partition that both the reader and `check --live` ask for."""
+"""Offsets of an input partition, as both the reader and `check --live` request them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class InputOffsets:
     """The offsets of the input topic. Subclasses set the consumer.
 
     Args:
-        connections: the address of Kafka.
+        connections: the connections to Kafka.
         topic: the input topic.
         topic_id: Kafka's id of the topic.
         service: the name of the service whose groups read the topic.
@@ -51,7 +51,7 @@ class InputOffsets:
         self._topic_id = topic_id
         self._service = service
 
-    def partitions(self) -> list[int]:
+    def list_partitions(self) -> list[int]:
         """Return all partitions of the topic.
 
         Raises:
@@ -60,7 +60,7 @@ class InputOffsets:
         with self._connections.translate_errors():
             return sorted(self._consumer.partitions_for_topic(self._topic) or ())
 
-    def bounds(self, partition: int) -> tuple[int, int]:
+    def read_bounds(self, partition: int) -> tuple[int, int]:
         """Return the first offset of the log, and the offset after the last record that can be read.
 
         Raises:
@@ -69,7 +69,7 @@ class InputOffsets:
         with self._connections.translate_errors():
             return read_bounds(self._consumer, TopicPartition(self._topic, partition))
 
-    def offset_at(self, partition: int, instant: int) -> int | None:
+    def find_offset_at(self, partition: int, instant: int) -> int | None:
         """Return the offset of the first record stamped at or after an instant; None if there is no such record.
 
         Raises:

@@ -18,17 +18,18 @@ _HEAD: Final = len("2026-11-20T08:15:00")
 _PACKED: Final = np.dtype([("date", "<u8"), ("time", "<u8"), ("second", "<u4"), ("end", "u1")])
 _NEWLINE: Final = ord("\n")
 _LONGEST_TAIL: Final = len(".123456789012345678+00:00")
-"""The text after the seconds of a time is never longer. This limit also bounds the size of the cache."""
+"""In a valid time, the text after the seconds is never longer. This limit also bounds the size of the cache."""
 
-_DAY_ZERO: Final = "1970-01-02T00:00:00"
+_ANY_DAY: Final = "1970-01-02T00:00:00"
 
 
 class _Shape(NamedTuple):
     """A template of a few characters, checked all at once. 0 matches any digit, other characters match themselves.
 
-    In word ^ zero, the byte of a digit is 0 to 9, and the byte of another character is 0. Adding six carries a byte
-    above 9 into its high four bits. `mask` selects these bits, and all bits of characters that are not digits. The
-    check also uses the bits from before the addition, so a byte that overflows into the next one never fits.
+    In word ^ zero, the byte of a matching digit is 0 to 9, and that of another matching character is 0. Adding six
+    carries a byte above 9 into its high four bits. `mask` selects these bits, and all bits of characters that are not
+    digits. The check also uses the bits from before the addition, so a byte that overflows into the next one never
+    fits.
     """
 
     zero: int
@@ -52,7 +53,10 @@ _SECOND: Final = _make_shape(":00Z")
 
 @lru_cache(maxsize=1)
 def _compute_months() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first day since the epoch and the number of days, by year · 12 + month - 1; no days in year 0."""
+    """Return the first day (days since 1970) and the number of days of each month, by year · 12 + month - 1.
+
+    The months of year 0 have no days.
+    """
     firsts = np.arange(-1970 * 12, (10_000 - 1970) * 12 + 1).astype("datetime64[M]").astype("datetime64[D]")
     days = firsts.astype(np.int64)
     lengths = np.diff(days)
@@ -101,20 +105,20 @@ def _parse_fixed(joined: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def _parse_tail(text: str) -> int | None:
-    """Return the duration of the text after the seconds (a fraction and an offset); None if it is invalid."""
-    return None if len(text) > _LONGEST_TAIL else _parse_known_tail(text)
+    """Return the microseconds that the text after the seconds adds (a fraction, an offset); None if it is invalid."""
+    return None if len(text) > _LONGEST_TAIL else _parse_short_tail(text)
 
 
 @lru_cache(maxsize=4096)
-def _parse_known_tail(text: str) -> int | None:
+def _parse_short_tail(text: str) -> int | None:
     try:
-        return parse_instant(_DAY_ZERO + text) - parse_instant(_DAY_ZERO + "Z")
+        return parse_instant(_ANY_DAY + text) - parse_instant(_ANY_DAY + "Z")
     except TimeError:
         return None
 
 
 def _parse_with_tails(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the instants of times with fractions and offsets, and which were understood; tails are cached."""
+    """Return the instants of times with fractions and offsets, and which were understood. Parsed tails are cached."""
     heads = "".join([f"{text[:_HEAD]:?<19}Z\n" for text in texts])
     instants, fits = _parse_fixed(heads.encode("ascii", "replace"))
     tails = [_parse_tail(text[_HEAD:]) for text in texts]
@@ -127,13 +131,13 @@ def parse_instants(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool
     """Return the instants of texts, and which texts were understood; shape (n,) each.
 
     The instant of an understood text is the one that `parse_instant` returns. The instants of other texts have no
-    meaning. If every row of the joined texts fits, no text contains a newline, so each row is one text.
+    meaning.
     """
     if not texts:
         return np.empty(0, np.int64), np.empty(0, np.bool_)
     joined = ("\n".join(texts) + "\n").encode("ascii", "replace")
     if len(joined) == len(texts) * _PACKED.itemsize:
         instants, fits = _parse_fixed(joined)
-        if fits.all():
+        if fits.all():  # then no text contains a newline, so each row is one text
             return instants, fits
     return _parse_with_tails(texts)

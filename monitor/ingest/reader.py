@@ -66,11 +66,11 @@ class Reader:
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
-        """Read one batch, and queue it for the writer; return whether anything was read.
+        """Read one batch, and queue it for the writer; return False if there was nothing to read.
 
         Raises:
             UnreachableError: a server cannot be used now; call again later.
-            WindowsError: a key of the windows has foreign data.
+            WindowsError: a key of the windows has unexpected content, or the store cannot answer.
         """
         try:
             self._check_windows()
@@ -105,8 +105,8 @@ class Reader:
         """Start each waiting partition at its start offset."""
         if not self._source.waiting:
             return
-        # The progress has to include every record that was read, because a loss may move the progress back. A batch
-        # that is written afterwards could move it forward again, past records that were not read.
+        # Write all queued batches first: a loss may move the progress back, and a batch that is written afterwards
+        # could move it forward again, past records that were not read.
         self._finish()
         progress = self._windows.progress()
         self._start_offsets.forget_commits()
@@ -175,12 +175,12 @@ class Reader:
 
     def _count_written(self, batch: Batch, lowest: Mapping[int, int]) -> bool:
         reasons = count_by_reason(batch.accepted.refused)
-        self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
-        self._observer.reached(batch.oldest_stamp, batch.newest_stamps)
-        self._observer.several_places(self._several_places.count_in(batch.accepted.facts))
+        self._observer.count_batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        self._observer.record_timestamps(batch.oldest_stamp, batch.newest_stamps)
+        self._observer.count_several_places(self._several_places.count_in(batch.accepted.facts))
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:
-            self._observer.recovery("windows_behind")
+            self._observer.count_recovery("windows_behind")
             self._source.park(behind)
         return not behind
 
@@ -195,7 +195,7 @@ class Reader:
         self._source.park()
 
     def _check_windows(self) -> None:
-        """Check regularly that the windows still have everything written. Writes check that too, but may be rare."""
+        """Check regularly that the windows still contain everything written. Writes check this too, but may be rare."""
         if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return
         written, reading = self._written_offsets, dict(self._source.reading)
@@ -203,12 +203,12 @@ class Reader:
         self._checked_at = time.monotonic()
         for partition in self._start_offsets.lost:
             # Progress ahead of this reader may be from before the loss: after a failover, the store may have no record
-            # of the loss. (Without a loss, another member's last batch may be ahead of a reader that took over.)
+            # of the loss. (In a partition without a loss, the last batch of an earlier member may be ahead.)
             if partition in reading and _find_highest(progress, partition) > reading[partition]:
                 self._start_offsets.repeat_loss(partition, min(written[partition], _find_lowest(progress, partition)))
         behind = [partition for partition in written if _find_lowest(progress, partition) < written[partition]]
         if behind:
-            self._observer.recovery("windows_behind")
+            self._observer.count_recovery("windows_behind")
             self._source.park(behind)
 
     def _commit_periodically(self) -> None:
@@ -221,14 +221,14 @@ class Reader:
     def _measure_lag(self) -> None:
         """Measure the lag regularly. A consumer does not report a broker that is silent, but this request fails.
 
-        It is measured after parked partitions were started again, because those have no position. Otherwise nothing
-        would be measured while no batch can be written.
+        `step` calls this after it has started parked partitions again, because a parked partition has no position.
+        Otherwise, nothing would be measured while no batch can be written.
         """
         if time.monotonic() - self._measured_at < LAG_SECONDS:
             return
         reading, written = dict(self._source.reading), self._written_offsets
-        unread = self._source.lag().items()
-        self._observer.lag(
+        unread = self._source.read_lag().items()
+        self._observer.set_lag(
             {partition: behind + reading[partition] - written[partition] for partition, behind in unread}
         )
         self._measured_at = time.monotonic()
@@ -246,7 +246,7 @@ class Reader:
     @property
     def _written_offsets(self) -> dict[int, int]:
         """The offsets up to which everything is in the windows. Queued batches do not count."""
-        offsets, starts = dict(self._source.reading), self._queue.starts()
+        offsets, starts = dict(self._source.reading), self._queue.find_starts()
         return {partition: min(offset, starts.get(partition, offset)) for partition, offset in offsets.items()}
 
     def close(self) -> None:

@@ -18,10 +18,11 @@ TIMEOUT_MS: Final = 10_000
 
 
 class Readiness:
-    """Ready when the progress of every shard has reached the end offsets that the input partitions had at startup.
+    """The check whether the progress of every shard has reached the end offsets that the input had at startup.
 
-    It then stays ready, because each tick waits for its own end offsets. It does not matter which instance reads or
-    owns partitions. One thread calls `look` repeatedly; any thread may read `waiting`. `monotonic` returns seconds.
+    An instance that is ready stays ready, because each tick waits for its own end offsets. It does not matter which
+    instance reads or owns partitions. One thread calls `look` repeatedly; any thread may read `waiting`, the reason why
+    the instance is not ready, empty if it is. `monotonic` returns seconds.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Readiness:
         return not self.waiting
 
     def look(self) -> None:
-        """Compare progress with the end offsets; do nothing once ready.
+        """Compare the progress with the end offsets; do nothing once ready.
 
         Raises:
             UnreachableError, WindowsError: Kafka or the windows do not answer now.

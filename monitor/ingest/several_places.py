@@ -29,8 +29,8 @@ _ODD: Final = np.uint64(0x9E3779B97F4A7C15)  # spreads an instant over all bits
 class SeveralPlaces:
     """A counter of the (person, designated time) pairs with more than one place, each counted once over all batches.
 
-    It remembers the first place of the latest `limit` pairs. It misses a person reported again later, or to another
-    instance, so the count is a lower bound. A record that is read again does not count again.
+    It remembers the first place of the latest `limit` pairs. It misses a person whose second report comes later, or is
+    read by another instance, so the count is a lower bound. A record that is read again does not count again.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:

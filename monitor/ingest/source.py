@@ -49,7 +49,7 @@ class Fetched:
 
     @classmethod
     def of(cls, partition: int, start: int, end: int, records: Sequence[FetchedRecord]) -> Fetched:
-        """Return the fetch of some records."""
+        """Return the fetch of these records."""
         return cls(
             partition,
             start,
@@ -92,11 +92,11 @@ class InputLog(InputOffsets):
         truncated: an offset by partition. If the log has lost records that were read, it is the offset up to which the
             log is unchanged (0: unknown). If there are records that brokers did not stamp (only with
             `stamped_by_brokers`), it is the offset after these.
-        is_answering: whether Kafka returned the ends of the partitions when `lag` last asked for them.
-        unread: partitions that wait because of records that this client cannot read, and that count as lost.
+        is_answering: whether Kafka returned the ends of the partitions when `read_lag` last asked for them.
+        unread: by partition, the records that this client cannot read, and that count as lost. The partition waits.
 
     Args:
-        connections: the address of Kafka.
+        connections: the connections to Kafka.
         topic: the input topic.
         group: the consumer group of this configuration.
         service: the name of the service whose groups read the topic; `group` by default.
@@ -203,7 +203,8 @@ class InputLog(InputOffsets):
             polled = self._consumer.poll(timeout_ms=timeout_ms)
             self._note_rebalances()
             fetched = [self._make_fetched(tp.partition, records) for tp, records in polled.items() if records]
-            # Even while other partitions have records: a tick's end offset may be after a transaction marker.
+            # Invisible records are passed even while other partitions have records, because a tick's end offset may be
+            # after a transaction marker.
             busy = {tp.partition for tp, records in polled.items() if records}
             fetched += [self._skip_invisible(partition) for partition in self._next.keys() - busy]
         return [fetch for fetch in fetched if fetch is not None]
@@ -227,11 +228,11 @@ class InputLog(InputOffsets):
                 records, end = records[:-1], last.first
         if self._stamped_by_brokers and (unstamped := find_unstamped(records)) is not None:
             begin, after = unstamped
-            self.unread.pop(partition, None)  # the records after these are fetched again
+            self.unread.pop(partition, None)  # the records after the unstamped ones are fetched again
             if begin == 0:
                 self._skip_unstamped(partition, records[after - 1].offset + 1)
                 return None
-            # The records before them count. The unstamped records are fetched again.
+            # The records before the unstamped ones count. The unstamped records are fetched again.
             self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
             records, end = records[:begin], records[begin - 1].offset + 1
         return None if end <= start else Fetched.of(partition, start, end, records)
@@ -275,7 +276,7 @@ class InputLog(InputOffsets):
             if self._next.pop(partition, None) is not None:
                 self.waiting.add(partition)
 
-    def lag(self) -> dict[int, int]:
+    def read_lag(self) -> dict[int, int]:
         """Return the number of records between the position and the end of each partition that is read.
 
         The ends are requested from Kafka, because the ends of the last fetch do not change while fetches stall. If
@@ -297,7 +298,7 @@ class InputLog(InputOffsets):
         }
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit offsets for lag tools and for later groups. The start offsets come from the windows."""
+        """Request a commit of offsets, for lag tools and for later groups. Start offsets come from the windows."""
         places = self._to_commits(offsets)
         if places:
             self._consumer.commit_async(places)

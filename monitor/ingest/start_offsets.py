@@ -30,16 +30,16 @@ class StartSource(Protocol):
     truncated: dict[int, int]
     unread: dict[int, Unreadable]
 
-    def bounds(self, partition: int) -> tuple[int, int]:
+    def read_bounds(self, partition: int) -> tuple[int, int]:
         """Return the first offset of the log, and the offset after the last record that can be read."""
 
-    def offset_at(self, partition: int, instant: int) -> int | None:
+    def find_offset_at(self, partition: int, instant: int) -> int | None:
         """Return the offset of the first record stamped at or after an instant; None if there is no such record."""
 
     def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
         """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
 
-    def partitions(self) -> Sequence[int]:
+    def list_partitions(self) -> Sequence[int]:
         """Return all partitions of the topic."""
 
     def commit_starts(self, offsets: Mapping[int, int]) -> None:
@@ -62,15 +62,15 @@ class StartWindows(Protocol):
 class StartObserver(Protocol):
     """The metrics that start offsets change (`monitor.ingest.interfaces.IngestObserver`)."""
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+    def count_batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Count a written batch."""
 
-    def recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: str) -> None:
         """Count a recovery because of `cause`."""
 
 
 class StartOffsets:
-    """Finds the start offsets of partitions, and updates the windows. Used by the reader's thread.
+    """The start offsets of partitions. `find` also updates the windows. Used by the reader's thread.
 
     `lost`: for each partition in which this reader found lost records, the slot from which the facts are complete.
     `dead_letters_from`: by partition, the offset below which earlier groups have written the dead letters.
@@ -99,9 +99,9 @@ class StartOffsets:
 
     def repeat_loss(self, partition: int, lowest: int) -> None:
         """Record a loss in the windows again, at the lowest progress of all shards (some may have lost progress)."""
-        offset = lowest if lowest >= 0 else self._source.bounds(partition)[0]
+        offset = lowest if lowest >= 0 else self._source.read_bounds(partition)[0]
         self._windows.restart(partition, offset, self.lost[partition])
-        self._observer.recovery("log_lost_records")
+        self._observer.count_recovery("log_lost_records")
 
     def find(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
         """Return the offset at which to read a partition, after setting the windows' progress and `complete_from`.
@@ -110,11 +110,11 @@ class StartOffsets:
 
         Raises:
             UnreachableError: a server cannot be used now.
-            WindowsError: a key of the windows has foreign data.
+            WindowsError: a key of the windows has unexpected content, or the store cannot answer.
         """
         known = [shard.get(partition) for shard in progress]
         # Bounds are read after the progress, so that concurrent progress cannot seem to be beyond the log.
-        first, end = self._source.bounds(partition)
+        first, end = self._source.read_bounds(partition)
         reached = [offset for offset in known if offset is not None]
         truncated, unread = self._source.truncated.pop(partition, None), self._source.unread.pop(partition, None)
         if truncated is not None:
@@ -132,7 +132,7 @@ class StartOffsets:
             offset, complete_from = self._find_without_progress(partition, first, end)
             offset = self._include_unread(partition, offset, first, end)
             self._windows.begin(partition, offset, complete_from)
-            self._observer.recovery("no_progress")
+            self._observer.count_recovery("no_progress")
             reached.append(offset)
         return min(reached)
 
@@ -145,10 +145,10 @@ class StartOffsets:
         """
         grid = self._parameters.grid
         complete_from = grid.slot_of(self._now()) - self._parameters.history_slots
-        offset = self._source.offset_at(partition, grid.start(complete_from - self._parameters.max_lead))
+        offset = self._source.find_offset_at(partition, grid.start(complete_from - self._parameters.max_lead))
         offset = end if offset is None else offset
-        # Read after the offset, so that records that expire meanwhile do not seem to exist.
-        first, end = self._source.bounds(partition)
+        # The bounds are read after the offset, so that records that expire meanwhile do not seem to exist.
+        first, end = self._source.read_bounds(partition)
         if offset > first:
             return offset, complete_from
         if first == 0:
@@ -169,7 +169,7 @@ class StartOffsets:
 
         def stamped_before(at: int) -> bool:
             # Subtract the tolerance: an earlier leader may have stamped deleted records later than the first one.
-            return self._source.offset_at(partition, grid.start(at) - self._parameters.tolerance) != first
+            return self._source.find_offset_at(partition, grid.start(at) - self._parameters.tolerance) != first
 
         index = bisect_left(candidates, True, key=stamped_before)  # noqa: FBT003  # the value to find
         return candidates.start + index + max_lead
@@ -185,7 +185,7 @@ class StartOffsets:
             return first
         offset = self._include_unread(partition, offset, first, end)
         self._windows.restart(partition, offset, complete_from)
-        self._observer.recovery("behind_the_log")
+        self._observer.count_recovery("behind_the_log")
         return offset
 
     def _include_unread(self, partition: int, offset: int, first: int, end: int) -> int:
@@ -205,14 +205,14 @@ class StartOffsets:
         return max(first, min(offset, committed.highest))
 
     def _commit_first_starts(self) -> dict[int, CommittedOffsets]:
-        """Commit where the service's first start begins to read each partition of the topic, and return these offsets.
+        """Commit the offset at which the service's first start begins to read each partition, and return the offsets.
 
-        Earlier records belong to the time before the service. All partitions are included, since other instances may
-        start theirs later, and a partition without a commit counts as added since.
+        Earlier records belong to the time before the service. All partitions are included, because other instances may
+        start theirs later, and a partition without a commit counts as added after the first start.
         """
         starts = {
-            partition: self._find_without_progress(partition, *self._source.bounds(partition))[0]
-            for partition in self._source.partitions()
+            partition: self._find_without_progress(partition, *self._source.read_bounds(partition))[0]
+            for partition in self._source.list_partitions()
         }
         self._source.commit_starts(starts)
         return {partition: CommittedOffsets(offset, offset) for partition, offset in starts.items()}
@@ -224,7 +224,7 @@ class StartOffsets:
         self._windows.restart(partition, offset, complete_from)
         self.lost[partition] = complete_from
         self.dead_letters_from.pop(partition, None)
-        self._observer.recovery("log_lost_records")
+        self._observer.count_recovery("log_lost_records")
         log.error(
             "records of input partition %d were lost before they were read: answers are unknown for a window",
             partition,
@@ -243,9 +243,9 @@ class StartOffsets:
         letter = DeadLetter(refuse_unreadable(0, unread), partition, unread.first)
         self._dead_letters.put([letter])
         self._windows.restart(partition, offset, self._parameters.grid.slot_of(stamp) + self._parameters.max_lead + 1)
-        self._observer.recovery("log_lost_records")
+        self._observer.count_recovery("log_lost_records")
         reasons = count_by_reason([letter.refusal])
-        self._observer.batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
+        self._observer.count_batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
         skipped = f"records {unread.first} to {offset - 1} of input partition {partition} cannot be read: {unread.why}"
         log.error("%s; they count as lost unread: answers are unknown for a window", skipped)
         return offset

@@ -44,7 +44,7 @@ class PlannedReading:
 
 
 class InputProbe(InputOffsets):
-    """The input topic, read without a group. A context manager by `close`; not thread-safe.
+    """The input topic, read without a group. The caller must `close` it. Not thread-safe.
 
     Raises:
         UnreachableError: (any method) Kafka does not answer.
@@ -66,7 +66,7 @@ class InputProbe(InputOffsets):
 
 @dataclass(slots=True)
 class _Notes:
-    """Records what `StartOffsets` would change, in place of the windows, the metrics and the dead letters."""
+    """A recorder of what `StartOffsets` would change, in place of the windows, the metrics and the dead letters."""
 
     now: int
     cause: str = CONTINUES
@@ -85,11 +85,11 @@ class _Notes:
         del shards
         return self.now
 
-    def recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: str) -> None:
         """Record why reading would start elsewhere."""
         self.cause = cause
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+    def count_batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Do nothing: nothing is read."""
 
     def put(self, letters: Sequence[DeadLetter]) -> None:
@@ -124,4 +124,4 @@ def _plan(
     since = [shard.complete_from for shard in stored]
     if notes.complete_from is not None:
         since.append(notes.complete_from)
-    return PlannedReading(partition, start, source.bounds(partition)[1], max(since), notes.cause)
+    return PlannedReading(partition, start, source.read_bounds(partition)[1], max(since), notes.cause)

@@ -1,7 +1,7 @@
-"""A queue of batches that a second thread writes, in their order. Small batches are joined while the thread is busy.
+"""A queue of batches that a second thread writes in order. Small batches are joined while the thread is busy.
 
-A write has a cost for each shard and for each place, so a few large writes are much faster than many small ones. The
-queue is bounded: a slow store stops the reader, so lag grows, and memory does not.
+A write has a fixed cost for each shard and for each place, so a few large writes are much faster than many small ones.
+The queue is bounded: a slow store stops the reader, so the lag grows, but memory does not.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from monitor.ingest.interfaces import DeadLetter
 from monitor.windows.facts import Facts, PackedFacts, ShardFacts, Span
 
 MOST_APPLIED: Final = 400_000
-"""A batch with this number of applied visits is not joined with others. Larger writes are hardly faster."""
+"""A batch with at least this number of applied visits is not joined with others. Larger writes are hardly faster."""
 
 MOST_IN_SHARD: Final = 8 * 1024 * 1024
-"""The bytes of facts of one shard from which on a batch is not joined with others: 300,000 facts, for which a script
-needs a second. It must end well before the time limit."""
+"""A batch with at least this number of bytes of facts in one shard is not joined with others. These are 300,000 facts,
+for which a script needs a second. A script must end well before the client's time limit (5 s)."""
 
 FEW_APPLIED: Final = 10_000
 """A batch with fewer applied visits is sent as soon as the thread is idle. A larger batch indicates a backlog, and is
-first joined with the next polls, because the store needs half of the time for each fact of a large batch."""
+first joined with the next polls, because the store needs only half of the time per fact if a batch is large."""
 
 MOST_POLLS: Final = 16
 """The most polls in a batch. This limits the memory of dead letters, which may have as many bytes as the polls."""
 
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""The bytes of dead letters, or of facts, from which on a batch is not joined with others. A poll may decompress to
-much more, and a visit may be a fact of many designated times."""
+"""A batch with at least this number of bytes of dead letters, or of facts, is not joined with others. A poll may
+decompress to much more, and a visit may be a fact of many designated times."""
 
 MOST_SENT: Final = 2
-"""The most batches that the thread has accepted. The second one waits until the first one is written."""
+"""The number of batches that are sent to the thread at once: one is being written, and one waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,8 @@ class WriteQueue:
         pending, self._pending = self._pending, None
         return () if pending is None else pending.spans
 
-    def starts(self) -> dict[int, int]:
-        """Return, by partition, the first offset that may not be written."""
+    def find_starts(self) -> dict[int, int]:
+        """Return, by partition, the first offset of the batches in the queue, which may not have been written yet."""
         starts: dict[int, int] = {}
         batches = [batch for batch, _ in self._sent] + ([] if self._pending is None else [self._pending])
         for span in (span for batch in batches for span in batch.spans):

@@ -85,8 +85,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "counter",
         "people_at_several_places",
         "Cases of a person reported at more than one place at a designated time",
-        note="Each person counts at least once for each time. Reports that another instance reads are not seen. If it "
-        "is more than a few, [the sum that `check` shows is too low](privacy.md#what-has-to-hold).",
+        note="Each person counts at least once for each time. Reports that another instance reads are not seen. If "
+        "there are more than a few cases, [the sum that `check` shows is too low](privacy.md#what-has-to-hold).",
     ),
     Metric(
         "gauge",
@@ -120,7 +120,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "recoveries",
         "Recoveries by cause",
         {"cause": RECOVERIES},
-        "`takeover`: of a ledger partition. `windows_behind`: Redis had lost something; after an outage, reading "
+        "`takeover`: of a ledger partition. `windows_behind`: Redis had lost writes; after an outage, reading "
         "restarts without counting it. `no_progress`: Redis had no progress. `behind_the_log`: records expired before "
         "they were read. `log_lost_records`: the input lost records that may still be needed, or has records that "
         "cannot be read or were not stamped by the broker.",
@@ -155,7 +155,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "tick_missing_records",
         "Records of an input partition that the facts lacked when the last tick was read",
         {"partition": "input partitions"},
-        "Names the input partition that a tick waits for; 0 if the tick was complete.",
+        "Shows which input partition a tick waits for; 0 if the tick was complete.",
     ),
     Metric(
         "counter",
@@ -176,7 +176,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "consecutive_unknown_ticks",
         "Ticks of an output partition, up to the last one, with an unknown answer in each",
         _OUTPUT,
-        "0 if the last tick was known. So alerts can count ticks, for any slot length.",
+        "0 if the last tick was known. Alerts use it to count ticks, for slots of any length.",
     ),
     Metric(
         "histogram",
@@ -194,7 +194,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "gauge",
         "slot_seconds",
         "Length of a slot",
-        note="Alerts are stated in slots.",
+        note="Alerts count in slots.",
     ),
     Metric(
         "gauge",
@@ -231,7 +231,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "gauge",
         "redis_used_bytes",
-        "Memory that a server of Redis uses, with all data of other programs",
+        "Memory that a server of Redis uses, including data of other programs",
         {"node": "servers of Redis: one, or the nodes of a cluster"},
         "`used_memory` of Redis, read once a minute. Absent while the server does not answer.",
     ),
@@ -247,8 +247,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "redis_keys_bytes",
         "Memory that the facts of this configuration take in Redis, estimated from a sample of their keys",
         note="Measured once a minute with `MEMORY USAGE`, on at most 64 shards and about 1,024 keys of each kind; "
-        "exact if there are no more. Keys of earlier configurations are not in it. Absent without the permission for "
-        "`MEMORY USAGE` ([Redis](operations.md#redis-or-valkey)).",
+        "exact if there are no more. Keys of earlier configurations are not included. Absent without the permission "
+        "for `MEMORY USAGE` ([Redis](operations.md#redis-or-valkey)).",
     ),
     Metric(
         "gauge",

@@ -1,6 +1,6 @@
-"""When the certificates of the connections to Kafka and Redis expire: of the files, and of the servers as they answer.
+"""Read when the certificates of the connections to Kafka and Redis expire: those in files, and those of the servers.
 
-Certificates are only read here. The connections themselves verify them.
+This module does not verify certificates. The connections do.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _BEFORE_VALIDITY: Final = 3  # serial number, algorithm, issuer
 def read_expiry(certificate: bytes) -> float:
     """Return when a certificate in DER expires, in seconds since 1970.
 
-    The standard library decodes only certificates that it has verified, so not an expired one.
+    The standard library decodes only certificates that it has verified, so it cannot decode an expired one.
 
     Raises:
-        ValueError: these bytes are no certificate.
+        ValueError: the bytes are not a certificate.
     """
     try:
-        _, body, _ = _element(certificate, 0)
-        _, at, _ = _element(certificate, body)
+        _, body, _ = _read_element(certificate, 0)
+        _, at, _ = _read_element(certificate, body)
         if certificate[at] == _VERSION:
-            _, _, at = _element(certificate, at)
+            _, _, at = _read_element(certificate, at)
         for _ in range(_BEFORE_VALIDITY):
-            _, _, at = _element(certificate, at)
-        _, first, _ = _element(certificate, at)
-        _, _, second = _element(certificate, first)
-        tag, start, end = _element(certificate, second)
+            _, _, at = _read_element(certificate, at)
+        _, first, _ = _read_element(certificate, at)
+        _, _, second = _read_element(certificate, first)
+        tag, start, end = _read_element(certificate, second)
     except IndexError:
         raise ValueError("the certificate is cut off") from None
     return _parse_time(tag, certificate[start:end].decode("ascii"))
 
 
-def _element(data: bytes, at: int) -> tuple[int, int, int]:
+def _read_element(data: bytes, at: int) -> tuple[int, int, int]:
     """Return the tag of an element of DER, and where its content begins and ends."""
     tag, length, start = data[at], data[at + 1], at + 2
     if length & 0x80:
@@ -72,7 +72,7 @@ def _parse_time(tag: int, text: str) -> float:
 
 
 def read_file(path: Path) -> float:
-    """Return when the first certificate of a PEM file expires, in seconds since 1970.
+    """Return the earliest expiry of the certificates in a PEM file, in seconds since 1970.
 
     Raises:
         OSError: the file cannot be read.
@@ -95,7 +95,7 @@ def read_server(host: str, port: int, own: tuple[Path, Path] | None = None) -> f
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # an expired certificate has to be read, too
+    context.verify_mode = ssl.CERT_NONE  # an expired certificate must be readable too
     if own is not None:
         context.load_cert_chain(*own)
     with (
@@ -108,13 +108,13 @@ def read_server(host: str, port: int, own: tuple[Path, Path] | None = None) -> f
 class ExpiryObserver(Protocol):
     """The metrics of certificates."""
 
-    def certificate(self, certificate: str, expires_seconds: float | None) -> None:
+    def set_certificate(self, certificate: str, expires_seconds: float | None) -> None:
         """Set the time at which a certificate expires; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """How to read each certificate, by the name that the metrics give it: files, and servers."""
+    """How to read each certificate, by its name in the metrics: the files, and functions that ask the servers."""
 
     files: Mapping[str, Path]
     servers: Mapping[str, Callable[[], float]]
@@ -142,7 +142,7 @@ def _split(address: str) -> tuple[str, int]:
 
 
 def _read_first(addresses: Iterable[tuple[str, int]], own: tuple[Path, Path] | None) -> float:
-    """Return when the first certificate of some servers expires. Servers that do not answer are left out.
+    """Return the earliest expiry of some servers' certificates (seconds). Servers that do not answer are left out.
 
     Raises:
         OSError: no server answers.
@@ -163,7 +163,7 @@ def _read_first(addresses: Iterable[tuple[str, int]], own: tuple[Path, Path] | N
 class CertificateWatch:
     """A repeated look at the certificates, for one thread. `monotonic` returns seconds.
 
-    A file that cannot be read has no time of expiry. A server that does not answer keeps the last one.
+    A file that cannot be read has no time of expiry. A server that does not answer keeps its last known one.
     """
 
     def __init__(self, certificates: Certificates, observer: ExpiryObserver, monotonic: Callable[[], float]) -> None:
@@ -177,7 +177,7 @@ class CertificateWatch:
         if now >= self._files_due:
             self._files_due = now + FILES_SECONDS
             for name, path in self._certificates.files.items():
-                self._observer.certificate(name, self._read_file(name, path))
+                self._observer.set_certificate(name, self._read_file(name, path))
         if now >= self._servers_due:
             self._servers_due = now + SERVERS_SECONDS
             for name, read in self._certificates.servers.items():
@@ -197,6 +197,6 @@ class CertificateWatch:
 
     def _ask(self, name: str, read: Callable[[], float]) -> None:
         try:
-            self._observer.certificate(name, read())
+            self._observer.set_certificate(name, read())
         except (OSError, ValueError) as error:
             log.debug("the certificate of %s cannot be read now: %s", name, error)

@@ -28,7 +28,7 @@ class Collectors:
         self._collectors = {metric.name: _create_collector(metric, self.registry) for metric in self._catalog.values()}
 
     def _forget(self, name: str) -> None:
-        """Let a metric be as it was at the start."""
+        """Replace the collector of a metric by a new one, so that only its first series exist."""
         self.registry.unregister(self._collectors[name])
         self._collectors[name] = _create_collector(self._catalog[name], self.registry)
 

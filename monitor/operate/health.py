@@ -1,4 +1,4 @@
-"""Serves `/metrics`, `/healthz` (all loops are alive) and `/readyz` (all loops are ready) on one port."""
+"""Serve `/metrics`, `/healthz` (all loops are alive) and `/readyz` (all loops are ready) on one port."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ class _Server(ThreadingMixIn, WSGIServer):
 class Endpoint:
     """The HTTP endpoint. A separate thread serves requests from construction until `close`.
 
-    `host` is the address to listen on, all of them if it is empty. `key` is the key of the configuration with the port.
+    `host` is the address to listen on; if it is empty, all addresses. `key` is the configuration key of the port.
+
+    Raises:
+        UsageError: the port cannot be opened.
     """
 
     def __init__(

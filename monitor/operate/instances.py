@@ -1,9 +1,9 @@
-"""Find instances of this service that see another configuration, another person key, or another Redis.
+"""Find instances of this service that have another configuration, another person key, or another Redis.
 
 Each instance announces the version of its configuration and a tag of its person key in the client id of its member of
-the input group. Two stores show in the offsets: a reader commits an offset after the facts up to it are in its Redis.
-If another instance has committed an offset that the facts in this Redis do not reach, and this lasts, it writes
-elsewhere. So an instance with another Redis is found by the instances that lack its facts.
+the input group. Committed offsets reveal another Redis: a reader commits an offset after the facts up to it are in its
+Redis. If another instance has committed an offset that the facts in this Redis do not reach for some time, that
+instance writes to another Redis. So each instance finds the instances whose facts its own Redis lacks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 15.0
 STORE_SECONDS: Final = 40.0
-"""How long facts must stand still behind a committed offset. After a loss of data they are read again, and advance."""
+"""How long progress must stand still behind a committed offset. After a loss of data it advances, by reading again."""
 
 CONFIGURATION: Final = "configuration"
 PERSON_KEY: Final = "person_key"
@@ -33,7 +33,7 @@ UNKNOWN: Final = "unknown"
 
 
 class Progress(Protocol):
-    """The windows, as far as their progress is concerned."""
+    """The progress of the windows."""
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
@@ -42,7 +42,7 @@ class Progress(Protocol):
 class InstanceObserver(Protocol):
     """The metrics of instances."""
 
-    def other_instances(self, counts: Mapping[str, int]) -> None:
+    def set_other_instances(self, counts: Mapping[str, int]) -> None:
         """Set the number of other instances by difference."""
 
 
@@ -59,7 +59,7 @@ class InstancePlace:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How another instance differs. `subject`: what is reported once. `text`: both sides, without key or person id."""
+    """How another instance differs. `subject`: each is logged once. `text`: both sides, without key or person id."""
 
     kind: str
     member: str
@@ -71,7 +71,7 @@ class InstanceWatch:
     """A repeated comparison with the other instances, for one thread.
 
     Args:
-        connections: how to reach Kafka; their client id begins those of the members.
+        connections: the connections to Kafka. The members' client ids begin with the client id of these connections.
         place: where this instance is.
         identity: what this instance announces.
         windows: its windows.
@@ -98,7 +98,7 @@ class InstanceWatch:
         self._known: frozenset[str] = frozenset()
 
     def look(self) -> bool:
-        """Compare if a comparison is due, log what has changed, and return whether it took place.
+        """Compare if a comparison is due, log what has changed, and return whether the comparison took place.
 
         If a server does not answer, the next comparison takes place at the usual time. Other parts report the server.
         """
@@ -117,7 +117,7 @@ class InstanceWatch:
     def _report(self, found: Collection[Difference]) -> None:
         """Set the metric, and log each difference when it appears, and when all are gone."""
         counts = Counter(kind for kind, _member in {(difference.kind, difference.member) for difference in found})
-        self._observer.other_instances(counts)
+        self._observer.set_other_instances(counts)
         subjects = {difference.subject: difference for difference in found}
         for subject in sorted(subjects.keys() - self._known):
             difference = subjects[subject]
@@ -143,7 +143,7 @@ class InstanceWatch:
         there, who = read_identity(base, member.client_id), _name(member)
         if there is None:
             if member.client_id == base:
-                text = f"{who} does not say its configuration and person key: it is an earlier build"
+                text = f"{who} does not announce its configuration and person key: it is an earlier build"
                 yield Difference(UNKNOWN, member.member_id, f"{who} {UNKNOWN}", text)
             return
         if there.configuration != here.configuration:
@@ -161,7 +161,7 @@ class InstanceWatch:
     def _compare_store(
         self, members: Collection[GroupMember], committed: Mapping[int, int], now: float
     ) -> Iterator[Difference]:
-        """Yield the members whose committed facts are not in this Redis, and have not come closer for a while."""
+        """Yield the members whose committed facts are not in this Redis, if its progress stands still for a while."""
         mine = self._assigned()
         progress = self._windows.progress()
         behind: dict[int, tuple[int, float]] = {}

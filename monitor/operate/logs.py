@@ -51,8 +51,8 @@ def set_up_logging(level: int = logging.INFO, process: str = "", log_format: Log
     """Log to standard error.
 
     Args:
-        level: the least level that is logged.
-        process: names one of several processes; comes before each message, or is a field of JSON.
+        level: the lowest level that is logged.
+        process: the name of one of several processes, written before each message, or as a field of JSON.
         log_format: "json" for one JSON object per line, "text" for plain lines with UTC times, "auto" for colours on a
             terminal and plain lines elsewhere.
     """

@@ -1,4 +1,4 @@
-"""Reads the memory of Redis once a minute for the metrics, on a thread of its own and never for a tick."""
+"""Read the memory of Redis once a minute for the metrics, on a separate thread, so that no tick waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY_SECONDS: Final = 60.0
 class MemoryObserver(Protocol):
     """The metrics of memory."""
 
-    def redis_memory(self, servers: Mapping[str, tuple[int, int]], keys: float | None) -> None:
+    def set_redis_memory(self, servers: Mapping[str, tuple[int, int]], keys: float | None) -> None:
         """Set the memory of Redis, and remove what is not known."""
 
 
@@ -36,7 +36,7 @@ class MemoryWatch:
         self._may_measure = True
 
     def look(self) -> bool:
-        """Read the memory if that is due, and return whether it was. If Redis does not answer, nothing is known."""
+        """Read the memory if this is due, and return whether it was. Without an answer, the values are removed."""
         if self._monotonic() < self._due:
             return False
         self._due = self._monotonic() + EVERY_SECONDS
@@ -47,11 +47,11 @@ class MemoryWatch:
         except (UnreachableError, WindowsError) as error:
             log.debug("the memory of Redis cannot be read now: %s", error)
             servers, keys = {}, None
-        self._observer.redis_memory(servers, keys)
+        self._observer.set_redis_memory(servers, keys)
         return True
 
     def _estimate_keys(self, probe: MemoryProbe) -> float | None:
-        """Return the bytes of the keys; None without the permission, which is not asked for again."""
+        """Return the bytes of the keys; None without the permission. After one refusal, they are not read again."""
         if not self._may_measure:
             return None
         try:
@@ -63,6 +63,6 @@ class MemoryWatch:
 
     def close(self) -> None:
         """Remove the values, and close the connections."""
-        self._observer.redis_memory({}, None)
+        self._observer.set_redis_memory({}, None)
         if self._probe is not None:
             self._probe.close()

@@ -66,7 +66,7 @@ class Metrics(Collectors):
         """Set a function that returns whether the instance is ready; each scrape calls it."""
         self._gauge("ready").set_function(lambda: float(is_ready()))
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+    def count_batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Count a batch that was written to the windows."""
         self._counter("records").inc(records)
         for fate, count in fates.items():
@@ -75,7 +75,7 @@ class Metrics(Collectors):
             self._counter("dead_letters").labels(reason).inc(count)
         self._histogram("ingest_batch_seconds").observe(seconds)
 
-    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+    def record_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
         """Record the age of a written batch's oldest record, and its newest timestamp by input partition."""
         if oldest_seconds is not None:
             self._histogram("fact_delay_seconds").observe(max(0.0, self._unix_time() - oldest_seconds))
@@ -83,7 +83,7 @@ class Metrics(Collectors):
             self._gauge("input_timestamp_seconds").labels(str(partition)).set(seconds)
         self._reached |= set(newest_seconds)
 
-    def lag(self, records: Mapping[int, int]) -> None:
+    def set_lag(self, records: Mapping[int, int]) -> None:
         """Set the lag of each assigned partition, and remove all other partitions."""
         lag, reached = self._gauge("consumer_lag_records"), self._gauge("input_timestamp_seconds")
         lag.clear()
@@ -93,12 +93,12 @@ class Metrics(Collectors):
             reached.remove(str(partition))
         self._reached &= set(records)
 
-    def other_instances(self, counts: Mapping[str, int]) -> None:
+    def set_other_instances(self, counts: Mapping[str, int]) -> None:
         """Set the number of other instances by difference. Differences that are not given are set to 0."""
         for difference in DIFFERENCES:
             self._gauge("other_instances").labels(difference).set(counts.get(difference, 0))
 
-    def certificate(self, certificate: str, expires_seconds: float | None) -> None:
+    def set_certificate(self, certificate: str, expires_seconds: float | None) -> None:
         """Set the time at which a certificate expires; None if it is not known, which removes the series."""
         gauge = self._gauge("certificate_expiry_timestamp_seconds")
         if expires_seconds is not None:
@@ -107,7 +107,7 @@ class Metrics(Collectors):
         with suppress(KeyError):
             gauge.remove(certificate)
 
-    def redis_memory(self, servers: Mapping[str, tuple[int, int]], keys: float | None) -> None:
+    def set_redis_memory(self, servers: Mapping[str, tuple[int, int]], keys: float | None) -> None:
         """Set the memory of Redis in bytes, and remove what is not known.
 
         Args:
@@ -132,15 +132,15 @@ class Metrics(Collectors):
         self._keys_known = keys is not None
         (self.registry.register if self._keys_known else self.registry.unregister)(gauge)
 
-    def several_places(self, people: int) -> None:
+    def count_several_places(self, people: int) -> None:
         """Count people reported at more than one place at a designated time."""
         self._counter("people_at_several_places").inc(people)
 
-    def recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: str) -> None:
         """Count a recovery."""
         self._counter("recoveries").labels(cause).inc()
 
-    def tick(
+    def count_tick(
         self,
         partition: int,
         as_of_seconds: float,
@@ -163,23 +163,23 @@ class Metrics(Collectors):
         else:
             gauge.set(0)
 
-    def unknown(self, shards: Mapping[str, int]) -> None:
+    def count_unknown(self, shards: Mapping[str, int]) -> None:
         """Count the shards that were unknown at a tick, by cause."""
         for cause, count in shards.items():
             self._counter("unknown_shards").labels(cause).inc(count)
 
-    def missing(self, records: Mapping[int, int]) -> None:
+    def set_missing(self, records: Mapping[int, int]) -> None:
         """Set the number of records that a tick lacked, by input partition."""
         for partition, count in records.items():
             self._gauge("tick_missing_records").labels(str(partition)).set(count)
 
-    def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
+    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
         """Count ticks of an output partition that no instance decided."""
         self._counter("lost_ticks").labels(str(partition)).inc(ticks)
         for monitor in monitors:
             self._counter("ticks").labels(monitor, "skipped").inc(ticks)
 
-    def refused(self, partition: int, monitors: Sequence[str]) -> None:
+    def count_refused(self, partition: int, monitors: Sequence[str]) -> None:
         """Count a tick refused because the ledger of the output partition is ahead of it."""
         del partition
         for monitor in monitors:
@@ -191,7 +191,7 @@ class Metrics(Collectors):
             with suppress(KeyError):
                 self._gauge(name).remove(str(partition))
 
-    def tick_took(self, seconds: float, delay_seconds: float) -> None:
+    def record_tick(self, seconds: float, delay_seconds: float) -> None:
         """Record the duration of a tick without waiting, and the time from its as_of to its answers."""
         self._histogram("tick_seconds").observe(seconds)
         self._histogram("answer_delay_seconds").observe(max(0.0, delay_seconds))

@@ -1,9 +1,9 @@
-"""Metrics and spans for OpenTelemetry, by OTLP over HTTP. Loaded only if the configuration enables it (`otel.enabled`).
+"""Metrics and spans for OpenTelemetry, as OTLP over HTTP. Loaded only if `otel.enabled` is true.
 
 The metrics are those of /metrics, with the same names and labels. Keys of the configuration that are absent are taken
-from the standard variables (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`, …). The SDK reads them when
-`OtelExport` is created, and at no other time. No provider is made the global one, so that no library (redis-py has
-metrics of its own) sends anything through this export.
+from the standard variables (`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_RESOURCE_ATTRIBUTES`, …). The SDK reads them only when
+`OtelExport` is created. No global provider is set, so that libraries (redis-py has its own metrics) send nothing
+through this export.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ SCOPE: Final = "location-monitor"
 
 
 class OtelSpans:
-    """Spans of OpenTelemetry. An error marks a span with its class only: its message is in the log."""
+    """Spans of OpenTelemetry. An error marks a span with the error's class only. The message is in the log."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
     @contextmanager
     def span(self, name: SpanName, **attributes: int | str) -> Iterator[None]:
-        """Record one span. Log lines within it have its trace's id as the field `trace_id`."""
+        """Record one span. Log lines within the span have the field `trace_id`."""
         with (
             self._tracer.start_as_current_span(
                 name, attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -97,11 +97,11 @@ class OtelExport:
             return
         resource = _describe(service)
         translator = MetricsTranslator(resource, SCOPE, metrics.registry)
-        exporter = OTLPMetricExporter(endpoint=_address(settings, "metrics"))
+        exporter = OTLPMetricExporter(endpoint=_build_address(settings, "metrics"))
         self._push = PeriodicPush(lambda: _export(exporter, translator.read()), settings.interval / SECOND)
         if settings.traces:
             self._tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
-            self._tracing.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(_address(settings, "traces"))))
+            self._tracing.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(_build_address(settings, "traces"))))
             self.spans = OtelSpans(self._tracing.get_tracer(SCOPE, __version__))
         log.info("metrics%s are exported to OpenTelemetry", " and spans" if settings.traces else "")
 
@@ -125,13 +125,13 @@ def _export(exporter: OTLPMetricExporter, metrics: MetricsData) -> None:
 
 
 def _describe(service: str) -> Resource:
-    """Return the attributes of this instance. Those of the standard variables come first."""
+    """Return the attributes of this instance. Those of the standard variables take precedence."""
     own = {SERVICE_VERSION: __version__, SERVICE_INSTANCE_ID: str(uuid.uuid4())}
     if not os.environ.get(OTEL_SERVICE_NAME):
         own[SERVICE_NAME] = service
     return Resource.create(own)
 
 
-def _address(settings: OtelSettings, signal: str) -> str | None:
+def _build_address(settings: OtelSettings, signal: str) -> str | None:
     """Return where a signal is sent; None to let the SDK read it from the environment."""
     return None if settings.endpoint is None else f"{settings.endpoint.rstrip('/')}/v1/{signal}"

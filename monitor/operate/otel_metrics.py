@@ -41,7 +41,7 @@ class _Series:
 
 
 class MetricsTranslator:
-    """Reads a registry of Prometheus as metrics of OpenTelemetry. Counters keep their names, without `_total`."""
+    """A reader of a Prometheus registry as metrics of OpenTelemetry. Counters keep their names, without `_total`."""
 
     def __init__(self, resource: Resource, scope: str, registry: CollectorRegistry) -> None:
         self._resource, self._registry = resource, registry
@@ -58,19 +58,18 @@ class MetricsTranslator:
     def _translate(self, family: Family, now: int) -> Metric:
         unit = next((unit for ending, unit in _UNITS.items() if family.name.endswith(f"_{ending}")), "")
         if family.type == "histogram":
-            points = [self._bucket(labels, series, now) for labels, series in _group(family.samples)]
+            points = [self._make_histogram_point(labels, series, now) for labels, series in _group(family.samples)]
             return Metric(family.name, family.documentation, unit, Histogram(points, CUMULATIVE))
         if family.type == "counter":
             totals = [sample for sample in family.samples if sample.name.endswith("_total")]
-            return Metric(
-                family.name, family.documentation, unit, Sum(self._numbers(totals, now), CUMULATIVE, is_monotonic=True)
-            )
-        return Metric(family.name, family.documentation, unit, Gauge(self._numbers(family.samples, now)))
+            sums = Sum(self._make_points(totals, now), CUMULATIVE, is_monotonic=True)
+            return Metric(family.name, family.documentation, unit, sums)
+        return Metric(family.name, family.documentation, unit, Gauge(self._make_points(family.samples, now)))
 
-    def _numbers(self, samples: Iterable[Sample], now: int) -> Sequence[NumberDataPoint]:
+    def _make_points(self, samples: Iterable[Sample], now: int) -> Sequence[NumberDataPoint]:
         return [NumberDataPoint(dict(sample.labels), self._began, now, float(sample.value)) for sample in samples]
 
-    def _bucket(self, labels: Mapping[str, str], series: _Series, now: int) -> HistogramDataPoint:
+    def _make_histogram_point(self, labels: Mapping[str, str], series: _Series, now: int) -> HistogramDataPoint:
         bounds = sorted(series.buckets)
         counts = [int(series.buckets[bound]) for bound in bounds]
         own = [count - before for count, before in zip(counts, [0, *counts], strict=False)]

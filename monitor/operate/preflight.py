@@ -14,7 +14,7 @@ from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import LedgerError, TopicError
 from monitor.privacy.over_time import OverTimeRule, extend_marks, running_marks
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import first_offset
+from monitor.release.ledger import read_first_offset
 from monitor.release.ledger_reader import LedgerReader
 from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, OwnerTerms
@@ -49,7 +49,7 @@ def run_preflight(
     """Check the topics and read the ledger.
 
     Args:
-        connections: how to reach Kafka.
+        connections: the connections to Kafka.
         parameters: the watched locations and times.
         wanted: the needs of the topics of visits, alerts and dead letters.
         ledger_topic: the topic of alerts.
@@ -133,7 +133,7 @@ def require_shards(parameters: Parameters, ledger_partitions: int) -> None:
     candidates = f"{above - ledger_partitions} or {above}" if shards > ledger_partitions else f"{above}"
     raise LedgerError(
         f"service.shards is {shards}, which would move locations to other partitions of the ledger, away from the "
-        f"record of their spent ε: with {ledger_partitions} ledger partitions expected a multiple of "
+        f"record of their spent ε: for {ledger_partitions} ledger partitions, expected a multiple of "
         f"{ledger_partitions}, such as {candidates}"
     )
 
@@ -152,7 +152,7 @@ def require_room(
     Raises:
         TopicError: a record may be too large. The message contains the required size.
     """
-    rules, key = _rules(parameters), "max.message.bytes"
+    rules, key = _list_rules(parameters), "max.message.bytes"
     sizes = (
         place_bytes(rule, (mark.epsilon for mark in running_marks(extend_marks(rule, state.marks_of(*place)), last)))
         for state in states
@@ -179,7 +179,7 @@ def require_initialised(
         LedgerError: the partition has no first record, or it belongs to another service.
     """
     if state.terms is None:
-        if first_offset(connections, topic, partition) > 0:
+        if read_first_offset(connections, topic, partition) > 0:
             raise LedgerError(
                 f"partition {partition} of {topic} is empty and begins above offset 0: its records have expired. Run "
                 "`location-monitor topics --create --ledger-lost`"
@@ -195,7 +195,7 @@ def require_initialised(
 def check_past_charges(
     parameters: Parameters, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int
 ) -> None:
-    """Refuse a configuration that, together with earlier answers, may charge more than it states (docs/rules.md).
+    """Refuse a configuration that, with earlier answers, may charge more than it states (docs/rules.md, section 6).
 
     Args:
         parameters: the watched locations and times.
@@ -215,7 +215,7 @@ def open_account(parameters: Parameters, states: Sequence[LedgerState], worst: F
     return PeriodAccount(parameters, worst, {partition: state.spent() for partition, state in enumerate(states)})
 
 
-def _rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:
+def _list_rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:
     return {
         (monitor.name, parameters.registry.ids[row]): rule
         for monitor in parameters.over_time

@@ -1,4 +1,4 @@
-"""`location-monitor topics --create`: creates the topics, and writes the first record of each ledger partition.
+"""`location-monitor topics --create`: create the topics, and write the first record of each ledger partition.
 
 The first record distinguishes a new ledger from a lost one. The service decides nothing without it. If the command is
 interrupted, run it again: it continues with the step where it stopped.
@@ -21,7 +21,7 @@ from monitor.operate.preflight import read_ledger, read_ledger_partitions, requi
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import EncodedRecord, Writer, first_offset
+from monitor.release.ledger import EncodedRecord, Writer, read_first_offset
 from monitor.release.ledger_reader import LedgerReader
 from monitor.release.state import LedgerState
 from monitor.windows.redis_client import RedisAddress, redis_client, server_time
@@ -39,7 +39,7 @@ class Beginning(Enum):
 class SetupResult:
     """The created topics, the ledger partitions that got a first record, and when an earlier ledger was lost.
 
-    `ledger_reader` has read the ledger as it was before; it can continue.
+    `ledger_reader` has read the ledger as it was before the set-up, and can continue from there.
     """
 
     topics: tuple[str, ...]
@@ -69,12 +69,12 @@ def set_up(
     """Create missing topics, and initialise the ledger. A repeated call completes the first, or changes nothing.
 
     Args:
-        connections: how to reach Kafka.
+        connections: the connections to Kafka.
         parameters: the watched locations and times.
         wanted: the needs of the topics of visits, alerts and dead letters, in this order.
         beginning: why the ledger is empty, if it is.
         now: the current instant.
-        replication_factor: of new topics; the brokers' default if None.
+        replication_factor: the replication factor of new topics; the brokers' default if None.
         lost_by: an instant at or after the loss of a lost ledger (see `date_ledger_loss`); `now` if None.
 
     Raises:
@@ -91,7 +91,7 @@ def set_up(
     failpoint("setup.topics_created")
     topics = check_topics(connections, wanted)
     reader = existing or read_ledger(connections, parameters, ledger, topics[ledger].partitions)
-    states = reader.states[: _ledger_partitions(reader.states, wanted[1])]
+    states = reader.states[: _count_ledger_partitions(reader.states, wanted[1])]
     require_shards(parameters, len(states))
     for state in states:
         if state.terms is not None:
@@ -100,7 +100,7 @@ def set_up(
     if not empty:
         return SetupResult(tuple(created), (), None, reader)
     contents = _inspect_ledger(connections, ledger, states)
-    lost_at = _loss_time(beginning, groups, contents, ledger, lost_by or now)
+    lost_at = _find_loss_time(beginning, groups, contents, ledger, lost_by or now)
     for partition in empty:
         record = ledger_record(
             source=parameters.name,
@@ -127,11 +127,11 @@ def _check_before_creation(
         require_shards(parameters, wanted[1].partitions)
         return None
     reader = read_ledger(connections, parameters, ledger, topics[ledger].partitions)
-    require_shards(parameters, _ledger_partitions(reader.states, wanted[1]))
+    require_shards(parameters, _count_ledger_partitions(reader.states, wanted[1]))
     return reader
 
 
-def _ledger_partitions(states: Sequence[LedgerState], ledger: TopicNeeds) -> int:
+def _count_ledger_partitions(states: Sequence[LedgerState], ledger: TopicNeeds) -> int:
     """Return Q of an initialised ledger; the number of all partitions if the ledger is empty."""
     return read_ledger_partitions(states, ledger.topic, ledger.tool_options) or len(states)
 
@@ -189,18 +189,18 @@ def _inspect_ledger(connections: KafkaConnections, ledger: str, states: Sequence
     """Distinguish an interrupted set-up from a ledger that was lost in part.
 
     After an interrupted set-up, some partitions contain only their first record, and the others never contained a
-    record. In contrast, a partition that lost its records begins above offset 0, and a partition with answers also
-    contains an owner record.
+    record. A partition that lost its records begins above offset 0, and a partition with answers also contains an owner
+    record.
     """
     terms = [state.terms for state in states if state.terms is not None]
     losses = [term.lost_at for term in terms if term.lost_at is not None]
     untouched = all(state.records == (state.terms is not None) for state in states) and not any(
-        first_offset(connections, ledger, partition) for partition in range(len(states))
+        read_first_offset(connections, ledger, partition) for partition in range(len(states))
     )
     return _LedgerContents(bool(terms), bool(terms) and untouched, max(losses, default=None))
 
 
-def _loss_time(
+def _find_loss_time(
     beginning: Beginning, groups: Sequence[str], contents: _LedgerContents, ledger: str, lost_by: int
 ) -> int | None:
     """Return when an earlier ledger was lost; None if no ledger was lost."""
@@ -215,7 +215,7 @@ def _loss_time(
             f"the consumer groups {', '.join(groups)} ran before" if groups else "only some partitions are initialised"
         )
         raise LedgerError(
-            f"the ledger {ledger} is empty, and {reason}: expected --first-start if no answer was ever published, or "
-            "--ledger-lost if answers were published. --ledger-lost pauses all locations for one window"
+            f"the ledger {ledger} has empty partitions, and {reason}: expected --first-start if no answer was ever "
+            "published, or --ledger-lost if answers were published. --ledger-lost pauses all locations for one window"
         )
     return None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
-from monitor.processes.link import Answering
+from monitor.processes.link import Responder
 from monitor.processes.supervisor import Supervisor, supervise
 from monitor.public.clock import SystemClock
 from monitor.run import run_with
@@ -40,7 +40,7 @@ def run_supervised(
     """Run one of several processes. It answers its supervisor from the start, and stops if the supervisor ends."""
     metrics, health = Metrics(), Health()
     health.report_alive("service", "reading the configuration")
-    with Answering(descriptor, metrics, health, stop):
+    with Responder(descriptor, metrics, health, stop):
         settings = load()
         with stop_on_signals():
             run_with(settings, SystemClock(), metrics, health, stop)

@@ -1,7 +1,7 @@
 """The connection between the supervisor and one of its processes: requests for metrics and health, and the answers.
 
-A pair of sockets connects the two. No port is opened, so nobody else can ask a process. The connection ends with either
-of them: a process stops when its supervisor has ended.
+A pair of sockets connects the two. No port is opened, so nobody else can ask a process. The connection ends when either
+side ends, so a process stops when its supervisor has ended.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Link:
             self._connection.close()
 
 
-class Answering:
+class Responder:
     """The process's end: a thread that answers the supervisor, and sets `stop` when the supervisor has ended."""
 
     def __init__(self, descriptor: int, metrics: Metrics, health: Health, stop: threading.Event) -> None:

@@ -23,7 +23,7 @@ LABEL: Final = "process"
 
 
 class ProcessStatus:
-    """The present link of one process, if it runs, and the reason why it does not otherwise."""
+    """The link of one process while it runs; otherwise, the reason why it does not run."""
 
     def __init__(self, number: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.number = number
@@ -33,11 +33,11 @@ class ProcessStatus:
         self._answered_at: float | None = None
 
     def connect(self, link: Link) -> None:
-        """Note that a process has been started."""
+        """Record that a process has been started."""
         self.reason, self._answered_at, self.link = "starting", None, link
 
     def disconnect(self, reason: str) -> None:
-        """Note that the process has ended."""
+        """Record that the process has ended."""
         link, self.link, self.reason = self.link, None, reason
         if link is not None:
             link.close()

@@ -1,4 +1,4 @@
-"""Starts several processes of the service, restarts those that crash, and stops all together.
+"""Start several processes of the service, restart those that crash, and stop all together.
 
 Each process is a new program (never a fork of this one) with its own connections and its own membership in the consumer
 groups. So it is an instance like one on another host, and needs nothing from the supervisor.
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
-"""After this time, a crash is not a failed start, so the restart waits only for the first pause."""
+"""A crash after this time does not count as a failed start, so the restart waits only for the first pause."""
 
 TURN_SECONDS: Final = 0.2
 
@@ -46,7 +46,7 @@ class _Child:
 
 
 class Supervisor:
-    """Runs `count` processes. `make_command` returns the command line for a process and a file descriptor.
+    """The runner of `count` processes. `make_command` returns the command line for a process and a file descriptor.
 
     `stop_seconds` is the time after SIGTERM in which a process must end. Then it is killed.
     """
@@ -75,13 +75,13 @@ class Supervisor:
         try:
             while not stop.is_set():
                 for child in self._children:
-                    self._tend(child)
+                    self._start_or_check(child)
                 stop.wait(TURN_SECONDS)
         finally:
             self._end_all()
 
-    def _tend(self, child: _Child) -> None:
-        """Start a process if it is due, or note that it has ended."""
+    def _start_or_check(self, child: _Child) -> None:
+        """Start a process if it is due, or handle its end."""
         if child.program is None:
             if self._monotonic() >= child.start_at:
                 self._start(child)
@@ -147,7 +147,9 @@ def describe_exit(code: int) -> str:
 
 
 def _give_up(code: int, ended: str) -> NoReturn:
-    raise _FATAL[code](f"{ended}, and a restart does not help: the message above names the remedy. All are stopped")
+    raise _FATAL[code](
+        f"{ended}, and a restart does not help: the message above names the remedy. All processes are stopped"
+    )
 
 
 def supervise(supervisor: Supervisor, port: int, stop: threading.Event) -> None:

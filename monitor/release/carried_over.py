@@ -15,8 +15,8 @@ from typing import Final, Literal
 from monitor.public.parameters import Charged, Parameters
 from monitor.release.state import Spent, later
 
-_NEVER: Final = -(2**62)
-_EVER: Final = 2**62
+_BEGINNING: Final = -(2**62)
+_ENDLESS: Final = 2**62
 
 _MonitorKey = tuple[Literal["at_times", "hot_spots", "at_least", "dwell"], str]  # a monitor's kind and name
 
@@ -25,13 +25,13 @@ class CarriedOverTimes:
     """The designated times with published answers, compared with the worst case of this configuration.
 
     Args:
-        parameters: the parameters of the service. Without a period a payment counts while the ledger contains it.
+        parameters: the parameters of the service. Without a period, a payment counts while the ledger contains it.
         states: what each ledger partition has spent.
     """
 
     def __init__(self, parameters: Parameters, states: Sequence[Spent]) -> None:
         self._parameters = parameters
-        self._period = parameters.period or _EVER
+        self._period = parameters.period or _ENDLESS
         self._monitors: dict[_MonitorKey, Charged] = {
             **{("at_times", monitor.name): monitor for monitor in parameters.at_times},
             **{("hot_spots", monitor.name): monitor for monitor in parameters.hot_spots},
@@ -48,33 +48,33 @@ class CarriedOverTimes:
         known_from = None
         for state in states:
             known_from = later(known_from, state.lost_at)
-        self._known_from = _NEVER if known_from is None else known_from
+        self._known_from = _BEGINNING if known_from is None else known_from
 
-    def excess(self, tick: int) -> Fraction:
-        """Return the most by which the times of one period exceed the worst case, from a tick on.
+    def compute_excess(self, tick: int) -> Fraction:
+        """Return the largest ε by which the times of one period exceed the worst case, from a tick on.
 
-        Only periods that contain visits which a later answer may still charge are counted.
+        Only periods that contain visits which an answer from this tick on may still charge are counted.
         """
-        last_past = self._oldest_chargeable(tick) - self._period
+        last_past = self._find_oldest_chargeable(tick) - self._period
         times = self._times[bisect_left(self._times, last_past + 1) :]
-        sums = list(accumulate((self._excess_at(time, tick) for time in times), initial=Fraction(0)))
+        sums = list(accumulate((self._compute_excess_at(time, tick) for time in times), initial=Fraction(0)))
         ends = (bisect_left(times, time + self._period) for time in times)
         return max((sums[end] - sums[begin] for begin, end in enumerate(ends)), default=Fraction(0))
 
-    def change_ticks(self) -> Iterator[int]:
+    def list_change_ticks(self) -> Iterator[int]:
         """Yield the ticks at which the excess may fall: a time becomes final, or no period contains it any more."""
         grid = self._parameters.grid
         horizons = {monitor.horizon for monitor in self._monitors.values()}
         for time in self._times:
             yield from (grid.slot_of(time + horizon) for horizon in horizons)
-            if self._period != _EVER:
+            if self._period != _ENDLESS:
                 yield grid.slot_of(time + self._period - 1) + self._parameters.history_slots
 
-    def _oldest_chargeable(self, tick: int) -> int:
+    def _find_oldest_chargeable(self, tick: int) -> int:
         """Return the earliest instant of a visit that this configuration may still charge."""
         return self._parameters.grid.start(tick + 1 - self._parameters.history_slots)
 
-    def _excess_at(self, time: int, tick: int) -> Fraction:
+    def _compute_excess_at(self, time: int, tick: int) -> Fraction:
         """Return the ε that was or may still be paid for one time, minus the worst case of this configuration."""
         current = {
             key: monitor for key, monitor in self._monitors.items() if monitor.times.between(time, time + 1).size

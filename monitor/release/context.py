@@ -23,9 +23,9 @@ from monitor.windows.facts import Windows
 
 
 class ReleaseObserver(Protocol):
-    """Counts the events of a release. Called by the threads of several partitions."""
+    """A receiver of the metrics of a release. Called by the threads of several partitions."""
 
-    def tick(
+    def count_tick(
         self,
         partition: int,
         as_of_seconds: float,
@@ -34,25 +34,25 @@ class ReleaseObserver(Protocol):
     ) -> None:
         """Count a decided tick of an output partition: its outcome by monitor, its answers by (monitor, status)."""
 
-    def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
+    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
         """Count the ticks of an output partition that no instance decided."""
 
-    def refused(self, partition: int, monitors: Sequence[str]) -> None:
+    def count_refused(self, partition: int, monitors: Sequence[str]) -> None:
         """Count a tick that closed while the output partition's ledger was ahead of it."""
 
     def forget_partition(self, partition: int) -> None:
         """Drop the series of an output partition that this instance no longer decides."""
 
-    def unknown(self, shards: Mapping[str, int]) -> None:
+    def count_unknown(self, shards: Mapping[str, int]) -> None:
         """Count the shards that were unknown at a tick, by cause."""
 
-    def missing(self, records: Mapping[int, int]) -> None:
+    def set_missing(self, records: Mapping[int, int]) -> None:
         """Set the number of records that a tick lacked, by input partition."""
 
-    def tick_took(self, seconds: float, delay_seconds: float) -> None:
+    def record_tick(self, seconds: float, delay_seconds: float) -> None:
         """Observe how long a tick took, without the wait for its release time, and how late its answers were."""
 
-    def recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: str) -> None:
         """Count a takeover of a partition, by its `cause`."""
 
 

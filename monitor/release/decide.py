@@ -50,16 +50,16 @@ class Decider:
         parameters: the parameters of the service.
         shards: the shards of this ledger partition.
         noise: the source of one-sided noise.
-        ranked: the monitors of hot spots and dwell times that this partition answers. One answer covers all shards.
+        totals: the monitors of hot spots and dwell times that this partition answers. One answer covers all shards.
     """
 
     def __init__(
-        self, parameters: Parameters, shards: Sequence[int], noise: Noise, ranked: Sequence[Total] = ()
+        self, parameters: Parameters, shards: Sequence[int], noise: Noise, totals: Sequence[Total] = ()
     ) -> None:
         self._parameters = parameters
         self._noise = noise
         self._shards = tuple(shards)
-        self._hot_spots = tuple(ranked)
+        self._totals = tuple(totals)
         self._watched = [OverTimeDecider(parameters, monitor, shards, noise) for monitor in parameters.over_time]
 
     def questions(self, tick: int) -> dict[int, Question]:
@@ -77,14 +77,11 @@ class Decider:
         if consenting:
             instants = tuple(sorted(consenting))
             questions = {shard: replace(question, consenting=instants) for shard, question in questions.items()}
-        final = {time for monitor in self._hot_spots for time in self._final_times(monitor, tick)}
+        final = {time for monitor in self._totals for time in self._final_times(monitor, tick)}
         if not final:
             return questions
         stays = {
-            time
-            for monitor in self._hot_spots
-            if isinstance(monitor, Dwell)
-            for time in self._final_times(monitor, tick)
+            time for monitor in self._totals if isinstance(monitor, Dwell) for time in self._final_times(monitor, tick)
         }
         return {
             shard: replace(question, times=tuple(sorted(final.union(question.times))), stays=tuple(sorted(stays)))
@@ -112,9 +109,9 @@ class Decider:
             for time in timed.live(as_of)
         ]
         parts += [
-            self._decide_total(ranked, time, tick, evidence, state, tally)
-            for ranked in self._hot_spots
-            for time in self._final_times(ranked, tick)
+            self._decide_total(total, time, tick, evidence, state, tally)
+            for total in self._totals
+            for time in self._final_times(total, tick)
         ]
         state.last_tick = tick
         return Decision(Records(parts), tally)
@@ -230,7 +227,7 @@ class Decider:
         state: LedgerState,
         tally: Counter[tuple[str, str]],
     ) -> list[EncodedRecord]:
-        """Return the one answer about a designated time; nothing if a shorter horizon has already answered it."""
+        """Return the one answer about a designated time; nothing if it was already drawn, under a shorter horizon."""
         if (monitor.name, time) in state.drawn:
             return []
         shards = range(self._parameters.registry.shards)

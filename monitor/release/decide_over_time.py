@@ -1,8 +1,8 @@
 """Decide one tick of one `over_time` monitor: counts, marks and noise become answers (Algorithm 3).
 
-A tick decides every watched place, so this module keeps what does not change from tick to tick. The answers of a tick
-are kept as objects that most places share, and become records only when they are appended. `over_time.step` decides
-one place from its marks alone; the tests compare both.
+A tick decides every watched place, so this module keeps all values that do not change between ticks. The answers of a
+tick are kept as objects that most places share, and become records only when they are appended. `over_time.step`
+decides one place from its marks alone; the tests compare both.
 """
 
 from __future__ import annotations
@@ -121,7 +121,10 @@ class _Answers(Sequence[EncodedRecord]):
             yield EncodedRecord(key, value, (*before, ("ce_id", ce_id), *after), self._writer.timestamp_ms)
 
     def raw(self) -> Iterator[RawRecord]:
-        """Yield the records in order, with encoded headers. They differ only in the ce_id, so this is twice as fast."""
+        """Yield the records in order, with encoded headers.
+
+        The headers of the records differ only in the ce_id. The others are encoded once, which is twice as fast.
+        """
         (before, after), stamp, join = encode_around(self._writer.headers, "ce_id"), self._writer.timestamp_ms, b"".join
         for key, value, ce_id in self._writer.write(self._ends()):
             yield key, value, join((before, encode_value(ce_id), after)), stamp
@@ -138,15 +141,15 @@ class _Answers(Sequence[EncodedRecord]):
 
 
 class _EncodedStanding:
-    """The standing of a place, and its answers without a new mark. Each is encoded once, at the first tick with it."""
+    """The standing of a place, and its answers without a new mark. Each is encoded once, when it first occurs."""
 
     def __init__(self, lost_tick: int | None, standing: Standing) -> None:
         self.lost_tick = lost_tick
         self.standing = standing
         self._encoded: dict[str, _EncodedAnswer] = {}
 
-    def holds(self, tick: int, lost_tick: int | None) -> bool:
-        """Return whether the standing is that of a tick."""
+    def is_valid_at(self, tick: int, lost_tick: int | None) -> bool:
+        """Return whether the place has this standing at a tick."""
         return self.lost_tick == lost_tick and self.standing.since <= tick <= self.standing.until
 
     def encode(self, writer: AnswerWriter, kind: int, answer: OverTimeAnswer) -> _EncodedAnswer:
@@ -162,7 +165,8 @@ class _Places:
     """The watched places of one monitor and one ledger partition, in registry order.
 
     `kinds`: the number of each place's rule in `rules`, the distinct rules. `groups`: by ε of one answer, the places
-    whose noise is drawn at it. `thresholds`: each place's threshold. `by_shard`: the places of each shard.
+    whose noise is drawn at this ε. `codes`: each place's first code in `_Answers` (known; the next one is unknown).
+    `thresholds`: each place's threshold. `by_shard`: the places of each shard.
     """
 
     def __init__(self, parameters: Parameters, monitor: OverTime, indices: Sequence[int]) -> None:
@@ -278,7 +282,7 @@ class OverTimeDecider:
         """Decide a place that has marks. Its standing is computed again only when it changes."""
         kind = self._places.kinds[at]
         rule, known = self._places.rules[kind], self._standings.get(at)
-        if known is None or not known.holds(tick, lost_tick):
+        if known is None or not known.is_valid_at(tick, lost_tick):
             name, location = self.monitor.name, self._places.locations[at]
             standing = over_time.find_standing(rule, state.marks_of(name, location), tick, lost_tick)
             if standing.run:
@@ -305,7 +309,7 @@ class OverTimeDecider:
         return noise
 
     def _counts(self, tick: int, evidence: Evidence, state: LedgerState) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the distinct people in each window, and which are known: all visits before as_of were counted."""
+        """Return the number of distinct people in each window, and which of these numbers come from complete facts."""
         places, start = self._places, self._parameters.window_start(self.monitor.window, tick)
         counts = np.zeros(len(places.rows), np.int64)
         known = np.zeros(len(places.rows), np.bool_)

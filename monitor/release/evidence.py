@@ -20,11 +20,11 @@ POLL_SECONDS: Final = 0.02
 
 
 class EvidenceReader:
-    """Reads the evidence of one tick for one ledger partition.
+    """A reader of the evidence of one tick for one ledger partition.
 
     `due` is the release time. A shard that is not complete by then is unknown. `heartbeat` is called at each poll.
-    `reached` is the progress that an earlier tick has read, by shard. If it includes the end offsets already, the
-    shard is counted at once; the progress that is read with the counts decides.
+    `reached` is the progress that an earlier tick has read, by shard. If it has already reached the end offsets, the
+    shard is counted at once; the progress that is read with the counts decides whether the reading is complete.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class EvidenceReader:
             context.progressed.wait(seen, POLL_SECONDS)
         if self._stop.is_set():
             return None
-        if not (self._closed or context.store_clock.has_reached(self._closes_at())):
+        if not (self._closed or context.store_clock.has_reached(self._find_closing_time())):
             return None
         if self._end_offsets is None:
             context.input_topic.require_same()
@@ -96,7 +96,7 @@ class EvidenceReader:
             for partition, end in (self._end_offsets or {}).items()
         }
 
-    def _closes_at(self) -> int:
+    def _find_closing_time(self) -> int:
         """Return the instant from which the tick may be counted. By then, every broker's clock has passed as_of."""
         parameters = self._context.parameters
         return parameters.grid.as_of(self._tick) + parameters.tolerance
@@ -120,7 +120,7 @@ class EvidenceReader:
         shard = next(iter(self._questions))
         now = self._context.windows.time([shard])
         self._context.store_clock.update(now)
-        return now >= self._closes_at()
+        return now >= self._find_closing_time()
 
     def _read_complete(self, end_offsets: Mapping[int, int]) -> None:
         """Count the shards whose progress has reached the end offsets. A complete shard is not read again."""
@@ -152,7 +152,7 @@ class EvidenceReader:
         if self._stop.is_set():
             return True
         now = clock.now()
-        if clock.simulated:  # it stands at the release time until the tick is decided
+        if clock.simulated:  # a simulated clock stands at the release time until the tick is decided
             return now > self._due
         return now >= self._due or (not self._closed and now < grid.start(self._tick))
 

@@ -17,7 +17,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.ledger import read_record
 from monitor.errors import InputChangedError, LedgerError, UnreachableError
-from monitor.release.ledger import EncodedRecord, read_partitions, require_same
+from monitor.release.ledger import EncodedRecord, read_partitions, require_topic_id
 
 _T = TypeVar("_T")
 
@@ -36,7 +36,7 @@ class _Leader:
 
 
 class InputTopic:
-    """Reads fresh metadata of the input topic, and checks that neither it nor the ledger was replaced. Thread-safe.
+    """A reader of the input topic's fresh metadata. It checks that neither topic was replaced. Thread-safe.
 
     The metadata of a consumer may be outdated. The end offsets of a consumer omit acknowledged records after an open
     transaction, and a high watermark omits records that a follower has not copied yet. These records are stamped, so a
@@ -71,7 +71,7 @@ class InputTopic:
             return self._client
 
     def _run_exclusively(self, request: Callable[[], _T]) -> _T:
-        """Run one request at a time. If a call waits for another request, and that one fails, the call fails too."""
+        """Run one request at a time. A call that waits for a request of another call fails if this request fails."""
         began = time.monotonic()
         with self._lock:
             failed_at, why = self._failure
@@ -92,8 +92,8 @@ class InputTopic:
     def end_offsets_at(self, tick: int) -> Mapping[int, int]:
         """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed.
 
-        Offsets of another tick are never returned, also not of a later one: if a clock was ahead, they may have been
-        read before this tick has closed. `expect_input` makes an exception for a replay.
+        Offsets of another tick are never returned, not even of a later one: if a clock was ahead, they may have been
+        read before this tick closed. `expect_input` makes an exception for a replay.
         """
 
         def read() -> Mapping[int, int]:
@@ -180,7 +180,7 @@ class InputTopic:
                 f"kafka.topics.visits is {self._topic!r}, and that topic was deleted or re-created: its visits must be "
                 "read again under a new fingerprint"
             )
-        require_same(topics[ledger], ledger, ledger_id)
+        require_topic_id(topics[ledger], ledger, ledger_id)
         listed = {
             partition["partition_index"]: _Leader(partition["leader_id"], partition["leader_epoch"])
             for partition in visits["partitions"]
@@ -202,14 +202,15 @@ class InputTopic:
         ends = []
         for node in sorted({leader.node for leader in leaders.values()}):
             led = {partition: leader.epoch for partition, leader in leaders.items() if leader.node == node}
-            response = await self._admin._manager.send(self._request(led), node_id=node)  # noqa: SLF001  # as above
+            request = self._build_request(led)
+            response = await self._admin._manager.send(request, node_id=node)  # noqa: SLF001  # as above
             for partition in response.topics[0].partitions:
                 if partition.error_code:
                     raise for_code(partition.error_code)(f"log end offset of {self._topic}-{partition.partition_index}")
                 ends.append((partition.partition_index, partition.offset))
         return ends
 
-    def _request(self, epochs: Mapping[int, int]) -> Any:
+    def _build_request(self, epochs: Mapping[int, int]) -> Any:
         topic = ListOffsetsRequest.ListOffsetsTopic
         partitions = [
             topic.ListOffsetsPartition(

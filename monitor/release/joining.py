@@ -18,7 +18,7 @@ from monitor.brokers.groups import list_member_ids
 from monitor.brokers.membership import Membership
 from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.ingest.readiness import Readiness
-from monitor.release.version import member_client_id, member_versions
+from monitor.release.version import make_member_client_id, member_versions
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ CLOSE_SECONDS: Final = 15.0
 
 
 class JoinPolicy:
-    """Decides whether an instance may join the release group. Remembers since when the group has been empty.
+    """The rule by which an instance joins the release group. It remembers since when the group has been empty.
 
     `version` is the version of the instance's configuration. An instance that is not ready can only answer "unknown",
     so it joins only after the group has been empty for `patience` seconds.
@@ -69,7 +69,7 @@ class Candidate:
 
 
 class DelayedMembership:
-    """Waits on a separate thread until it may join the release group, and then stays a member.
+    """A membership of the release group that begins when `JoinPolicy` allows it. A separate thread waits until then.
 
     It owns no partitions before it joins. `wake` is set when ownership changes.
     """
@@ -138,27 +138,27 @@ class DelayedMembership:
         """Join if the policy allows it.
 
         Raises:
-            UnreachableError: the brokers can't be used now.
+            UnreachableError: the brokers cannot be used now.
         """
         try:
-            members = self._members()
+            members = self._list_versions()
             if self._policy.may_join(members, ready=self._readiness.ready, now=time.monotonic()):
                 self._join()
             else:
-                self._log_waiting(logging.INFO, self._reason(members))
+                self._log_waiting(logging.INFO, self._explain_waiting(members))
         except UnreachableError as error:
             self._policy.may_join(None, ready=False, now=time.monotonic())
             transient = getattr(error.__cause__, "retriable", False)  # for example while a coordinator is being found
             self._log_waiting(logging.INFO if transient else logging.WARNING, str(error))
             raise
 
-    def _reason(self, members: Sequence[str]) -> str:
+    def _explain_waiting(self, members: Sequence[str]) -> str:
         if any(member != self._candidate.version for member in members):
             return "instances with another configuration answer"
         return "the facts are not complete"
 
     def _join(self) -> None:
-        client_id = member_client_id(self._connections.client_id, self._candidate.version)
+        client_id = make_member_client_id(self._connections.client_id, self._candidate.version)
         connections = replace(self._connections, client_id=client_id)
         self._membership = Membership(connections, self._topic, self._candidate.group, self._wake)
         self._close_admin()
@@ -167,7 +167,7 @@ class DelayedMembership:
         state = "the facts are complete" if self._readiness.ready else "no instance answers; the facts are not complete"
         log.info("joining the release group: %s", state)
 
-    def _members(self) -> list[str]:
+    def _list_versions(self) -> list[str]:
         """Return the versions of the group's members."""
         try:
             with self._connections.translate_errors():

@@ -108,7 +108,7 @@ def read_partitions(
         consumer.close(autocommit=False)
 
 
-def first_offset(connections: KafkaConnections, topic: str, partition: int) -> int:
+def read_first_offset(connections: KafkaConnections, topic: str, partition: int) -> int:
     """Return the first offset that the partition still contains: 0 unless records have expired."""
     place = TopicPartition(topic, partition)
     consumer = connections.consumer()
@@ -119,7 +119,7 @@ def first_offset(connections: KafkaConnections, topic: str, partition: int) -> i
         consumer.close(autocommit=False)
 
 
-def require_same(described: Mapping[str, Any], topic: str, topic_id: str) -> None:
+def require_topic_id(described: Mapping[str, Any], topic: str, topic_id: str) -> None:
     """Check that the description of the ledger's topic has this id.
 
     Producers address a topic by name, but the transactional id contains the topic's id. Two owners that know different
@@ -143,7 +143,7 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         UnreachableError: Kafka does not answer.
     """
     with connections.translate_errors(), closing(connections.admin()) as admin:
-        require_same(admin.describe_topics([topic])[0], topic, topic_id)
+        require_topic_id(admin.describe_topics([topic])[0], topic, topic_id)
 
 
 def fence_earlier_builds(connections: KafkaConnections, topic: str, topic_id: str, partition: int) -> None:
@@ -224,12 +224,12 @@ class Writer:
     def append(self, records: Sequence[EncodedRecord], within: float = ACKNOWLEDGED_SECONDS) -> int:
         """Append records in one transaction, and return the offset of the last one; -1 if there are no records.
 
-        The append is given up after `within` seconds, but not before three nor after six, plus time for its size.
+        The append is given up after `within` seconds, at least three and at most six, plus a time for its size.
         """
         seconds = max(SHORTEST_SECONDS, min(within, ACKNOWLEDGED_SECONDS)) + len(records) / RECORDS_PER_SECOND
-        return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
+        return self._run(lambda: self._append_in_transaction(records, seconds), seconds) if records else -1
 
-    def _transaction(self, records: Iterable[EncodedRecord], seconds: float) -> int:
+    def _append_in_transaction(self, records: Iterable[EncodedRecord], seconds: float) -> int:
         self._producer.begin_transaction()
         failpoint("ledger.begun")
         sent = self._enqueue(records, seconds)

@@ -81,7 +81,7 @@ class LedgerReader:
                 state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
 
     def spent(self, partitions: int) -> dict[int, Spent]:
-        """Return what was spent, by partition, for the first `partitions` partitions."""
+        """Return the spent ε of each of the first `partitions` partitions."""
         with self._lock:
             return {partition: self._states[partition].spent() for partition in range(partitions)}
 

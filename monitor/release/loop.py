@@ -38,7 +38,7 @@ class Ownership(Protocol):
 
 
 class ReleaseLoop:
-    """Runs each owned partition on a separate thread, so that no partition blocks another. Used by one thread.
+    """The runner of the owned partitions, each on a separate thread, so that none blocks another. Used by one thread.
 
     `ledger_partitions` (Q) is the number of output partitions that have shards. Other partitions are not run.
     """
@@ -123,7 +123,7 @@ class ReleaseLoop:
                     break
                 self.reconcile()
                 self._check_topics_in_background()
-                if not self._stalled():
+                if not self._find_stalled():
                     heartbeat(self.trouble)
                 wake.wait(CYCLE_SECONDS)
         finally:
@@ -154,7 +154,7 @@ class ReleaseLoop:
         self._failure = self._failure or error
         self._wake.set()
 
-    def _stalled(self) -> list[int]:
+    def _find_stalled(self) -> list[int]:
         now = time.monotonic()
         return [
             partition

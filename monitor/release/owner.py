@@ -22,7 +22,7 @@ from monitor.release.ledger import (
     read_partition,
     run_in_thread,
 )
-from monitor.release.owner_records import LedgerPlace, OwnerRecords, announce_alone
+from monitor.release.owner_records import LedgerPlace, OwnerRecords, fence_and_announce
 from monitor.release.state import FencePoint, LedgerState
 from monitor.windows.facts import Question
 
@@ -59,7 +59,7 @@ class Owner:
     Raises:
         UnreachableError: (any method) the outcome is not known; create a new owner.
         FencedError: (any method) another owner has taken over.
-        LedgerError: the ledger belongs to another service, is uninitialised, or can't be read.
+        LedgerError: the ledger belongs to another service, is uninitialised, or cannot be read.
         LedgerChangedError: the ledger's topic was re-created, so the fence and the records would be in two topics.
         PeriodError: with the answers of other configurations, one person may pay more than the stated ε.
     """
@@ -90,24 +90,24 @@ class Owner:
         except BaseException:
             self._writer.close()
             raise
-        self.shards, ranked = self._assigned()
-        self._decider = Decider(parameters, self.shards, noise, ranked)
+        self.shards, totals = self._find_assigned()
+        self._decider = Decider(parameters, self.shards, noise, totals)
         slot = parameters.grid.slot_of(clock.now())
         owned_since = self.state.owned_since
         self.first_tick = slot if owned_since is None else min(slot, parameters.grid.slot_of(owned_since))
         self._owner_record_at = slot
         self._input_grew = False
 
-    def _assigned(self) -> tuple[list[int], list[Total]]:
+    def _find_assigned(self) -> tuple[list[int], list[Total]]:
         """Return the shards of this partition, and its monitors of hot spots and dwell times.
 
-        One answer of these covers all shards. The hash of the monitor's name selects the partition that publishes it.
+        Each of their answers covers all shards. The hash of the monitor's name selects the partition that publishes it.
         """
         terms, parameters = self.state.terms, self._parameters
         partitions = terms.partitions if terms is not None else 1
         shards = [shard for shard in range(parameters.registry.shards) if shard % partitions == self.partition]
-        ranked = [monitor for monitor in parameters.totals if shard_of(monitor.name, partitions) == self.partition]
-        return shards, ranked
+        totals = [monitor for monitor in parameters.totals if shard_of(monitor.name, partitions) == self.partition]
+        return shards, totals
 
     def _take_over(self) -> LedgerState:
         """Append an owner record, read up to it, append the last tick's records again unchanged, check the period."""
@@ -119,7 +119,7 @@ class Owner:
             next_offset = self._read(state, next_offset, until)
             return state.fence_point
 
-        terms = announce_alone(
+        terms = fence_and_announce(
             self._connections, self._records, self._writer, self.partition, state.fence_point, read_to
         )
         state.begin_ownership(terms)
@@ -178,7 +178,7 @@ class Owner:
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
         decision = self._decider.decide(tick, evidence, self.state)
-        records = Records([self._due_owner_records(tick, empty=not decision.records), decision.records])
+        records = Records([self._build_due_owner_records(tick, empty=not decision.records), decision.records])
         if not self._place.defer_commits:
             self._writer.append(records, within)
         else:
@@ -191,7 +191,7 @@ class Owner:
         self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
         return decision
 
-    def _due_owner_records(self, tick: int, *, empty: bool) -> list[EncodedRecord]:
+    def _build_due_owner_records(self, tick: int, *, empty: bool) -> list[EncodedRecord]:
         """Return an owner record if one is due.
 
         One is due for a tick without answers, for added input partitions, and before the last one expires.
@@ -225,7 +225,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class OwnerFactory:
-    """Creates the owners of ledger partitions."""
+    """A factory of the owners of ledger partitions."""
 
     connections: KafkaConnections
     place: LedgerPlace

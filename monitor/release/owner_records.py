@@ -24,7 +24,7 @@ class LedgerPlace:
 
     `fingerprint` is the published one (`published_fingerprint`). `input_seen_at` is an instant at which the input topic
     existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
-    reading at the takeover can't replace it: that clock may have been set back. `input_partitions` is the number of
+    reading at the takeover cannot replace it: the clock may have been set back. `input_partitions` is the number of
     input partitions at that instant. `defer_commits`: keep the answers of ticks in memory until `Owner.commit`.
     This is only for simulated time, in which no subscriber waits for the answers. A replay that fails starts from the
     beginning.
@@ -41,7 +41,7 @@ class LedgerPlace:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecords:
-    """Creates owner records. `now` returns their timestamp, by which they expire, from a clock that is not ahead."""
+    """A builder of owner records. `now` returns their timestamp, by which they expire. Its clock must not be ahead."""
 
     place: LedgerPlace
     parameters: Parameters
@@ -65,22 +65,22 @@ class OwnerRecords:
         return replace(
             known,
             input_topic_id=place.input_topic_id,
-            input_since=self._input_since(known),
+            input_since=self._find_input_since(known),
             fingerprint=place.fingerprint,
             input_partitions=max(known.input_partitions if same else 0, place.input_partitions),
             charges=self.charges,
         )
 
-    def _input_since(self, known: OwnerTerms) -> int | None:
+    def _find_input_since(self, known: OwnerTerms) -> int | None:
         since, tolerance = known.input_since, self.parameters.tolerance
         if known.input_topic_id not in ("", self.place.input_topic_id):
-            since = later(since, self._complete_after(self.place.input_seen_at + tolerance))
+            since = later(since, self._find_complete_slot(self.place.input_seen_at + tolerance))
         if known.fingerprint == "" and known.lost_at is not None:
             # Only the lost ledger contained the id of its input topic, so the present topic may be another one.
-            since = later(since, self._complete_after(known.lost_at + tolerance))
+            since = later(since, self._find_complete_slot(known.lost_at + tolerance))
         return since
 
-    def _complete_after(self, instant: int) -> int:
+    def _find_complete_slot(self, instant: int) -> int:
         """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
         return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
 
@@ -133,7 +133,7 @@ class OwnerRecords:
             terms = updated
 
 
-def announce_alone(
+def fence_and_announce(
     connections: KafkaConnections,
     records: OwnerRecords,
     writer: Writer,
@@ -143,9 +143,10 @@ def announce_alone(
 ) -> OwnerTerms:
     """Fence the owners of earlier builds, announce an owner, and check that no earlier build took over meanwhile.
 
-    The owner record says up to which offset they are fenced. So if any later step fails, the next takeover knows which
-    of them may still write, whoever wrote the newest owner record. The topic's id is checked after the owner record is
-    written. Kafka never reuses an id, so a match shows that the record is in the topic on which owners were fenced.
+    The owner record contains the offset up to which owners of earlier builds are fenced. So if a later step fails, the
+    next takeover knows which of them may still write, even if one of them has written the newest owner record. The
+    topic's id is checked after the owner record is written. Kafka never reuses an id, so a match shows that the record
+    is in the topic on which owners were fenced.
 
     Args:
         connections: the connections to Kafka.
@@ -170,7 +171,8 @@ def announce_alone(
     announced = records.announce(writer, partition, terms, read_terms)
     require_ledger(connections, topic, topic_id)
     if point.is_unfenced(announced.fenced_to):
-        # It may have answered. It is fenced now, and the next takeover fences it again and reads its answers.
+        # The instance of the earlier build may have answered. It is fenced now. The next takeover fences it again and
+        # reads its answers.
         fence_earlier_builds(connections, topic, topic_id, partition)
         raise FencedError(
             f"an instance of an earlier build took over {topic}-{partition} at the same time: "

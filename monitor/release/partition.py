@@ -38,11 +38,11 @@ NEAR_RELEASE: Final = 10 * SECOND  # on a stop, answers that are due within this
 
 _NO_OWNER: Final = "no instance had taken the partition over"
 _HELD_UP: Final = "this instance was stopped, or delayed"
-_TOO_LATE: Final = "the next slot was about to close when its answers could have left"
+_TOO_LATE: Final = "the next slot was about to close before the answers could be published"
 
 
 class PartitionRelease:
-    """Takes one ledger partition over and decides its ticks. Used by one thread; other threads may read its attributes.
+    """The release of one ledger partition: takeovers and ticks. Used by one thread; others may read its attributes.
 
     `owner`: the owner, None before the takeover. `trouble`: why no tick is decided now, empty if all is well.
     `last_heartbeat`: when the thread was last active, by the monotonic clock. `last_tick`, `last_records`: the last
@@ -123,8 +123,8 @@ class PartitionRelease:
         self._context.input_topic.expect_partitions(0 if terms is None else terms.input_partitions)
         self._taken_at = self._context.clock.now()
         self.trouble = ""
-        self._context.observer.recovery("takeover")
-        self._context.observer.lost(self.partition, self._context.monitors, 0)
+        self._context.observer.count_recovery("takeover")
+        self._context.observer.count_lost(self.partition, self._context.monitors, 0)
         self._count_skipped(self.owner)
         return True
 
@@ -166,7 +166,7 @@ class PartitionRelease:
         if self._refused_slot is None:
             log.error("%s", self.trouble)
         elif slot > self._refused_slot:
-            self._context.observer.refused(self.partition, self._context.monitors)
+            self._context.observer.count_refused(self.partition, self._context.monitors)
         self._refused_slot = slot
 
     def _wait_until_closed(self, tick: int, stop: threading.Event) -> bool:
@@ -184,13 +184,13 @@ class PartitionRelease:
         """Return when a tick's answers are published: a fixed delay after as_of, or after the takeover if it was later.
 
         The delay is fixed because the moment at which reading ends would reveal the load. The answers are published no
-        later than `_latest_release`.
+        later than `_find_latest_release`.
         """
         grid = self._context.parameters.grid
         from_takeover = max(grid.as_of(tick), self._taken_at) + self._context.parameters.release_delay
-        return min(from_takeover, self._latest_release(tick))
+        return min(from_takeover, self._find_latest_release(tick))
 
-    def _latest_release(self, tick: int) -> int:
+    def _find_latest_release(self, tick: int) -> int:
         """Return the last instant at which a tick's answers may be published: no clock has closed the next slot yet."""
         parameters = self._context.parameters
         if self._context.clock.simulated:
@@ -200,7 +200,7 @@ class PartitionRelease:
     def _is_too_late(self, tick: int, margin: int = 0) -> bool:
         """Return whether a tick's latest release time passed more than `margin` ago."""
         clock = self._context.clock
-        return not clock.simulated and max(clock.now(), self._taken_at) > self._latest_release(tick) + margin
+        return not clock.simulated and max(clock.now(), self._taken_at) > self._find_latest_release(tick) + margin
 
     def decide_tick(self, tick: int, stop: threading.Event) -> bool:
         """Decide a tick at its release time. Return False if it was not decided, or if the outcome is not known.
@@ -219,7 +219,7 @@ class PartitionRelease:
         if decision is None:
             return False
         delay = (self._context.clock.now() - self._context.parameters.grid.as_of(tick)) / SECOND
-        self._context.observer.tick_took(time.perf_counter() - began - self._waited, delay)
+        self._context.observer.record_tick(time.perf_counter() - began - self._waited, delay)
         self.last_records = decision.records
         self.last_tick = tick
         self._report_decision(tick, decision)
@@ -301,13 +301,13 @@ class PartitionRelease:
         first = owner.first_undecided
         self._skipped = (first, tick - 1) if tick > first else None
         owner.note_input_partitions(self._context.input_topic.most_partitions)
-        decision = owner.decide(tick, evidence, self._seconds_for_append(tick))
+        decision = owner.decide(tick, evidence, self._compute_append_seconds(tick))
         self._report_unknown(tick, evidence, decision)
         self._count_skipped(owner)
         self._reason, self.trouble = _HELD_UP, ""
         return decision
 
-    def _seconds_for_append(self, tick: int) -> float:
+    def _compute_append_seconds(self, tick: int) -> float:
         """Return after how many seconds to give an append up, so that the tick can still be decided after a takeover.
 
         This is half of the time that is left. The other half is for the takeover, and ends before the release delay
@@ -316,11 +316,11 @@ class PartitionRelease:
         clock = self._context.clock
         if clock.simulated:
             return ACKNOWLEDGED_SECONDS
-        left = self._latest_release(tick) - clock.now() - self._context.parameters.release_delay
+        left = self._find_latest_release(tick) - clock.now() - self._context.parameters.release_delay
         return left / 2 / SECOND
 
     def _count_skipped(self, owner: Owner) -> None:
-        """Count skipped ticks once the ledger contains a later one; after a failed append, a takeover shows that."""
+        """Count skipped ticks once the ledger contains a later one. After a failed append, a takeover shows this."""
         skipped, last = self._skipped, owner.state.last_tick
         self._skipped = None
         if skipped is not None and last is not None and last > skipped[1]:
@@ -337,19 +337,19 @@ class PartitionRelease:
             last - first + 1,
             self._reason,
         )
-        self._context.observer.lost(self.partition, self._context.monitors, last - first + 1)
+        self._context.observer.count_lost(self.partition, self._context.monitors, last - first + 1)
 
     def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> None:
-        """Count why a tick is unknown, and log it in one line; lines with the same causes at most once a minute."""
+        """Count the causes of an unknown tick, and log them in one line, the same causes at most once a minute."""
         observer = self._context.observer
-        observer.missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
+        observer.set_missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
         causes = count_causes(evidence, decision)
         before, self._unknown = self._unknown, frozenset(causes)
         if not causes:
             if before:
                 log.warning("ledger partition %d: ticks are known again", self.partition)
             return
-        observer.unknown(causes)
+        observer.count_unknown(causes)
         now = time.monotonic()
         if self._unknown == before and now - self._unknown_logged_at < REPEAT_SECONDS:
             return
@@ -362,7 +362,7 @@ class PartitionRelease:
         unknown = {monitor for monitor, status in decision.answers if status == "unknown"}
         outcomes = {name: "unknown" if name in unknown else "decided" for name in self._context.monitors}
         as_of = self._context.parameters.grid.as_of(tick) / SECOND
-        self._context.observer.tick(self.partition, as_of, outcomes, decision.answers)
+        self._context.observer.count_tick(self.partition, as_of, outcomes, decision.answers)
 
     def close(self) -> None:
         """Close the owner and drop the partition's metrics."""

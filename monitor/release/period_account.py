@@ -24,7 +24,7 @@ from monitor.release.carried_over import CarriedOverTimes
 from monitor.release.declared_charges import declare_times
 from monitor.release.state import Spent
 
-_EVER: Final = -(2**62)
+_BEGINNING: Final = -(2**62)
 
 _Watched = tuple[str, str]  # a monitor and a location
 
@@ -55,7 +55,7 @@ class PeriodAccount:
 
     def total(self, tick: int) -> Fraction:
         """Return the most that one person may pay, if no tick before `tick` will be decided any more."""
-        times = self._carried_over.excess(tick) + self._other_times_total
+        times = self._carried_over.compute_excess(tick) + self._other_times_total
         if self._is_unchanged:
             return self._worst + times
         places = [place.without_answers_before(tick) for place in self._places]
@@ -66,7 +66,8 @@ class PeriodAccount:
         """Return the first tick at which the total fits, if no tick is decided until then; None if it never fits."""
         parameters = self._parameters
         last = max((paid.last for place in self._places for paid in place.paid), default=tick)
-        end = max(last + parameters.memory_slots + parameters.max_lead + 1, *self._carried_over.change_ticks(), tick)
+        changes = self._carried_over.list_change_ticks()
+        end = max(last + parameters.memory_slots + parameters.max_lead + 1, *changes, tick)
         if self._others or self.total(end) > stated:
             return None
         return bisect_left(range(tick, end), 1, key=lambda at: int(self.total(at) <= stated)) + tick
@@ -80,10 +81,10 @@ class PeriodAccount:
         names = {monitor for spent in self._spent.values() for monitor, _location in spent.marks}
         names |= {monitor for spent in self._spent.values() for _kind, monitor, _time in spent.charged}
         total = self.total(tick)
-        without = {name: total - self._without(name).total(tick) for name in sorted(names)}
+        without = {name: total - self._remove_monitor(name).total(tick) for name in sorted(names)}
         return {name: amount for name, amount in without.items() if amount > 0}
 
-    def _without(self, name: str) -> PeriodAccount:
+    def _remove_monitor(self, name: str) -> PeriodAccount:
         """Return the account without the published answers of the monitors of this name."""
         spent = {
             partition: replace(
@@ -105,14 +106,16 @@ class PeriodAccount:
         if total <= stated:
             return
         fits = self.fits_from(stated, tick)
-        when = "" if fits is None else f". It would fit from {format_instant(self._parameters.grid.start(fits))} on"
+        from_instant = None if fits is None else format_instant(self._parameters.grid.start(fits))
+        when = "" if fits is None else f". This configuration would fit from {from_instant} on"
         names = ", ".join(self.added_by_monitor(tick))
         of_monitors = f" (of {names})" if names else ""
         raise PeriodError(
             f"privacy.epsilon is {format_epsilon(stated)}, and one person may pay {format_epsilon(worst)} under this "
             f"configuration and {format_epsilon(total - worst)} more for answers that were published under an earlier "
             f"one{of_monitors}: {format_epsilon(worst)} + {format_epsilon(total - worst)} = {format_epsilon(total)}, "
-            f"which is {format_epsilon(total - stated)} too much. Keep the earlier configuration, or state more{when}"
+            f"which is {format_epsilon(total - stated)} too much. Keep the earlier configuration, or raise "
+            f"privacy.epsilon{when}"
         )
 
     @cached_property
@@ -125,7 +128,7 @@ class PeriodAccount:
     def _bounds(self) -> dict[_Watched, Bound]:
         """The bounds of this configuration."""
         return {
-            (monitor.name, self._parameters.registry.ids[row]): _bound_of(rule)
+            (monitor.name, self._parameters.registry.ids[row]): _find_bound(rule)
             for monitor in self._parameters.over_time
             for row, rule in zip(monitor.rows, monitor.rules, strict=True)
         }
@@ -134,15 +137,15 @@ class PeriodAccount:
     def _other_bounds(self) -> dict[_Watched, Bound]:
         """The bounds of other configurations, in the partitions that they own."""
         return {
-            (monitor.monitor, place): _bound(parse_recorded(epsilon), monitor.answers, monitor.window, charges.ahead)
+            (monitor.monitor, place): _to_bound(parse_recorded(epsilon), monitor.answers, monitor.window, charges.ahead)
             for partition, charges in self._others.items()
             for monitor in charges.places or ()
             for epsilon, places in monitor.shares.items()
             for place in places
-            if self._partition(place) == partition
+            if self._find_partition(place) == partition
         }
 
-    def _partition(self, place: str) -> int:
+    def _find_partition(self, place: str) -> int:
         return shard_of(place, self._parameters.registry.shards) % len(self._spent)
 
     @property
@@ -154,19 +157,19 @@ class PeriodAccount:
     def _places(self) -> tuple[Place, ...]:
         marked = {key: spent for spent in self._spent.values() for key in spent.marks}
         keys = marked.keys() | self._bounds.keys() | self._other_bounds.keys()
-        return tuple(self._place(key, marked.get(key)) for key in keys)
+        return tuple(self._build_place(key, marked.get(key)) for key in keys)
 
-    def _place(self, key: _Watched, spent: Spent | None) -> Place:
+    def _build_place(self, key: _Watched, spent: Spent | None) -> Place:
         own, other = self._bounds.get(key), self._other_bounds.get(key)
         bound = own.combine(other) if own is not None and other is not None else own or other
         if spent is None:
-            return Place((), bound, _EVER)
+            return Place((), bound, _BEGINNING)
         mark_lifetime = 0 if bound is None else bound.mark_lifetime
         paid = (
             PaidAnswer.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
             for mark, max_lead in spent.marks[key]
         )
-        return Place(tuple(paid), bound, _EVER if spent.last_tick is None else spent.last_tick + 1)
+        return Place(tuple(paid), bound, _BEGINNING if spent.last_tick is None else spent.last_tick + 1)
 
     @cached_property
     def _is_unchanged(self) -> bool:
@@ -178,27 +181,27 @@ class PeriodAccount:
         """The ε that other configurations may charge for the designated times of a period, in addition to this one."""
         own = {(time.kind, time.monitor): time for time in map(declare_times, self._parameters.charged)}
         totals: dict[tuple[str, str], Fraction] = {}
-        for time in self._other_times():
+        for time in self._list_other_times():
             key, epsilon = (time.kind, time.monitor), parse_recorded(time.epsilon)
             own_time = own.get(key)
             if own_time is not None and own_time.instants == time.instants:
                 epsilon = max(Fraction(0), epsilon - parse_recorded(own_time.epsilon))
             # A person is at one place at a time, so only one partition charges them.
-            totals[key] = max(totals.get(key, Fraction(0)), epsilon * self._max_times(time))
+            totals[key] = max(totals.get(key, Fraction(0)), epsilon * self._count_max_times(time))
         return sum(totals.values(), Fraction(0))
 
-    def _other_times(self) -> Iterator[TimeCharges]:
+    def _list_other_times(self) -> Iterator[TimeCharges]:
         for charges in self._others.values():
             yield from charges.times or ()
 
-    def _max_times(self, time: TimeCharges) -> int:
+    def _count_max_times(self, time: TimeCharges) -> int:
         """Return an upper bound of the times in a period: (its days + 3) per time of day, and 1 per single instant."""
         days = self._parameters.period // DAY + 3
         return sum(1 if "T" in at else days for at in time.at)
 
 
-_bound_of = lru_cache(maxsize=1024)(Bound.of)
+_find_bound = lru_cache(maxsize=1024)(Bound.of)
 
 
-def _bound(epsilon: Fraction, answers: int, window: int, max_lead: int) -> Bound:
+def _to_bound(epsilon: Fraction, answers: int, window: int, max_lead: int) -> Bound:
     return Bound(epsilon, epsilon / answers, window, max_lead, window + max_lead)

@@ -25,7 +25,7 @@ from monitor.public.parameters import Parameters
 from monitor.release.declared_charges import declare_charges
 from monitor.release.ledger import Writer
 from monitor.release.ledger_reader import LedgerReader
-from monitor.release.owner_records import LedgerPlace, OwnerRecords, announce_alone
+from monitor.release.owner_records import LedgerPlace, OwnerRecords, fence_and_announce
 from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, Spent
 
@@ -44,7 +44,7 @@ class PeriodLimits:
 
 @dataclass(frozen=True, slots=True)
 class TakeoverRules:
-    """Decides at a takeover whether an owner with another configuration may continue. Pure: `check --live` uses it too.
+    """The rules that decide whether an owner with another configuration may continue. Pure; also for `check --live`.
 
     `charges`: those of the configuration that takes over.
     """
@@ -54,7 +54,7 @@ class TakeoverRules:
     charges: Charges
 
     def find_others(self, spent: Mapping[int, Spent]) -> dict[int, Charges | None]:
-        """Return, by partition, the charges of a newest owner with another configuration; None if they are unknown."""
+        """Return the charges of each newest owner that has another configuration, by partition; None if unknown."""
         return {
             partition: snapshot.charges
             for partition, snapshot in spent.items()
@@ -118,7 +118,7 @@ class PeriodCheck:
 
         Raises:
             PeriodError: the sum is larger than the stated ε; the message contains the time at which it would fit.
-            UnreachableError: the ledger can't be read or written now, or other instances keep taking over.
+            UnreachableError: the ledger cannot be read or written now, or other instances keep taking over.
             FencedError: another instance takes over at the same time.
         """
         tick = self._parameters.grid.slot_of(self._now()) - 1  # a new owner may still decide the last closed tick
@@ -149,4 +149,4 @@ class PeriodCheck:
                 )
                 with closing(Writer(self._connections, self._place.topic, self._place.topic_id, partition)) as writer:
                     point, read_to = self._reader.fence_point(partition), partial(self._reader.read_to, partition)
-                    announce_alone(self._connections, self._records, writer, partition, point, read_to)
+                    fence_and_announce(self._connections, self._records, writer, partition, point, read_to)

@@ -1,7 +1,7 @@
 """Read the evidence of the next ticks of a replay while a tick is decided.
 
 Otherwise the store waits for the service, and the service for the store, which takes a third of the time of a replay.
-The counts of a tick do not depend on when they are read: they are those of the facts that are stamped up to the tick.
+The counts of a tick do not depend on when they are read: they contain the facts stamped up to the tick.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_AHEAD: Final = 8  # ticks whose evidence is in memory
 
 
 class ReadAhead:
-    """Reads some ticks ahead for one ledger partition, if `ReleaseContext.windows_at` is set. Used by one thread."""
+    """The ticks of one ledger partition that are read ahead, if `ReleaseContext.windows_at` is set. For one thread."""
 
     def __init__(self, context: ReleaseContext) -> None:
         self._context = context
@@ -70,7 +70,7 @@ class ReadAhead:
         return any(read == tick for read, _ in self._ahead)
 
     def _read(self, reader: EvidenceReader) -> Evidence | None:
-        """Read a tick, unless one before it is incomplete: its slot must then remain the last one that is open."""
+        """Read a tick, unless an earlier one is incomplete: the slot of that one must remain the last open slot."""
         if self._incomplete.is_set():
             return None
         self._incomplete.set()

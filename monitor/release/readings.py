@@ -13,7 +13,7 @@ from monitor.windows.facts import Reading
 class Evidence:
     """The complete readings of a tick, by shard. A shard without a reading is unknown.
 
-    A reading is complete if it contains everything that was produced before as_of.
+    A reading is complete if it contains all records stamped before as_of.
 
     `causes`: why each shard without a reading is unknown (`monitor.release.unknown`). `behind`: for each input
     partition, the offset that the facts had reached, and the end that they had to reach.
@@ -32,6 +32,6 @@ class Evidence:
 
 
 def input_since(state: LedgerState) -> int:
-    """Return the slot from which facts are complete if an earlier input topic was lost, else the least slot."""
+    """Return the slot from which facts are complete if an earlier input topic was lost, else one before all others."""
     complete_from = None if state.terms is None else state.terms.input_since
     return -(2**62) if complete_from is None else complete_from

@@ -64,8 +64,8 @@ class Spent:
 
     `marks`: by monitor and location, each with the max lead F of its configuration, None if F is not known. `charged`:
     the largest ε published about a designated time. `owned`: whether there was ever an owner. `charges`: the charges of
-    the newest owner's configuration, None if they are not known. They are not known either while an owner of an earlier
-    build, which may continue, precedes a newest owner that did not fence it.
+    the newest owner's configuration, None if they are not known. They also count as not known while an owner of an
+    earlier build may continue because the newest owner did not fence it.
     """
 
     marks: Mapping[tuple[str, str], tuple[tuple[Mark, int | None], ...]]
@@ -77,14 +77,17 @@ class Spent:
 
 
 class FencePoint(NamedTuple):
-    """A partition as far as it was read: its terms, the next offset, and the last earlier build's owner record."""
+    """How far a partition was read: its terms and the next offset.
+
+    `earlier_owner_at`: the offset of the latest owner record of an earlier build, None if there is none.
+    """
 
     terms: OwnerTerms | None
     next_offset: int
     earlier_owner_at: int | None
 
     def is_unfenced(self, fenced_to: int | None) -> bool:
-        """Return whether an owner of an earlier build may still write if those below an offset are fenced."""
+        """Return whether an owner of an earlier build may still write, if such owners below `fenced_to` are fenced."""
         return self.earlier_owner_at is not None and self.earlier_owner_at >= (fenced_to or 0)
 
 
@@ -282,8 +285,8 @@ class LedgerState:
     def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
         """Return whether no location of a shard has had its lower bound drawn.
 
-        With another number of shards, a location may have been in any other shard. So if any shard was drawn, the
-        result is False for all.
+        Under another number of shards, a location may have been in any shard. So if a shard was drawn under another
+        number, the result is False for all shards.
         """
         drawn = self.bounded.get((monitor, time), ())
         return all(number == shards and other != shard for other, number in drawn)
@@ -348,5 +351,6 @@ def _check_grid(entry: _Answer, record: EncodedRecord, grid: SlotGrid) -> None:
     if time != expected:
         raise LedgerError(
             f"clock.slot and clock.origin put tick {entry.tick} at {expected}, and the ledger has it at {time}: they "
-            "can't change during the life of a ledger; keep them, or create a new kafka.topics.alerts once no mark runs"
+            "cannot change during the life of a ledger. Keep them, or create a new kafka.topics.alerts once no mark "
+            "runs"
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class StoreClock:
-    """Estimates the store's clock, even while the store is unreachable.
+    """An estimate of the store's clock, even while the store is unreachable.
 
     This machine's system clock may have been stepped since the last reading. A monotonic clock is never stepped. The
     estimate is never ahead of the store's clock, because each reading is older than the moment at which it arrives.

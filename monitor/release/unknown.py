@@ -26,7 +26,7 @@ _EXPLANATIONS: Final = {
 def count_causes(evidence: Evidence, decision: Decision) -> Counter[str]:
     """Return the number of unknown shards by cause; empty if every answer is known.
 
-    A shard that was read, and is unknown all the same, lacks facts of earlier slots.
+    If all shards were read and an answer is still unknown, facts of earlier slots are missing. This counts as 1.
     """
     causes = Counter(evidence.causes.values())
     if not causes and any(status == "unknown" for _, status in decision.answers):

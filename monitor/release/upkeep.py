@@ -21,7 +21,7 @@ RETRY_SECONDS: Final = 1.0  # after a failed check; without this pause, each par
 
 
 class Upkeep:
-    """Maintains the store for all partitions of an instance. Thread-safe."""
+    """The maintenance of the store for all partitions of an instance. Thread-safe."""
 
     def __init__(self, parameters: Parameters, windows: Windows) -> None:
         self._parameters = parameters
@@ -51,9 +51,9 @@ class Upkeep:
     def finish_tick(self, tick: int, shards: Sequence[int], *, opens: bool = True) -> None:
         """Open the slot after a decided tick in these shards, and evict old facts.
 
-        After a tick with hot spots, the next slot is not opened here: their answer covers all shards, so its owner may
-        still have to read these shards for the tick. Without `opens`, the next tick is being read already, which opens
-        its slot.
+        After a tick with hot spots or dwell times, the next slot is not opened here: their answer covers all shards, so
+        its owner may still have to read these shards for the tick. `opens` is False if the next tick is already being
+        read, which opens its slot.
         """
         try:
             if opens and not self._parameters.draws_hot_spots_at(tick):
@@ -91,10 +91,10 @@ class Upkeep:
         grid, widest = self._parameters.grid, self._parameters.widest_window
         # All monitors share one cut, because a time is evicted for all of them at once.
         cut = grid.as_of(tick) - self._parameters.longest_horizon * grid.length
-        past = self._times(cut - 2 * every * grid.length, cut)
-        live = self._times(cut, grid.as_of(tick + self._parameters.max_lead + 1))
+        past = self._list_times(cut - 2 * every * grid.length, cut)
+        live = self._list_times(cut, grid.as_of(tick + self._parameters.max_lead + 1))
         self._windows.evict(due, tick - widest, past, live)
         self._evicted_at |= dict.fromkeys(due, tick)
 
-    def _times(self, low: int, high: int) -> list[int]:
+    def _list_times(self, low: int, high: int) -> list[int]:
         return sorted({int(at) for timed in self._parameters.timed for at in timed.times.between(low, high)})

@@ -25,13 +25,13 @@ def compute_version(parameters: Parameters, fingerprint: str) -> str:
     deciding: dict[str, object] = {
         "fence": FENCE,  # instances of builds that do not fence each other must not share the release group
         "facts": fingerprint,
-        "over_time": [_over_time(monitor) for monitor in parameters.over_time],
-        "timed": [_timed(monitor) for monitor in parameters.timed],
+        "over_time": [_describe_over_time(monitor) for monitor in parameters.over_time],
+        "timed": [_describe_timed(monitor) for monitor in parameters.timed],
     }
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
-def _over_time(monitor: OverTime) -> list[object]:
+def _describe_over_time(monitor: OverTime) -> list[object]:
     rules = zip(monitor.rows, monitor.rules, strict=True)
     return [
         monitor.name,
@@ -42,7 +42,7 @@ def _over_time(monitor: OverTime) -> list[object]:
     ]
 
 
-def _timed(monitor: Timed) -> list[object]:
+def _describe_timed(monitor: Timed) -> list[object]:
     if isinstance(monitor, Dwell):
         rule = monitor.rule
         return [
@@ -54,16 +54,16 @@ def _timed(monitor: Timed) -> list[object]:
             rule.longest,
             rule.per_person,
         ]
-    kind, least = ("at_times", monitor.threshold) if isinstance(monitor, AtTimes) else ("hot_spots", monitor.top)
+    kind, limit = ("at_times", monitor.threshold) if isinstance(monitor, AtTimes) else ("hot_spots", monitor.top)
     bounds = [str(monitor.at_least)] if isinstance(monitor, AtTimes) and monitor.at_least is not None else []
-    return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), least, *bounds]
+    return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), limit, *bounds]
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What instances of a service compare: the version of the configuration without the person key, and the key's tag.
 
-    An instance announces it as the client id of its member of the input group. The person key does not follow from it.
+    An instance announces it in the client id of its member of the input group. It does not reveal the person key.
     """
 
     configuration: str
@@ -80,7 +80,7 @@ def read_identity(base: str, client_id: str) -> Identity | None:
     return None if match is None else Identity(match[1], match[2])
 
 
-def member_client_id(base: str, version: str) -> str:
+def make_member_client_id(base: str, version: str) -> str:
     """Return the client id of an instance in the release group. `base`: the client id of its other clients."""
     return f"{base}-{version}"
 

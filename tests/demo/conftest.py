@@ -49,7 +49,7 @@ def published(story: Story) -> Published:
 def metrics() -> Metrics:
     """The metrics of a service that has read a hundred visits, two of them invalid."""
     metrics = Metrics()
-    metrics.batch(3, {"applied": 98, "dead_letter": 2}, {}, 0.1)
+    metrics.count_batch(3, {"applied": 98, "dead_letter": 2}, {}, 0.1)
     return metrics
 
 

@@ -125,14 +125,14 @@ def refused_versions(scene: Scene) -> dict[str, tuple[Version, str]]:
     trees["shards"]["service"]["shards"] = 3
     trees["shards"]["kafka"]["partitions"]["alerts"] = 3  # the configuration is right; the ledger has two
     trees["fewer"]["monitors"] = [other for other in trees["fewer"]["monitors"] if other["name"] != "edges"]
-    grid = r"clock\.slot and clock\.origin put tick \d+ at .*they can't change during the life of a ledger"
+    grid = r"clock\.slot and clock\.origin put tick \d+ at .*they cannot change during the life of a ledger"
     reasons = {
         "slot": grid,
         "origin": grid,
         "shards": r"service\.shards is 3, which would move locations to other partitions of the ledger",
         "fewer": r"privacy\.epsilon is (\S+), and one person may pay \1 under this configuration and (\S+) more for "
         r"answers that were published under an earlier one \(of \w+\): \1 \+ \2 = \S+, which is \2 too much\. Keep "
-        r"the earlier configuration, or state more\. It would fit from (\S+) on",
+        r"the earlier configuration, or raise privacy\.epsilon\. This configuration would fit from (\S+) on",
     }
     return {name: (change_configuration(scene.town, name, tree), reasons[name]) for name, tree in trees.items()}
 

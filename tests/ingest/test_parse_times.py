@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import TimeError
-from monitor.ingest.parse_times import _parse_known_tail, parse_instants
+from monitor.ingest.parse_times import _parse_short_tail, parse_instants
 from monitor.public.instants import format_instant, parse_instant
 
 FORMS = [
@@ -52,11 +52,11 @@ BAD = [
 
 def test_cache_is_bounded() -> None:
     """The cache is bounded in bytes, although a text may have a time zone of 96 kB."""
-    _parse_known_tail.cache_clear()
+    _parse_short_tail.cache_clear()
     long = [f"2026-11-20T08:15:00.{number:0100000d}Z" for number in range(20)]
     assert not parse_instants(long)[1].any()
     assert parse_instants(["2026-11-20T08:15:00.123456789012345678+00:00"])[1].all()
-    assert _parse_known_tail.cache_info().currsize == 1
+    assert _parse_short_tail.cache_info().currsize == 1
 
 
 def check(texts: list[str]) -> None:

@@ -206,13 +206,13 @@ def test_bounds_and_offset_at(source: InputLog, put: Callable[..., None]) -> Non
     """Bounds and offsets by time are those of the log. Instants are in µs: 10,000 ms is 10,000,000."""
     for stamp in (10_000, 20_000, 30_000):
         put(b"v", stamp=stamp)
-    assert source.bounds(0) == (0, 3)
-    assert source.bounds(1) == (0, 0)
-    assert source.offset_at(0, 20_000_000) == 1
-    assert source.offset_at(0, 20_000_001) == 1
-    assert source.offset_at(0, 20_001_000) == 2
-    assert source.offset_at(0, 30_001_000) is None
-    assert source.offset_at(0, -5) == 0
+    assert source.read_bounds(0) == (0, 3)
+    assert source.read_bounds(1) == (0, 0)
+    assert source.find_offset_at(0, 20_000_000) == 1
+    assert source.find_offset_at(0, 20_000_001) == 1
+    assert source.find_offset_at(0, 20_001_000) == 2
+    assert source.find_offset_at(0, 30_001_000) is None
+    assert source.find_offset_at(0, -5) == 0
 
 
 def test_lag(source: InputLog, put: Callable[..., None], eventually: Eventually) -> None:
@@ -221,9 +221,9 @@ def test_lag(source: InputLog, put: Callable[..., None], eventually: Eventually)
         put(b"v")
     source.resume(0, 0)
     assert fetched(source, eventually).end == 4
-    assert source.lag() == {0: 0}
+    assert source.read_lag() == {0: 0}
     source._next[0] = 1
-    assert source.lag() == {0: 3}
+    assert source.read_lag() == {0: 3}
 
 
 def test_position_outside_the_log(source: InputLog, eventually: Eventually, kafka: SharedKafka) -> None:

@@ -79,7 +79,7 @@ def test_batches_are_joined_while_writing() -> None:
         queue.put(batch(5, 6, applied=2))
         queue.put(batch(0, 9, partition=1))
         queue.put(batch(6, 8))
-        assert queue.starts() == {0: 0, 1: 0}
+        assert queue.find_starts() == {0: 0, 1: 0}
         store.released.set()
         assert take_all(queue) == [(Span(0, 0, 5),), (Span(0, 5, 8), Span(1, 0, 9))]
     joined = store.written[1]

@@ -94,23 +94,23 @@ class Seen:
     oldest: list[float | None] = field(default_factory=list)
     newest: dict[int, float] = field(default_factory=dict)
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+    def count_batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         assert seconds > 0
         self.records += records
         self.fates.update(fates)
         self.reasons.update(reasons)
 
-    def lag(self, records: Mapping[int, int]) -> None:
+    def set_lag(self, records: Mapping[int, int]) -> None:
         self.lags = dict(records)
 
-    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+    def record_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
         self.oldest.append(oldest_seconds)
         self.newest.update(newest_seconds)
 
-    def several_places(self, people: int) -> None:
+    def count_several_places(self, people: int) -> None:
         assert people >= 0
 
-    def recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: str) -> None:
         self.recoveries[cause] += 1
 
 

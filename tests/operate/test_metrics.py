@@ -29,20 +29,22 @@ def metrics() -> Metrics:
     metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1, 2)), ["stations"], ["noon"])
     metrics.watch_readiness(lambda: True)
     fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
-    metrics.batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
-    metrics.reached(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
-    metrics.several_places(2)
-    metrics.lag({0: 7, 3: 0})
-    metrics.recovery("takeover")
-    metrics.tick(0, 1_767_225_600.0, {"stations": "decided"}, {("stations", "safe"): 4, ("stations", "paused"): 1})
-    metrics.tick(1, 1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
-    metrics.lost(1, ["stations", "noon"], 3)
-    metrics.refused(0, ["stations"])
-    metrics.tick_took(0.3, 30.2)
-    metrics.unknown({"input_behind": 2})
-    metrics.missing({2: 7, 3: 0})
-    metrics.certificate("kafka_server", 1_798_761_600.0)
-    metrics.redis_memory({"redis:6379": (700, 1_000)}, 300.0)
+    metrics.count_batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
+    metrics.record_timestamps(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
+    metrics.count_several_places(2)
+    metrics.set_lag({0: 7, 3: 0})
+    metrics.count_recovery("takeover")
+    metrics.count_tick(
+        0, 1_767_225_600.0, {"stations": "decided"}, {("stations", "safe"): 4, ("stations", "paused"): 1}
+    )
+    metrics.count_tick(1, 1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
+    metrics.count_lost(1, ["stations", "noon"], 3)
+    metrics.count_refused(0, ["stations"])
+    metrics.record_tick(0.3, 30.2)
+    metrics.count_unknown({"input_behind": 2})
+    metrics.set_missing({2: 7, 3: 0})
+    metrics.set_certificate("kafka_server", 1_798_761_600.0)
+    metrics.set_redis_memory({"redis:6379": (700, 1_000)}, 300.0)
     return metrics
 
 
@@ -114,7 +116,7 @@ def test_events_are_counted(metrics: Metrics) -> None:
 
 def test_lag_covers_assigned_partitions_only(metrics: Metrics) -> None:
     """The lag of a partition that another instance reads is removed."""
-    metrics.lag({3: 2})
+    metrics.set_lag({3: 2})
     lags = {
         labels: value for (name, labels), value in samples(metrics).items() if name.endswith("consumer_lag_records")
     }
@@ -140,15 +142,15 @@ def test_unknown_gauges_are_absent(metrics: Metrics) -> None:
 
     assert present(Metrics()) == set()
     assert present(metrics) == names
-    metrics.redis_memory({"redis:6379": (700, 0)}, None)
-    metrics.certificate("redis_server", None)
-    metrics.certificate("kafka_server", None)
+    metrics.set_redis_memory({"redis:6379": (700, 0)}, None)
+    metrics.set_certificate("redis_server", None)
+    metrics.set_certificate("kafka_server", None)
     assert present(metrics) == {"redis_used_bytes"}
 
 
 def test_lost_ticks_start_at_zero(metrics: Metrics) -> None:
     """lost_ticks exists from the takeover on; a rate would miss the first event of a new counter."""
-    metrics.lost(2, ["stations"], 0)
+    metrics.count_lost(2, ["stations"], 0)
     assert samples(metrics)["location_monitor_lost_ticks_total", (("partition", "2"),)] == 0
 
 
@@ -190,15 +192,15 @@ def test_consecutive_unknown_ticks_are_counted(metrics: Metrics) -> None:
     """Unknown ticks of a partition add up, and a known tick sets the number to 0."""
     name, labels = "location_monitor_consecutive_unknown_ticks", (("partition", "1"),)
     assert samples(metrics)[name, labels] == 1
-    metrics.tick(1, 1_767_232_800.0, {"stations": "unknown", "noon": "decided"}, {})
+    metrics.count_tick(1, 1_767_232_800.0, {"stations": "unknown", "noon": "decided"}, {})
     assert samples(metrics)[name, labels] == 2
-    metrics.tick(1, 1_767_236_400.0, {"stations": "decided"}, {})
+    metrics.count_tick(1, 1_767_236_400.0, {"stations": "decided"}, {})
     assert samples(metrics)[name, labels] == 0
 
 
 def test_input_time_covers_assigned_partitions_only(metrics: Metrics) -> None:
     """The time that an input partition has reached is removed with its lag."""
-    metrics.lag({3: 2})
+    metrics.set_lag({3: 2})
     reached = [dict(labels) for name, labels in samples(metrics) if name.endswith("input_timestamp_seconds")]
     assert reached == [{"partition": "3"}]
 
@@ -206,7 +208,7 @@ def test_input_time_covers_assigned_partitions_only(metrics: Metrics) -> None:
 def test_instances_count_separately() -> None:
     """Two instances in one process have separate registries."""
     first, second = Metrics(), Metrics()
-    first.recovery("takeover")
+    first.count_recovery("takeover")
     assert samples(second)["location_monitor_recoveries_total", (("cause", "takeover"),)] == 0
 
 
@@ -229,6 +231,6 @@ def test_other_instances_are_set_by_difference(metrics: Metrics) -> None:
     """The number of instances that differ is set for each difference, and 0 where none is given."""
     value = metrics.registry.get_sample_value
     for counts in ({"store": 2}, {"person_key": 1}, {}):
-        metrics.other_instances(counts)
+        metrics.set_other_instances(counts)
         found = {kind: value("location_monitor_other_instances", {"difference": kind}) for kind in DIFFERENCES}
         assert found == {kind: float(counts.get(kind, 0)) for kind in DIFFERENCES}

@@ -56,14 +56,14 @@ class HandLog:
         self.reading: dict[int, int] = {}
         self.next: Mapping[int, int] = {}
 
-    def partitions(self) -> range:
+    def list_partitions(self) -> range:
         """Return all partitions of the topic."""
         return range(len(self._plan.log))
 
     def commit_starts(self, offsets: Mapping[int, int]) -> None:
         """Do nothing: in these runs, all records are read from the start of the log."""
 
-    def lag(self) -> dict[int, int]:
+    def read_lag(self) -> dict[int, int]:
         """Return nothing: the reader measures its lag by the real time."""
         return {}
 
@@ -93,7 +93,7 @@ class HandLog:
             if self.reading.pop(partition, None) is not None:
                 self.waiting.add(partition)
 
-    def bounds(self, partition: int) -> tuple[int, int]:
+    def read_bounds(self, partition: int) -> tuple[int, int]:
         """Return the bounds of the log; no record has expired."""
         return 0, self.end(partition)
 
@@ -101,7 +101,7 @@ class HandLog:
         """Return no offsets; nothing was committed to Kafka."""
         return {}
 
-    def offset_at(self, partition: int, instant: int) -> int | None:
+    def find_offset_at(self, partition: int, instant: int) -> int | None:
         """Return the first record stamped at or after an instant."""
         for offset, entry in enumerate(self._plan.log[partition][: self.end(partition)]):
             if ORIGIN + entry.stamp * HOUR + MINUTE >= instant:
@@ -126,17 +126,17 @@ class Silent:
     def put(self, letters: Sequence[DeadLetter]) -> None:
         """Keep nothing."""
 
-    def batch(self, *_: Any) -> None:
+    def count_batch(self, *_: Any) -> None:
         """Count nothing."""
 
-    def recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: str) -> None:
         """Count nothing."""
 
-    def reached(self, *_: Any) -> None:
+    def record_timestamps(self, *_: Any) -> None:
         """Count nothing."""
 
-    def lag(self, *_: Any) -> None:
+    def set_lag(self, *_: Any) -> None:
         """Measure nothing."""
 
-    def several_places(self, people: int) -> None:
+    def count_several_places(self, people: int) -> None:
         """Count nothing."""

@@ -36,11 +36,11 @@ class Log:
     slots: range
     gone: int = 0
 
-    def offset_at(self, partition: int, instant: int) -> int | None:  # noqa: ARG002  # there is one partition
+    def find_offset_at(self, partition: int, instant: int) -> int | None:  # noqa: ARG002  # there is one partition
         later = [offset for offset, slot in enumerate(self.slots) if self.origin + slot * HOUR >= instant]
         return max(later[0], self.gone) if later and self.gone < len(self.slots) else None
 
-    def bounds(self, partition: int) -> tuple[int, int]:  # noqa: ARG002  # as above
+    def read_bounds(self, partition: int) -> tuple[int, int]:  # noqa: ARG002  # as above
         return self.gone, len(self.slots)
 
 
@@ -63,7 +63,7 @@ def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callab
     for slot in range(20, 24):
         log = Log(parameters.grid.origin, range(-5, slot + 1))
         reader = reader_of(parameters, log, parameters.grid.start(slot))
-        offset, complete_from = reader._start_offsets._find_without_progress(0, *log.bounds(0))
+        offset, complete_from = reader._start_offsets._find_without_progress(0, *log.read_bounds(0))
         assert log.slots[offset] <= complete_from - max_lead
         assert complete_from <= slot - window  # complete for the tick that closes next
 
@@ -85,7 +85,7 @@ def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_t
         for gone in range(len(slots) + 1):
             log = Log(parameters.grid.origin, slots, gone)
             reader = reader_of(parameters, log, parameters.grid.start(slot) + 1)
-            offset, complete_from = reader._start_offsets._find_without_progress(0, *log.bounds(0))
+            offset, complete_from = reader._start_offsets._find_without_progress(0, *log.read_bounds(0))
             unread = [at + max_lead for at in slots[:offset]]
             assert all(last < complete_from for last in unread)
             kept = slots[gone] if gone < len(slots) else slot

@@ -27,14 +27,14 @@ PROGRAM = textwrap.dedent(
     from pathlib import Path
     from monitor.operate.health import Health
     from monitor.operate.metrics import Metrics
-    from monitor.processes.link import Answering
+    from monitor.processes.link import Responder
     from monitor.run import stop_on_signals
 
     number, descriptor, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     metrics, health, stop = Metrics(), Health(), threading.Event()
-    metrics.several_places(1)
+    metrics.count_several_places(1)
     health.report_alive("reading", (folder / "waits").read_text() if (folder / "waits").exists() else "")
-    with Answering(descriptor, metrics, health, stop), stop_on_signals(stop, print):
+    with Responder(descriptor, metrics, health, stop), stop_on_signals(stop, print):
         (folder / f"started-{number}").open("a").write("x")
         code = folder / f"exit-{number}"
         while not stop.wait(0.02):

@@ -182,4 +182,4 @@ def test_drawn_bounds_count_after_a_change(
     for record in decide(make(), 13, noise, consented={1: 60}).records:
         state.fold(record, make().grid)
     parameters = replace(make(at_least=at_least), period=24 * 3_600_000_000)
-    assert CarriedOverTimes(parameters, [state.spent()]).excess(14) == excess
+    assert CarriedOverTimes(parameters, [state.spent()]).compute_excess(14) == excess

@@ -14,7 +14,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import LEAST_MESSAGE_BYTES
 from monitor.contracts.record_sizes import LARGEST_SNAPSHOT
 from monitor.errors import FencedError, UnreachableError
-from monitor.release.ledger import EncodedRecord, Writer, first_offset, read_partition
+from monitor.release.ledger import EncodedRecord, Writer, read_first_offset, read_partition
 
 MakeTopic = Callable[..., tuple[str, str]]
 OpenWriter = Callable[..., Writer]
@@ -151,7 +151,7 @@ def test_empty_partition(connections: KafkaConnections, make_topic: MakeTopic) -
     """An empty partition yields no record, and its first offset is 0."""
     name, _ = make_topic("ledger")
     assert keys(connections, name) == []
-    assert first_offset(connections, name, 0) == 0
+    assert read_first_offset(connections, name, 0) == 0
 
 
 def test_first_offset_rises_with_expiry(
@@ -161,7 +161,7 @@ def test_first_offset_rises_with_expiry(
     name, topic_id = make_topic("ledger")
     open_writer(name, topic_id).append([record("a"), record("b")])
     admin.delete_records({TopicPartition(name, 0): 2})
-    assert first_offset(connections, name, 0) == 2
+    assert read_first_offset(connections, name, 0) == 2
     assert keys(connections, name) == []
 
 

@@ -338,7 +338,7 @@ class TestLostTicks:
         def lost(partition: int, monitors: Sequence[str], ticks: int) -> None:
             shown.append((partition, ticks))
 
-        world.observer.lost = lost  # type: ignore[method-assign]  # to see the zero
+        world.observer.count_lost = lost  # type: ignore[method-assign]  # to see the zero
         world.partition(0).take_over()
         assert shown == [(0, 0)]
 

@@ -142,7 +142,9 @@ class TestOnePartition:
         """An answer at X at 1/2 blocks a configuration of three thirds: together they exceed the stated ε."""
         scene = make_scene(1)
         decide(scene.take(scene.old, 0), {0})
-        with pytest.raises(PeriodError, match=r"4 \+ 1/6 = 25/6, which is 1/6 too much.*It would fit from"):
+        with pytest.raises(
+            PeriodError, match=r"4 \+ 1/6 = 25/6, which is 1/6 too much.*This configuration would fit from"
+        ):
             scene.take(scene.new, 0)
         decide(scene.take(scene.old, 0), {1}, TICK + 1)
 

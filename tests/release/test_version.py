@@ -12,7 +12,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.public.schedule import Schedule
-from monitor.release.version import Identity, compute_version, member_client_id, member_versions, read_identity
+from monitor.release.version import Identity, compute_version, make_member_client_id, member_versions, read_identity
 from tests.builders import build_parameters, watch
 
 RULE = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
@@ -71,7 +71,7 @@ def test_versions_come_from_client_ids() -> None:
     """Versions are read from client ids; an earlier build has "", and foreign clients are left out."""
     version = compute_version(SCHEME, FACTS)
     ids = [
-        member_client_id("location-monitor-a.b", version),
+        make_member_client_id("location-monitor-a.b", version),
         "location-monitor-a.b",
         "somebody",
         "location-monitor-a.b-c",

@@ -79,7 +79,7 @@ class RecordingObserver:
     causes: list[dict[str, int]] = field(default_factory=list)
     missing_records: dict[int, int] = field(default_factory=dict)
 
-    def tick(
+    def count_tick(
         self,
         partition: int,
         as_of_seconds: float,
@@ -89,29 +89,29 @@ class RecordingObserver:
         assert as_of_seconds > 0
         self.ticks.append((partition, outcomes, answers))
 
-    def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
+    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
         assert monitors
         if ticks:  # 0 only creates the series
             self.lost_ticks.append((partition, ticks))
 
-    def refused(self, partition: int, monitors: Sequence[str]) -> None:
+    def count_refused(self, partition: int, monitors: Sequence[str]) -> None:
         assert monitors
         self.refusals.append(partition)
 
     def forget_partition(self, partition: int) -> None:
         self.forgotten.append(partition)
 
-    def tick_took(self, seconds: float, delay_seconds: float) -> None:
+    def record_tick(self, seconds: float, delay_seconds: float) -> None:
         assert seconds >= 0
         self.delays.append(delay_seconds)
 
-    def unknown(self, shards: Mapping[str, int]) -> None:
+    def count_unknown(self, shards: Mapping[str, int]) -> None:
         self.causes.append(dict(shards))
 
-    def missing(self, records: Mapping[int, int]) -> None:
+    def set_missing(self, records: Mapping[int, int]) -> None:
         self.missing_records = dict(records)
 
-    def recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: str) -> None:
         self.takeovers.append(cause)
 
 

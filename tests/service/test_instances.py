@@ -12,7 +12,7 @@ import pytest
 from monitor.operate.catalog import DIFFERENCES, PREFIX
 from monitor.operate.instances import EVERY_SECONDS, STORE_SECONDS, InstanceWatch
 from monitor.public.clock import SystemClock
-from monitor.run import prepare, watch_instances
+from monitor.run import create_instance_watch, prepare
 from monitor.windows.hashing import PersonHasher
 from tests.service.running import RunningInstance, create_topics, real_time, run_instance
 
@@ -26,7 +26,7 @@ class Watching:
     def __init__(self, town: Any, instance: RunningInstance) -> None:
         self._now, self._metrics = 0.0, instance.metrics
         preflight = prepare(town.settings, town.real_clock)
-        self._watch: InstanceWatch = watch_instances(
+        self._watch: InstanceWatch = create_instance_watch(
             town.settings, preflight, instance.windows, instance.service, instance.metrics, lambda: self._now
         )
 
