@@ -1,4 +1,4 @@
-"""kafka-python's clients, with corrections for the faults of version 3.0.12 that the service meets.
+"""kafka-python's clients, with workarounds for the bugs of version 3.0.12 that affect the service.
 
 kafka-python ships no types, so its clients are `Any` here.
 """
@@ -22,8 +22,9 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python sh
     """A consumer coordinator that finishes each rebalance it has started, however short the polls are.
 
     kafka-python 3.0.12 leaves two kinds of rebalance unfinished. The member then sends no heartbeat and is assigned
-    nothing. First, it forgets a rebalance started by new metadata (added partitions, or the first metadata) if the poll
-    times out meanwhile. Second, it discards a rebalance that ends between two polls and starts it again, forever.
+    nothing. First, if a poll times out during a rebalance that new metadata started (added partitions, or the first
+    metadata), the rebalance is forgotten. Second, a rebalance that ends between two polls is discarded and started
+    again, forever.
     """
 
     _synced: tuple[Any, bytes] | None = None
@@ -46,7 +47,7 @@ class Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python sh
 
 
 class Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no types
-    """A consumer in a group, with our coordinator. kafka-python has no option to pass one in."""
+    """A consumer in a group, with our coordinator, which kafka-python has no option to pass in."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -54,10 +55,10 @@ class Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no type
 
 
 class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no types
-    """A producer that `close` always ends.
+    """A producer whose threads and sockets always end with `close`.
 
-    If records cannot be sent in time, kafka-python's `close` raises an error, but does not end the threads and sockets
-    of the producer. The producer continues to send, and a commit that waits for the broker waits forever.
+    If records cannot be sent in time, kafka-python's `close` raises an error and ends neither. The producer continues
+    to send, and a commit that waits for the broker waits forever.
     """
 
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:  # noqa: FBT001, FBT002  # kafka-python's signature
@@ -70,7 +71,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         except KafkaError:  # the records could not be sent in time
             self._closed = True
             self._sender.force_close()
-        if self._transaction_manager is None or null_logger:  # the interpreter ends, so no thread can start
+        if self._transaction_manager is None or null_logger:  # null_logger: the interpreter exits, and starts no thread
             return
         self._transaction_manager.transition_to_fatal_error(KafkaError("the producer was closed"))
         if self._sender.is_alive():
@@ -105,10 +106,10 @@ class NetworkClient(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships
 
 
 class ProducersNetworkClient(NetworkClient):
-    """The network client of a producer, whose sender waits while a broker or a leader is missing.
+    """The network client of a producer, whose sender uses no processor while a broker or a leader is missing.
 
-    kafka-python's sender uses a whole processor meanwhile. First, while it connects to a broker, or waits until it
-    may, it asks for the delay in milliseconds and gets seconds, or zero. Second, while a partition has no leader (its
+    kafka-python's sender uses a whole processor then. First, while a connection is being made or its backoff lasts, the
+    sender asks for the delay in milliseconds and gets seconds, or zero. Second, while a partition has no leader (its
     topic was deleted, for example), it requests new metadata in each round, and each request wakes the sender itself.
     """
 
@@ -117,12 +118,12 @@ class ProducersNetworkClient(NetworkClient):
         self.cluster.__class__ = _Cluster
 
     def connection_delay(self, node_id: Any) -> float:
-        """Return how many milliseconds to wait for a connection. When it is there, it ends the wait."""
+        """Return how long to wait for a connection, in milliseconds. A new connection ends the wait earlier."""
         return float(super().connection_delay(node_id)) * 1_000 or _CONNECTING_MS
 
 
 class _Cluster(ClusterMetadata):  # type: ignore[misc]  # kafka-python ships no types
-    """The metadata of a cluster. If an update is already requested, another request wakes nobody."""
+    """The metadata of a cluster. If an update is already requested, another request does not wake the sender."""
 
     def request_update(self) -> Any:
         """Request an update and return its future."""

@@ -28,7 +28,7 @@ MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the lim
 # within 2.5 s.
 HEARTBEATS_PER_SESSION: Final = 12
 
-# How soon new partitions are noticed and assigned. The end offsets that a tick waits for do not depend on it.
+# The maximum time until new partitions are noticed. The end offsets that a tick waits for do not depend on it.
 METADATA_MAX_AGE_MS: Final = 10_000
 
 _DISCONNECTED: Final = "socket disconnected"
@@ -37,7 +37,7 @@ _LOGIN: Final = "check kafka.username, its password and kafka.sasl_mechanism"
 
 @dataclass(frozen=True)
 class KafkaConnections:
-    """The address of Kafka and how to connect. `security`: settings of kafka-python; secret, so `repr` omits them."""
+    """The address of Kafka and how to connect. `security`: secret settings of kafka-python, which `repr` omits."""
 
     bootstrap_servers: tuple[str, ...]
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -45,12 +45,12 @@ class KafkaConnections:
     session_timeout_ms: int = 10_000
 
     def admin(self) -> Any:
-        """Return an admin client. Raises UnreachableError if no broker answers."""
-        return self._create(KafkaAdminClient, self._common() | {"retry_backoff_ms": 20})
+        """Return an admin client. This and the other clients raise UnreachableError if no broker can be used."""
+        return self._create(KafkaAdminClient, self._make_common_settings() | {"retry_backoff_ms": 20})
 
     def consumer(self, **settings: Any) -> Any:
         """Return a consumer that neither commits nor resets a position automatically."""
-        return self._create(KafkaConsumer, self._consumer_settings(settings))
+        return self._create(KafkaConsumer, self._make_consumer_settings(settings))
 
     def member(self, group: str, **settings: Any) -> Any:
         """Return a consumer in a group. Other members keep reading during a rebalance (cooperative)."""
@@ -60,7 +60,7 @@ class KafkaConnections:
             "session_timeout_ms": self.session_timeout_ms,
             "heartbeat_interval_ms": max(100, self.session_timeout_ms // HEARTBEATS_PER_SESSION),
         }
-        return self._create(Member, self._consumer_settings(membership | settings))
+        return self._create(Member, self._make_consumer_settings(membership | settings))
 
     def producer(self, **settings: Any) -> Any:
         """Return an idempotent producer that waits for all in-sync replicas."""
@@ -73,7 +73,7 @@ class KafkaConnections:
             "max_block_ms": REQUEST_TIMEOUT_MS,
             "delivery_timeout_ms": 3 * REQUEST_TIMEOUT_MS,
         }
-        return self._create(Producer, self._common() | defaults | settings)
+        return self._create(Producer, self._make_common_settings() | defaults | settings)
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
@@ -92,7 +92,7 @@ class KafkaConnections:
         return UnreachableError(f"Kafka at {', '.join(self.bootstrap_servers)} cannot be used: {explanation}")
 
     def _explain_disconnect(self) -> str:
-        """Return the likely reason for a disconnect. After a refused login, kafka-python often reports only that."""
+        """Return the likely reason for a disconnect. kafka-python often reports a refused login only as such."""
         protocol = self.security.get("security_protocol", "PLAINTEXT")
         check_protocol = f"check that the port uses kafka.security_protocol ({protocol})"
         check_address = "and that the address in kafka.bootstrap_servers can be reached"
@@ -101,7 +101,7 @@ class KafkaConnections:
         return f"it closed the connection during the login: {_LOGIN}; {check_protocol}, {check_address}"
 
     def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
-        """Create a client. If that fails, close its network client; otherwise a thread and sockets would remain."""
+        """Create a client. If this fails, close its network client; otherwise a thread and sockets would remain."""
         nets: list[NetworkClient] = []
         network = ProducersNetworkClient if kind is Producer else NetworkClient
 
@@ -123,9 +123,9 @@ class KafkaConnections:
             net_client.stop_recording()
         return client
 
-    def _consumer_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_consumer_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            **self._common(),
+            **self._make_common_settings(),
             "enable_auto_commit": False,
             "auto_offset_reset": "none",
             "allow_auto_create_topics": False,
@@ -136,7 +136,7 @@ class KafkaConnections:
             **settings,
         }
 
-    def _common(self) -> dict[str, Any]:
+    def _make_common_settings(self) -> dict[str, Any]:
         return {
             "bootstrap_servers": list(self.bootstrap_servers),
             "client_id": self.client_id,
@@ -153,9 +153,8 @@ def _explain(error: BaseException) -> str | None:
     if isinstance(error, SaslAuthenticationFailedError):
         return f"it refused the login: {_LOGIN}"
     if isinstance(error, UnsupportedSaslMechanismError):
-        return "it does not support this kafka.sasl_mechanism"
-    if isinstance(error, AuthorizationError) or "AuthorizationFailedError" in str(
-        error
-    ):  # it may be the cause of another error
+        return "it does not support this kafka.sasl_mechanism: set one that the brokers enable"
+    # A missing permission may be the cause of another error, whose text names it.
+    if isinstance(error, AuthorizationError) or "AuthorizationFailedError" in str(error):
         return f"its user lacks a permission ({error}): grant the permissions that docs/operations.md lists"
     return explain_tls_error(str(error), "kafka")

@@ -23,7 +23,7 @@ _BY_TEXT: Final = (
     ),
     (
         ("Unable to bootstrap",),
-        f"no broker answered: {_ADDRESS}, and that the port uses kafka.security_protocol and the same login",
+        f"no broker answered: {_ADDRESS}, and that the port uses kafka.security_protocol and kafka.sasl_mechanism",
     ),
     (
         ("ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "Connection timed out", "No route to host"),
@@ -55,9 +55,9 @@ _REPLICAS: Final = (
     "restore the brokers that are down"
 )
 _TOO_LARGE: Final = "a record is larger than the topic allows: raise max.message.bytes of the topic"
-_SPOKE_OTHERWISE: Final = (
-    "its answer is not that of a Kafka broker: expected Kafka on this port; check the port in kafka.bootstrap_servers, "
-    "and kafka.security_protocol"
+_NOT_KAFKA: Final = (
+    "the server did not answer as a Kafka broker: expected Kafka on this port; check the port in "
+    "kafka.bootstrap_servers, and kafka.security_protocol"
 )
 
 _BY_KIND: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...]] = (
@@ -95,7 +95,7 @@ _BY_KIND: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str],
     ),
     (
         (errors.KafkaProtocolError, errors.CorrelationIdError, errors.InvalidReceiveError),
-        _SPOKE_OTHERWISE,
+        _NOT_KAFKA,
     ),
     (
         (errors.MetadataEmptyBrokerList, errors.StaleMetadata, errors.UnknownBrokerIdError),
@@ -105,9 +105,9 @@ _BY_KIND: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str],
         (errors.KafkaTimeoutError, errors.RequestTimedOutError),
         "it did not answer in time: check that the brokers run, their load, and the network",
     ),
-    (errors.IllegalStateError, "the client was in an unexpected state: it is created again"),
+    (errors.IllegalStateError, "the client was in an unexpected state: it is re-created"),
 )
-"""Kinds of errors, and the sentence for them. The first that fits counts."""
+"""Kinds of errors, and the sentence for them. The first kind that fits is used."""
 
 
 def put_into_words(error: BaseException) -> str | None:
@@ -123,13 +123,13 @@ def put_into_words(error: BaseException) -> str | None:
 
 
 def _shorten(error: BaseException) -> str:
-    """Return an error's own words without the number and the name of its class, which kafka-python puts first."""
+    """Return the text of an error without the number and the name of its class, which kafka-python puts first."""
     words = re.sub(r"^\[Error [^\]]*\] ", "", str(error))
     return words.removeprefix(f"{type(error).__name__}: ") or type(error).__name__
 
 
 def name_error(error: BaseException) -> str:
-    """Return the name and the words of an error that has no sentence."""
+    """Return the name and the text of an error that has no sentence."""
     words = _shorten(error)
     name = type(error).__name__
     return f"{name}: see the log of the brokers" if words == name else f"{words} ({name}): see the log of the brokers"

@@ -55,7 +55,7 @@ def list_groups(connections: KafkaConnections, name: str) -> list[str]:
 
 
 def find_groups(admin: Any, name: str) -> list[str]:
-    """Return the service's groups that exist, sorted. Raises KafkaError if Kafka does not answer."""
+    """Return the service's groups that exist, sorted. Raise KafkaError if Kafka does not answer."""
     return sorted({group for listed in admin.list_groups() if is_of_service(name, group := str(listed["group_id"]))})
 
 
@@ -87,7 +87,7 @@ def read_committed_offsets(
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member of a consumer group: its ids, its host, and its partitions of the topic that was asked for."""
+    """A member of a consumer group: its ids, its host, and its partitions of the topic given to `list_members`."""
 
     member_id: str
     client_id: str
@@ -112,7 +112,7 @@ def list_members(admin: Any, groups: Sequence[str], topic: str = "") -> list[Gro
     """
     members = []
     for group, description in (admin.describe_groups(list(groups)) if groups else {}).items():
-        code = re.match(r"\[Error (-?\d+)\]", description["error"] or "")  # kafka-python has the code only in a text
+        code = re.match(r"\[Error (-?\d+)\]", description["error"] or "")  # kafka-python has the code only in this text
         if code is not None and int(code[1]) != GroupIdNotFoundError.errno:
             raise for_code(int(code[1]))(f"group {group}")
         members += [_to_member(member, topic) for member in description["members"]]

@@ -15,7 +15,7 @@ from monitor.errors import FailedError, UnreachableError
 
 log = logging.getLogger(__name__)
 
-POLL_MS: Final = 250  # also kafka-python's pause between two looks for changes, each of which wakes threads often
+POLL_MS: Final = 250  # also the member's retry_backoff_ms: with less, kafka-python wakes its threads more often
 FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 8.0
 COMMIT_SECONDS: Final = 60.0
@@ -49,7 +49,7 @@ class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pyth
 
 
 class Membership:
-    """A member of the release group, kept alive by a separate thread. It sets `wake` when ownership changes.
+    """A member of the release group, which a separate thread polls. `wake` is set when ownership changes.
 
     Ownership is a hint: it keeps two instances from taking a ledger partition from each other in turns. Kafka's fence
     ensures that there is one writer (`monitor.release.ledger.Writer`), so no answer depends on the hint.
@@ -77,7 +77,9 @@ class Membership:
             FailedError: the thread that keeps the membership alive has ended with an unexpected error.
         """
         if self._failure is not None:
-            raise FailedError(f"the release group's member ended: {self._failure!r}") from self._failure
+            raise FailedError(
+                f"the thread that polls the release group has ended: {self._failure!r}; start the service again"
+            ) from self._failure
         return self._ownership.owned
 
     @property
@@ -89,7 +91,7 @@ class Membership:
         try:
             self._poll()
         except Exception as error:  # `owned` raises it
-            log.exception("the release group's member ended with an unexpected error")
+            log.exception("the thread that polls the release group has ended with an unexpected error")
             self._failure = error
             self._wake.set()
 

@@ -21,7 +21,7 @@ from kafka.producer.producer_batch import ProducerBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 _MAGIC: Final = 2
-_MORE: Final = 0x80  # the bit of a byte of a varint that other bytes follow
+_MORE: Final = 0x80  # this bit is set in each byte of a varint except the last
 _BATCH_HEADER_BYTES: Final = 61
 _MOST_DELTA_BYTES: Final = 15  # of a record's length, timestamp and offset, which depend on its place in the batch
 
@@ -39,7 +39,7 @@ class Record(Protocol):
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]:
-        """The headers, in order. A foreign record may have None as a value."""
+        """The headers, in order. A header of a foreign record may have the value None."""
 
     @property
     def timestamp_ms(self) -> int:
@@ -52,7 +52,7 @@ RawRecord = tuple[bytes | None, bytes, bytes, int]
 
 @runtime_checkable
 class BulkRecords(Protocol):
-    """Records that encode their headers themselves, because they know which parts of them are the same."""
+    """Records that encode their headers themselves, because they know which parts all records share."""
 
     def raw(self) -> Iterator[RawRecord]:
         """Yield the records in order."""
@@ -101,7 +101,7 @@ def _encode_header(header: tuple[str, bytes | None]) -> bytes:
 
 
 class _HeaderEncoder:
-    """Encodes headers. The records of a tick differ in one header, so the bytes before and after it are kept."""
+    """An encoder of headers. The records of a tick differ in one header, so the bytes before and after it are kept."""
 
     def __init__(self) -> None:
         self._last: Sequence[tuple[str, bytes]] = ()
@@ -163,7 +163,7 @@ def encode_batches(records: Iterable[Record] | BulkRecords, limit: int) -> Itera
         if not count:
             first = latest = stamp
         latest = max(latest, stamp)
-        # A zero byte without attributes, then the deltas to the batch, the key, the value and the headers.
+        # A zero byte (no attributes), then the deltas to the batch, the key, the value and the headers.
         deltas = (varints[stamp - first], varints[count])
         body = join((b"\0", *deltas, varints[key_size], key, varints[len(value)], value, headers))
         parts += (varints[len(body)], body)
@@ -222,7 +222,7 @@ def first_offset_of(future: Any) -> int:
         KafkaError: the batch was refused, or its outcome is not known.
     """
     if not future.is_done:
-        raise KafkaError("a batch was not acknowledged as a whole")
+        raise KafkaError("a batch was not acknowledged")
     if future.failed():
         raise future.exception
     offset, _, errors = future.value

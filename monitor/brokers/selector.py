@@ -1,4 +1,4 @@
-"""A selector that costs less for kafka-python, whose clients ask it for a socket's key before each wait."""
+"""A faster selector for kafka-python, whose clients ask it for the key of a socket before each wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Selector(selectors.DefaultSelector):
     """The system's selector, with keys that are looked up by file descriptor.
 
-    Usually, the socket is not registered. The library's selector then describes the socket in its KeyError, which takes
+    Usually, the socket is not registered. The standard selector then describes the socket in its KeyError, which takes
     four system calls. kafka-python discards this text.
     """
 
@@ -35,7 +35,7 @@ class Selector(selectors.DefaultSelector):
         return key
 
     def get_key(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
-        """Return the key of a registered file. Raises KeyError for any other file."""
+        """Return the key of a registered file. Raise KeyError for any other file."""
         descriptor = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         if descriptor < 0:  # a closed socket, which may still be registered
             return super().get_key(fileobj)

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 class TopicWatch:
     """A check of the topics' settings every `every_seconds`, for one thread. `monotonic` returns seconds.
 
-    It does not report a missing topic. The components that read or write the topic notice that and handle it.
+    The check does not report a missing topic, which the components that read or write it notice and handle.
     """
 
     def __init__(

@@ -66,39 +66,39 @@ class TopicDescription:
     settings: Mapping[str, str]
 
 
-def _exactly(key: str, value: str, why: str) -> Setting:
+def _require_exactly(key: str, value: str, why: str) -> Setting:
     return Setting(key, value, lambda found: found == value, value, why)
 
 
-def _at_least(key: str, least: int, create: int, why: str, shown: str) -> Setting:
+def _require_at_least(key: str, least: int, create: int, why: str, shown: str) -> Setting:
     return Setting(key, str(create), lambda found: found == FOREVER or int(found) >= least, shown, why)
 
 
-def _retention(least_us: int, why: str) -> Setting:
+def _require_retention(least_us: int, why: str) -> Setting:
     least = -(-least_us // MILLISECOND)
     shown = f"at least {least} ({format_duration(least_us)}), or -1"
-    return _at_least("retention.ms", least, least + DAY // MILLISECOND, why, shown)
+    return _require_at_least("retention.ms", least, least + DAY // MILLISECOND, why, shown)
 
 
 _BY_TIME_ONLY: Final = (
-    _exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
-    _exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
-    _exactly("unclean.leader.election.enable", "false", "an unclean election loses acknowledged records"),
+    _require_exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
+    _require_exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
+    _require_exactly("unclean.leader.election.enable", "false", "an unclean election loses acknowledged records"),
 )
 _SIMULATED: Final = (
-    _exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
-    _exactly("retention.ms", FOREVER, "simulated time is in the past: Kafka would delete the records at once"),
-    _exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
-    _exactly("message.timestamp.type", "CreateTime", "records have timestamps of the simulated clock"),
-    _exactly("message.timestamp.before.max.ms", _LONGEST, "simulated time may be far in the past"),
-    _exactly("message.timestamp.after.max.ms", _LONGEST, "simulated time may be in the future"),
+    _require_exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
+    _require_exactly("retention.ms", FOREVER, "simulated time is in the past: Kafka would delete the records at once"),
+    _require_exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
+    _require_exactly("message.timestamp.type", "CreateTime", "records have timestamps of the simulated clock"),
+    _require_exactly("message.timestamp.before.max.ms", _LONGEST, "simulated time may be far in the past"),
+    _require_exactly("message.timestamp.after.max.ms", _LONGEST, "simulated time may be in the future"),
 )
 
 
 def tool_options(bootstrap_servers: Sequence[str], security_protocol: str = "PLAINTEXT") -> str:
     """Return the options with which Kafka's own tools reach the brokers, for messages.
 
-    Settings of TLS and passwords have to be in a file, which only the operator has.
+    Unless the protocol is PLAINTEXT, the operator has to write the settings of TLS and the password into a file.
     """
     servers = f" --bootstrap-server {','.join(bootstrap_servers)}"
     return servers if security_protocol == "PLAINTEXT" else f"{servers} --command-config client.properties"
@@ -117,12 +117,14 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
     slot = parameters.grid.length
     memory = (parameters.history_slots + parameters.max_lead + 2) * slot
     visits = (
-        _exactly("message.timestamp.type", "LogAppendTime", "the broker's timestamp decides whether a visit counts"),
-        _retention(memory, "windows and reporting horizons are read again from it"),
+        _require_exactly(
+            "message.timestamp.type", "LogAppendTime", "the broker's timestamp decides whether a visit counts"
+        ),
+        _require_retention(memory, "the facts of windows and reporting horizons are read again from this topic"),
     )
     spent = (parameters.history_slots + parameters.max_lead + parameters.period_slots) * slot
-    alerts = (_retention(spent, "the privacy loss of one person within a period is read from it"),)
-    size = (_message_bytes(parameters),)
+    alerts = (_require_retention(spent, "what one person has paid within a period is read from this topic"),)
+    size = (_require_message_bytes(parameters),)
     topics, partitions = kafka.topics, kafka.partitions
     options = tool_options(kafka.bootstrap_servers, kafka.security_protocol)
     return (
@@ -146,13 +148,13 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
     )
 
 
-def _message_bytes(parameters: Parameters) -> Setting:
-    """Return the required `max.message.bytes`, which the largest possible answer must fit."""
+def _require_message_bytes(parameters: Parameters) -> Setting:
+    """Return the required `max.message.bytes`, in which the largest possible answer must fit."""
     largest = largest_record(parameters)
     least = max(largest, LEAST_MESSAGE_BYTES)
     enough = shards_that_fit(parameters, DEFAULT_RECORD_BYTES)
-    why = f"the largest answer may have {largest} bytes; it would fit 1 MB with {enough} shards"
-    return _at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
+    why = f"the largest answer may have {largest} bytes; with {enough} shards it would fit in 1 MB"
+    return _require_at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 
 
 def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescription]:
@@ -160,7 +162,7 @@ def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescript
 
     Raises:
         KafkaError: Kafka does not answer, or refuses.
-        TopicError: a topic has no id, so that a recreated topic of its name could not be detected.
+        TopicError: a topic has no id, so a recreated topic of the same name could not be detected.
     """
     described = {topic["name"]: topic for topic in admin.describe_topics(list(names))}
     existing = [name for name in names if described.get(name, {"error_code": 3})["error_code"] == 0]
@@ -178,7 +180,7 @@ def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescript
         if str(described[name]["topic_id"]) in _NO_ID:
             raise TopicError(
                 f"topic {name}: Kafka returned no topic ID, so a recreated topic could not be detected: expected Kafka "
-                "3 or later with a matching metadata.version (inter.broker.protocol.version)"
+                "3 or later with a matching metadata.version (inter.broker.protocol.version); upgrade the cluster"
             )
     return {
         name: TopicDescription(
@@ -208,8 +210,8 @@ def list_problems(wanted: TopicNeeds, found: TopicDescription | None) -> list[st
 def list_risks(wanted: Sequence[TopicNeeds], found: Mapping[str, TopicDescription]) -> list[str]:
     """Return a warning, with the remedy, for each topic that may lose acknowledged records if one disk fails."""
     return [
-        f"{need.config_key} is {need.topic!r}, whose {reason}: an acknowledged record may be on the disk of one broker "
-        f"only, and be lost with it unnoticed; {remedy}"
+        f"{need.config_key} is {need.topic!r}, whose {reason}: an acknowledged record may be on one disk only, and may "
+        f"be lost with this disk without notice; {remedy}"
         for need in wanted
         if need.durable
         for reason, remedy in _list_risks_of(need, found[need.topic])
@@ -233,7 +235,7 @@ def check_topics(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) ->
         TopicError: lists all problems of all topics.
         UnreachableError: Kafka does not answer.
     """
-    return _require_right(wanted, _describe(connections, wanted))
+    return _require_settings(wanted, _describe(connections, wanted))
 
 
 def check_existing_topics(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
@@ -244,7 +246,7 @@ def check_existing_topics(connections: KafkaConnections, wanted: Sequence[TopicN
         UnreachableError: Kafka does not answer.
     """
     found = _describe(connections, wanted)
-    return _require_right([need for need in wanted if need.topic in found], found)
+    return _require_settings([need for need in wanted if need.topic in found], found)
 
 
 def _describe(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
@@ -252,7 +254,7 @@ def _describe(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> di
         return describe_topics(admin, [need.topic for need in wanted])
 
 
-def _require_right(wanted: Sequence[TopicNeeds], found: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
+def _require_settings(wanted: Sequence[TopicNeeds], found: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
     wrong = [problem for need in wanted for problem in list_problems(need, found.get(need.topic))]
     if wrong:
         raise TopicError("\n".join(wrong))
@@ -275,7 +277,7 @@ def create_topics(
                 need.topic: {
                     "num_partitions": need.partitions,
                     "replication_factor": -1 if replication_factor is None else replication_factor,
-                    "configs": _configs(need, replication_factor),
+                    "configs": _make_configs(need, replication_factor),
                 }
                 for need in wanted
                 if need.topic not in existing
@@ -287,7 +289,7 @@ def create_topics(
     return list(missing)
 
 
-def _configs(need: TopicNeeds, replication_factor: int | None) -> dict[str, str]:
+def _make_configs(need: TopicNeeds, replication_factor: int | None) -> dict[str, str]:
     configs = {setting.key: setting.create for setting in need.settings}
     if need.durable and replication_factor is not None and replication_factor >= _SPARE:
         configs[_IN_SYNC] = str(LEAST_REPLICAS)

@@ -13,7 +13,7 @@ from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor, TimedMonitor
 from monitor.errors import OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
+from monitor.privacy.payments import Charge, charge_at_times, charge_over_time, check_period
 from monitor.public.instants import SECOND, YEAR, to_instant
 from monitor.public.schedule import Schedule
 
@@ -30,15 +30,15 @@ def find_overspending(config: Config, charged: Sequence[Charge]) -> OverspentErr
     return None
 
 
-def overspending_problem(config: Config, error: OverspentError) -> Problem:
+def report_overspending(config: Config, error: OverspentError) -> Problem:
     """Return overspending as a problem that can be listed with others."""
     stated = format_epsilon(config.privacy.epsilon)
     return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
 
 
 def charges(config: Config) -> tuple[Charge, ...]:
-    """Return the most each monitor may charge one person within any period, in the order of the configuration."""
-    return tuple(charge_of(config, monitor) for monitor in config.monitors)
+    """Return the most that each monitor may charge one person within any period, in the order of the configuration."""
+    return tuple(charge_monitor(config, monitor) for monitor in config.monitors)
 
 
 def period_slots(config: Config) -> int:
@@ -47,16 +47,16 @@ def period_slots(config: Config) -> int:
 
 
 def most_designated_times(monitor: TimedMonitor, period: int) -> int:
-    """Return the most designated times in any half-open interval as long as the period.
+    """Return the maximum number of designated times in a half-open interval of length `period` (microseconds).
 
     The maximum is over the intervals that begin at a designated time. They cover all single instants, and the daily
-    times of at least forty years from 2000 on, so that all daylight saving changes are included.
+    times of at least 40 years from 2000 on, so that the dates of all daylight saving changes are included.
     """
-    return _most_times(monitor.at, monitor.timezone, period)
+    return _count_most_times(monitor.at, monitor.timezone, period)
 
 
 @lru_cache(maxsize=256)
-def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
+def _count_most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
     designated = Schedule.of(at, timezone)
     instants = designated.instants
     low = min((_RULES_FROM, *instants))
@@ -65,20 +65,20 @@ def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
     return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
 
 
-def charge_of(config: Config, monitor: AnyMonitor) -> Charge:
+def charge_monitor(config: Config, monitor: AnyMonitor) -> Charge:
     """Return the most that one monitor may charge one person within any period."""
     if isinstance(monitor, OverTimeMonitor):
         window, slots = monitor.window // config.clock.slot, period_slots(config)
-        return over_time_charge(
+        return charge_over_time(
             monitor.name, monitor.epsilon, monitor.answers_per_window, window, max_lead_slots(config), slots
         )
     times = most_designated_times(monitor, config.privacy.period)
     bounds = monitor.at_least if isinstance(monitor, AtTimesMonitor) else None
-    return at_times_charge(monitor.name, monitor.epsilon, times, None if bounds is None else bounds.epsilon)
+    return charge_at_times(monitor.name, monitor.epsilon, times, None if bounds is None else bounds.epsilon)
 
 
 def max_lead_slots(config: Config) -> int:
-    """Return F: how many slots a visit may be ahead of its record."""
+    """Return F: how many slots after its record's timestamp a visit may begin or end."""
     return config.visits.accept_ahead // config.clock.slot
 
 

@@ -30,18 +30,20 @@ def derive_parameters(config: Config, locations: Sequence[Location]) -> Paramete
         tolerance=config.clock.tolerance,
         registry=registry,
         over_time=tuple(
-            _over_time(monitor, registry, grid, max_lead)
+            _derive_over_time(monitor, registry, grid, max_lead)
             for monitor in config.monitors
             if isinstance(monitor, OverTimeMonitor)
         ),
-        at_times=tuple(_at_times(monitor) for monitor in config.monitors if isinstance(monitor, AtTimesMonitor)),
-        hot_spots=tuple(_hot_spots(monitor) for monitor in config.monitors if isinstance(monitor, HotSpotsMonitor)),
+        at_times=tuple(_derive_at_times(monitor) for monitor in config.monitors if isinstance(monitor, AtTimesMonitor)),
+        hot_spots=tuple(
+            _derive_hot_spots(monitor) for monitor in config.monitors if isinstance(monitor, HotSpotsMonitor)
+        ),
         period=config.privacy.period,
-        dwell=tuple(_dwell(monitor) for monitor in config.monitors if isinstance(monitor, DwellMonitor)),
+        dwell=tuple(_derive_dwell(monitor) for monitor in config.monitors if isinstance(monitor, DwellMonitor)),
     )
 
 
-def _over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, max_lead: int) -> OverTime:
+def _derive_over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, max_lead: int) -> OverTime:
     shares = monitor.location_epsilons()
     rows = sorted(registry.rows[location] for location in shares)
     rules = {
@@ -57,7 +59,7 @@ def _over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, max
     return OverTime(monitor.name, tuple(rows), tuple(rules[shares[registry.ids[row]]] for row in rows))
 
 
-def _at_times(monitor: AtTimesMonitor) -> AtTimes:
+def _derive_at_times(monitor: AtTimesMonitor) -> AtTimes:
     return AtTimes(
         monitor.name,
         Schedule.of(monitor.at, monitor.timezone),
@@ -68,11 +70,11 @@ def _at_times(monitor: AtTimesMonitor) -> AtTimes:
     )
 
 
-def _hot_spots(monitor: HotSpotsMonitor) -> HotSpots:
+def _derive_hot_spots(monitor: HotSpotsMonitor) -> HotSpots:
     times = Schedule.of(monitor.at, monitor.timezone)
     return HotSpots(monitor.name, times, monitor.epsilon, monitor.top, monitor.reporting_horizon)
 
 
-def _dwell(monitor: DwellMonitor) -> Dwell:
+def _derive_dwell(monitor: DwellMonitor) -> Dwell:
     rule = DwellRule(monitor.epsilon, monitor.longest_visit // SECOND, monitor.visits_per_person)
     return Dwell(monitor.name, Schedule.of(monitor.at, monitor.timezone), rule, monitor.reporting_horizon)

@@ -17,12 +17,12 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """The values that came from the environment, and the problems of invalid variables."""
+    """The names of the variables that set values, by the path of the value, and the problems of invalid variables."""
 
     names: Mapping[Path, str]
     problems: tuple[Problem, ...]
 
-    def name_for(self, key: str) -> str | None:
+    def find_variable(self, key: str) -> str | None:
         """Return the variable that set a dotted key, directly or within a list or object; None if there is none."""
         path = tuple(key.split("."))
         return next((self.names[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.names), None)
@@ -41,14 +41,14 @@ def override(tree: dict[str, Any], environ: Mapping[str, str]) -> Overrides:
                 Problem(name, f"the same key as {names[path]}", "one variable per key", "Unset one of them.")
             )
         else:
-            problem = _put(tree, name, path, _value(path, environ[name]))
+            problem = _put(tree, name, path, _parse_value(path, environ[name]))
             problems += [problem] if problem else []
             names[path] = name
     return Overrides(names, tuple(problems))
 
 
-def _value(path: Path, text: str) -> Any:
-    """Return the list or object that the text is in JSON; otherwise the text, which the setting's validator parses."""
+def _parse_value(path: Path, text: str) -> Any:
+    """Return the list or object that the text encodes in JSON, or else the text, which the key's validator parses."""
     if path in SECRETS or not text.lstrip().startswith(("[", "{")):
         return text
     try:

@@ -1,8 +1,8 @@
 """Estimates whether the secret that person ids are hashed with can be guessed.
 
-An attacker who has the secret can test whether a given person was at a location. The randomness of a secret cannot be
-measured, so this module refuses the kinds of secrets that people invent: repetitions, runs of consecutive characters,
-and words.
+An attacker who has the secret and can read Redis can test whether a given person was at a location. The randomness of a
+secret cannot be measured, so this module refuses the kinds of secrets that people invent: repetitions, runs of
+consecutive characters, and words.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ STRONG_KEY: Final = f"a secret of at least {MIN_BYTES} bytes that is hard to gue
 CREATE_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
 
 _RUN: Final = 3
-_WORD: Final = re.compile(
-    rb"(?:[A-Za-z][a-z]{2,}|[A-Z]{4,})[ ._-]?"
-)  # random base64 contains few words, all of them short
+# Random base64 contains few words, all of them short.
+_WORD: Final = re.compile(rb"(?:[A-Za-z][a-z]{2,}|[A-Z]{4,})[ ._-]?")
 
 
 def is_guessable(key: bytes) -> bool:
@@ -47,13 +46,13 @@ def _shorten_runs(key: bytes) -> bytes:
     left = bytearray()
     begin = 0
     while begin < len(key):
-        end = _run_end(key, begin)
+        end = _find_run_end(key, begin)
         left += key[begin : begin + 2] if end - begin >= _RUN else key[begin:end]
         begin = end
     return bytes(left)
 
 
-def _run_end(key: bytes, begin: int) -> int:
+def _find_run_end(key: bytes, begin: int) -> int:
     """Return the end of the run that begins at a byte; the next byte if no run begins there."""
     for step in (-1, 0, 1):
         end = begin + 1

@@ -1,4 +1,4 @@
-"""Read a large registry at once. The reader in `registry.py` takes 5 µs and 250 bytes for each location.
+"""Read a large registry in bulk. The reader in `registry.py` takes 5 µs and 250 bytes for each location.
 
 Only the plain form is read here: the one column `location_id`, without quotes, blank lines, control characters or
 repeated ids. Any other file is left to the plain reader, which also lists the problems. So both readers accept the same
@@ -18,7 +18,7 @@ from monitor.contracts.visits import ID_BYTES
 from monitor.public.location_ids import LARGE, LocationIds
 
 _HEADER: Final = b"location_id\n"
-_MARK: Final = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPECIAL: Final = bytes({*range(0x20), 0x7F, *b'",'} - {ord("\n")})
 """The ASCII control characters other than a line feed, and the characters with a meaning in CSV."""
 
@@ -27,7 +27,7 @@ _CONTROLS: Final = re.compile(rb"\xc2[\x80-\x9f]")
 
 
 class LargeRegistry(Sequence[Location]):
-    """Locations that have only ids. A location is created when it is asked for."""
+    """Locations that have only ids. Each access creates the location."""
 
     def __init__(self, ids: LocationIds) -> None:
         self.ids = ids
@@ -53,15 +53,15 @@ def list_ids(locations: Sequence[Location]) -> Sequence[str]:
 
 
 def read_large(content: bytes, least: int = LARGE) -> LargeRegistry | None:
-    """Return the locations of a file with at least `least` lines. None: the plain reader has to read the file."""
+    """Return the locations of a file with at least `least` lines; None if the plain reader has to read the file."""
     if content.count(b"\n") < least:
         return None
-    content = content.removeprefix(_MARK).replace(b"\r\n", b"\n")
+    content = content.removeprefix(_BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
     if not content.startswith(_HEADER) or _has_special(content) or not _is_utf8(content):
         return None
     block = content[len(_HEADER) :]
     ids = LocationIds(block if block.endswith(b"\n") else block + b"\n")
-    lengths = ids.lengths()
+    lengths = ids.count_bytes()
     if not lengths.size or lengths.min() < 1 or lengths.max() > ID_BYTES or ids.rows.may_have_duplicates:
         return None
     return LargeRegistry(ids)
@@ -90,8 +90,9 @@ def find_padded(locations: Sequence[Location]) -> list[str]:
         return [location.id for location in locations if location.id != location.id.strip()]
     ids = locations.ids
     characters = np.frombuffer(ids.block, np.uint8)
-    last = np.cumsum(ids.lengths() + 1) - 2
+    last = np.cumsum(ids.count_bytes() + 1) - 2
     first = np.concatenate([[0], last[:-1] + 2])
     edges = np.stack([characters[first], characters[last]])
+    # A byte above ASCII may be part of white space such as U+3000.
     suspects = np.flatnonzero(((edges == ord(" ")) | (edges > ord("~"))).any(axis=0))
     return [text for row in suspects.tolist() if (text := ids[row]) != text.strip()]

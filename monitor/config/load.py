@@ -13,8 +13,8 @@ from monitor.config.environment import SECRETS, Overrides, override
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS, AnyMonitor
 from monitor.config.page import PageSettings
-from monitor.config.problems import format_value, misplaced_secret, problems_of, unknown_key
-from monitor.config.rules import Sections, broken_rules
+from monitor.config.problems import format_value, problems_of, report_misplaced_secret, report_unknown_key
+from monitor.config.rules import Sections, find_broken_rules
 from monitor.config.sections import (
     ClockSettings,
     LocationsSettings,
@@ -74,7 +74,7 @@ class ParsedConfig:
     problems: tuple[Problem, ...]
 
     def to_config(self) -> Config:
-        """Return the configuration. Raises ConfigError with all problems, if there are any."""
+        """Return the configuration. Raise ConfigError with all problems, if there are any."""
         if self.problems:
             raise ConfigError(str(self.path), self.problems)
         # Each part and the rules between them have been checked, so the model need not check them again.
@@ -85,14 +85,14 @@ def read_config(path: Path, environ: Mapping[str, str]) -> ParsedConfig:
     """Read a configuration as `load_config` does, but return its problems, so that the caller can add more.
 
     Raises:
-        ConfigError: the file is not a YAML mapping.
+        ConfigError: the file cannot be read, or is not a YAML mapping without duplicate keys.
     """
     tree = read_yaml(path)
     problems = list(_remove_secrets(tree))
     overrides = override(tree, environ)
     parser = _Parser(tree, {"folder": path.parent})
     problems += [*overrides.problems, *parser.problems]
-    with_sources = tuple(_with_variable(problem, overrides) for problem in problems)
+    with_sources = tuple(_add_variable(problem, overrides) for problem in problems)
     return ParsedConfig(path, parser.sections, parser.monitors, with_sources)
 
 
@@ -101,20 +101,20 @@ def _remove_secrets(tree: dict[str, Any]) -> Iterator[Problem]:
     for section, name in SECRETS:
         values = tree.get(section)
         if isinstance(values, dict) and values.pop(name, None) is not None:
-            yield misplaced_secret(f"{section}.{name}")
+            yield report_misplaced_secret(f"{section}.{name}")
     redis = tree.get("redis")
     if isinstance(redis, dict) and isinstance(redis.get("url"), str) and url_password(redis["url"]) is not None:
-        yield misplaced_secret("redis.url")
+        yield report_misplaced_secret("redis.url")
 
 
-def _with_variable(problem: Problem, overrides: Overrides) -> Problem:
-    name = overrides.name_for(problem.key)
+def _add_variable(problem: Problem, overrides: Overrides) -> Problem:
+    name = overrides.find_variable(problem.key)
     return replace(problem, remedy=f"{problem.remedy} The value comes from {name}.".strip()) if name else problem
 
 
 @dataclass
 class _Parser:
-    """Collects the valid sections and monitors, and all problems within and between them."""
+    """The valid sections and monitors of a tree, and all problems within and between them."""
 
     tree: dict[str, Any]
     context: dict[str, Any]
@@ -124,14 +124,14 @@ class _Parser:
 
     def __post_init__(self) -> None:
         known = tuple(Config.model_fields)
-        self.problems += [unknown_key(str(key), known) for key in self.tree if key not in known]
+        self.problems += [report_unknown_key(str(key), known) for key in self.tree if key not in known]
         for name in known:
             if name == "monitors":
                 self._read_monitors()
             else:
                 self._read_section(name)
         valid = {name: self.sections.get(name) for name in ("service", "clock", "visits", "kafka", "redis")}
-        self.problems += broken_rules(Sections(**valid, monitors=self.monitors))
+        self.problems += find_broken_rules(Sections(**valid, monitors=self.monitors))
 
     def _read_section(self, name: str) -> None:
         if name not in self.tree and Config.model_fields[name].is_required():

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from monitor.config.monitors import Monitor
 from monitor.config.page import PageSettings
-from monitor.config.rules import Sections, broken_rules
+from monitor.config.rules import Sections, find_broken_rules
 from monitor.config.scalars import Section
 from monitor.config.sections import (
     ClockSettings,
@@ -41,7 +41,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
         problems = tuple(
-            broken_rules(
+            find_broken_rules(
                 Sections(self.clock, self.visits, self.kafka, self.redis, dict(enumerate(self.monitors)), self.service)
             )
         )

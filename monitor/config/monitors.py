@@ -28,21 +28,21 @@ DAILY: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASC
 _MINUTES_PER_DAY: Final = 24 * 60
 
 
-def _shape(locations: object) -> str:
+def _tag_locations(locations: object) -> str:
     return "weights" if isinstance(locations, dict) else "list"
 
 
 Locations = Annotated[
     Annotated[tuple[LocationId, ...], Tag("list")] | Annotated[dict[LocationId, WholeNumber], Tag("weights")],
-    Discriminator(_shape),
+    Discriminator(_tag_locations),
 ]
 
 
 def _parse_designated_time(value: object) -> str:
-    what = 'a time of day in quotes such as "18:00", or a time of RFC 3339 with its offset'
+    what = 'a time of day in quotes such as "18:00", or an RFC 3339 time with an offset'
     if isinstance(value, int) and not isinstance(value, bool):
         raise invalid_value(
-            what, f"YAML reads an unquoted {_clock_time(value)} as the number {value}: put it in quotes."
+            what, f"YAML reads an unquoted {_format_clock_time(value)} as the number {value}: put it in quotes."
         )
     if not isinstance(value, str):
         raise invalid_value(what)
@@ -55,7 +55,7 @@ def _parse_designated_time(value: object) -> str:
     return value
 
 
-def _clock_time(number: int) -> str:
+def _format_clock_time(number: int) -> str:
     """Return the probable source text: YAML 1.1 reads 18:00 as 18·60 and 18:00:30 as 18·3600 + 30."""
     hours, rest = divmod(number, 60)
     if 0 <= number < _MINUTES_PER_DAY:
@@ -91,10 +91,10 @@ class OverTimeMonitor(Section):
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
     kind: Literal["over_time"] = Field(description="over_time, at_times, hot_spots or dwell")
     locations: Locations = Field(description="a list of location ids, or a mapping from id to a public weight")
-    epsilon: Epsilon = Field(description="the ε that its locations share")
-    threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
-    window: PositiveDuration = Field(description="how far back a visit counts, a duration such as 14d")
-    answers_per_window: WholeNumber = Field(default=1, description="the most noisy answers per window")
+    epsilon: Epsilon = Field(description="the ε that the monitor's locations share")
+    threshold: WholeNumber = Field(description="the number of people below which a location is called safe")
+    window: PositiveDuration = Field(description="how far back visits count, a duration such as 14d")
+    answers_per_window: WholeNumber = Field(default=1, description="the maximum number of noisy answers per window")
 
     @property
     def location_ids(self) -> tuple[str, ...]:
@@ -112,9 +112,11 @@ class TimedMonitor(Section):
     """The common fields of the monitors that have designated times."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
-    at: tuple[DesignatedTime, ...] = Field(description='a list of daily times ("18:00") or of instants of RFC 3339')
+    at: tuple[DesignatedTime, ...] = Field(description='a list of daily times ("18:00") or RFC 3339 times')
     timezone: Timezone | None = Field(default=None, description="the time zone of the daily times, such as Asia/Tokyo")
-    reporting_horizon: PositiveDuration = Field(description="how long reports are awaited, a duration")
+    reporting_horizon: PositiveDuration = Field(
+        description="how long after a designated time reports about it still count, a duration such as 2d"
+    )
     epsilon: Epsilon = Field(description="the ε of each designated time")
 
     @property
@@ -131,21 +133,23 @@ class TimedMonitor(Section):
 class AtLeastSettings(Section):
     """The lower bounds of a monitor of kind `at_times` (docs/rules.md, rule 13)."""
 
-    epsilon: Epsilon = Field(description="the ε of the lower bounds of each designated time, besides the monitor's")
+    epsilon: Epsilon = Field(
+        description="the ε of the lower bounds of each designated time, in addition to that of the monitor"
+    )
 
 
 class AtTimesMonitor(TimedMonitor):
     """Algorithm 4: counts the people at each location of the registry, at each designated time."""
 
     kind: Literal["at_times"] = Field(description="over_time, at_times, hot_spots or dwell")
-    threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
+    threshold: WholeNumber = Field(description="the number of people below which a location is called safe")
     at_least: AtLeastSettings | None = Field(
-        default=None, description="a mapping with the epsilon of lower bounds, from the people who consented"
+        default=None, description="a mapping with the epsilon of lower bounds, which count people who consented"
     )
 
     @property
     def total_epsilon(self) -> Fraction:
-        """The ε of each designated time, with that of its lower bounds."""
+        """The ε of each designated time, including that of its lower bounds."""
         return self.epsilon if self.at_least is None else self.epsilon + self.at_least.epsilon
 
 
@@ -160,8 +164,12 @@ class DwellMonitor(TimedMonitor):
     """The number of visits at each designated time and their mean length, once, at the end of the reporting horizon."""
 
     kind: Literal["dwell"] = Field(description="over_time, at_times, hot_spots or dwell")
-    longest_visit: PositiveDuration = Field(description="the longest length that counts, whole seconds such as 2h")
-    visits_per_person: WholeNumber = Field(default=1, description="the most visits of one person that count")
+    longest_visit: PositiveDuration = Field(
+        description="the longest length that counts, a duration of whole seconds such as 2h"
+    )
+    visits_per_person: WholeNumber = Field(
+        default=1, description="the maximum number of visits of one person that count"
+    )
 
 
 AnyMonitor = OverTimeMonitor | AtTimesMonitor | HotSpotsMonitor | DwellMonitor

@@ -18,15 +18,15 @@ class PageSettings(Section):
 
     host: Line = Field(default="localhost", description="the address to listen on; 0.0.0.0 for all IPv4 addresses")
     port: Port = Field(default=8080, description="the port; 0: any free port")
-    title: Line | None = Field(default=None, description="the title of the page; absent: a text in each language")
+    title: Line | None = Field(default=None, description="the title of the page; absent: a title in each language")
     history: PositiveDuration = Field(default=7 * DAY, description="how far back the page can show what was published")
     history_megabytes: WholeNumber = Field(
-        default=256, description="the most megabytes of records to keep, besides those that are still valid"
+        default=256, description="the megabytes of records to keep, in addition to those that are still valid"
     )
     unreachable_after: PositiveDuration = Field(
-        default=MINUTE, description="how long the page may be without its source until it shows everything as unknown"
+        default=MINUTE, description="how long the page may be without its source before it shows every place as unknown"
     )
-    subscribers: WholeNumber = Field(default=2_000, description="the most open connections to the stream")
+    subscribers: WholeNumber = Field(default=2_000, description="the maximum number of open streams")
     metrics_port: Port | None = Field(
         default=None, description="the port of the page's own metrics; 0: any free port; absent: no metrics"
     )
@@ -36,7 +36,7 @@ class PageSettings(Section):
     background: FilePath | None = Field(default=None, description="a GeoJSON file to draw below the places of the map")
     audit_file: FilePath | None = Field(
         default=None,
-        description="a JSON file with the result of an independent recount: up_to (with date), false, epsilon_at_most",
+        description="a JSON file with the result of an independent recount, as `audit --follow --result` writes it",
     )
     embed_from: Annotated[tuple[Line, ...], Field(max_length=100)] = Field(
         default_factory=tuple,

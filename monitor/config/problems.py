@@ -1,4 +1,4 @@
-"""Turns pydantic's errors into problems: key, value, what was expected, what to do. Secrets are masked."""
+"""Turn pydantic's errors into problems: key, value, what was expected, what to do. Secrets are masked."""
 
 from __future__ import annotations
 
@@ -30,22 +30,25 @@ _MAX_LENGTH: Final = 80
 def problems_of(error: ValidationError, prefix: str, model: type[BaseModel]) -> Iterator[Problem]:
     """Yield the problems of one section or monitor. `prefix` is its dotted key."""
     for detail in error.errors(include_url=False):
-        path = _path(detail["loc"])
-        yield _problem(detail, ".".join((prefix, *path)), _owner(model, path[:-1]), path[-1] if path else "")
+        path = _simplify_path(detail["loc"])
+        yield _make_problem(detail, ".".join((prefix, *path)), _find_owner(model, path[:-1]), path[-1] if path else "")
 
 
-def unknown_key(key: str, known: tuple[str, ...]) -> Problem:
+def report_unknown_key(key: str, known: tuple[str, ...]) -> Problem:
     """Return the problem of an unknown key. Its value is not shown: the key may be a misspelt secret."""
     near = difflib.get_close_matches(key.rpartition(".")[2], known, n=1)
     remedy = f"Did you mean {near[0]}?" if near else "Remove it."
     return Problem(key, "unknown", f"one of {', '.join(known)}", remedy)
 
 
-def misplaced_secret(key: str) -> Problem:
+def report_misplaced_secret(key: str) -> Problem:
     """Return the problem of a secret written in the configuration file."""
     variable = PREFIX + key.upper().replace(".", "__")
     return Problem(
-        key, MASKED, "no secret in the configuration file", f"Move it to a file (`{_file_key(key)}`) or to {variable}."
+        key,
+        MASKED,
+        "no secret in the configuration file",
+        f"Move it to a file (`{_name_file_key(key)}`) or to {variable}.",
     )
 
 
@@ -61,28 +64,28 @@ def format_value(key: str, value: object) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 
-def _problem(detail: ErrorDetails, key: str, owner: type[BaseModel] | None, name: str) -> Problem:
+def _make_problem(detail: ErrorDetails, key: str, owner: type[BaseModel] | None, name: str) -> Problem:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == PROBLEM:
         return Problem(key, format_value(key, detail["input"]), context["what"], context["remedy"])
     if kind == "missing":
-        return Problem(key, "missing", _description(owner, name), "Add it.")
+        return Problem(key, "missing", _find_description(owner, name), "Add it.")
     if kind == "extra_forbidden":
-        return unknown_key(key, tuple(owner.model_fields) if owner else ())
+        return report_unknown_key(key, tuple(owner.model_fields) if owner else ())
     if kind in _SHAPES:
-        return Problem(key, _shape(detail["input"]), _SHAPES[kind], _json_hint(detail["input"]))
+        return Problem(key, _name_shape(detail["input"]), _SHAPES[kind], _suggest_json(detail["input"]))
     if kind == "literal_error":
         return Problem(key, format_value(key, detail["input"]), str(context["expected"]))
     return Problem(key, format_value(key, detail["input"]), _SIMPLE.get(kind, detail["msg"]))
 
 
-def _path(location: tuple[int | str, ...]) -> list[str]:
+def _simplify_path(location: tuple[int | str, ...]) -> list[str]:
     """Return the parts of a key: pydantic's location, without the tag that the union type of `locations` adds."""
     parts = [str(part) for part in location if part != "[key]"]
     return [parts[0], *parts[2:]] if parts[:1] == ["locations"] and len(parts) > 1 else parts
 
 
-def _owner(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
+def _find_owner(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
     for part in path:
         field = model.model_fields.get(part)
         if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
@@ -91,12 +94,12 @@ def _owner(model: type[BaseModel], path: list[str]) -> type[BaseModel] | None:
     return model
 
 
-def _description(owner: type[BaseModel] | None, name: str) -> str:
+def _find_description(owner: type[BaseModel] | None, name: str) -> str:
     fields: Mapping[str, Any] = owner.model_fields if owner else {}
     return str(fields[name].description) if name in fields else "a value"
 
 
-def _shape(value: object) -> str:
+def _name_shape(value: object) -> str:
     """Return the type of a value in words. The value itself is not shown: it may be a misplaced secret."""
     if value is None:
         return "empty"
@@ -104,9 +107,9 @@ def _shape(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def _json_hint(value: object) -> str:
+def _suggest_json(value: object) -> str:
     return "In environment variables, write lists and objects as JSON." if isinstance(value, str) else ""
 
 
-def _file_key(key: str) -> str:
+def _name_file_key(key: str) -> str:
     return "redis.password_file" if key == "redis.url" else f"{key}_file"

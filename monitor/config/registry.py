@@ -39,9 +39,9 @@ def load_registry(path: Path) -> Sequence[Location]:
 
 
 def _read_rows(path: Path, content: bytes) -> tuple[Location, ...]:
-    rows = _rows(path, content)
+    rows = _split_rows(path, content)
     reader = _Reader(tuple(rows[0][1]) if rows else ())
-    problems = list(reader.header_problems())
+    problems = list(reader.find_header_problems())
     if not problems:
         locations = tuple(reader.read_location(line, row) for line, row in rows[1:])
         problems = reader.problems
@@ -58,12 +58,12 @@ def check_watched(config: Config, registry: Sequence[Location]) -> None:
     Raises:
         ConfigError: with each missing location, and a similar id if there is one.
     """
-    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
+    problems = tuple(find_unknown_locations(dict(enumerate(config.monitors)), registry))
     if problems:
         raise ConfigError(str(config.locations.file), problems)
 
 
-def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
+def find_unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
     """Yield a problem for each watched location that is not in the registry. `monitors` maps index to monitor."""
     known = registry.ids.rows if isinstance(registry, LargeRegistry) else {location.id for location in registry}
     compared = 0
@@ -91,7 +91,7 @@ def _read_file(path: Path) -> bytes:
         raise ConfigError(str(path), (problem,)) from None
 
 
-def _rows(path: Path, content: bytes) -> list[tuple[int, list[str]]]:
+def _split_rows(path: Path, content: bytes) -> list[tuple[int, list[str]]]:
     """Return the non-blank rows, each with the number of its last line."""
     try:
         text = content.decode("utf-8-sig")
@@ -122,7 +122,7 @@ class _Reader:
     problems: list[Problem] = field(default_factory=list)
     _line_of: dict[str, int] = field(default_factory=dict)
 
-    def header_problems(self) -> Iterator[Problem]:
+    def find_header_problems(self) -> Iterator[Problem]:
         """Yield the problems of the first line."""
         form = "location_id[,name,latitude,longitude]"
         if "location_id" not in self.header:

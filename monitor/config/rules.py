@@ -22,10 +22,10 @@ from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.public.instants import DAY, SECOND, format_duration, format_instant, to_datetime
 
 MAX_VISIT: Final = 365 * DAY
-"""The longest length of a visit that dwell times may count. A length in seconds must fit in 32 bits."""
+"""The maximum of `longest_visit`. A length in seconds must fit in 32 bits."""
 
 MAX_PARTITIONS: Final = 10_000
-"""The most partitions that Kafka creates per request."""
+"""The maximum number of partitions that Kafka creates per request."""
 
 _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
@@ -42,7 +42,7 @@ class Sections:
     service: ServiceSettings | None = None
 
 
-def broken_rules(sections: Sections) -> Iterator[Problem]:
+def find_broken_rules(sections: Sections) -> Iterator[Problem]:
     """Yield a problem for each broken rule."""
     clock, monitors = sections.clock, sections.monitors
     if clock is not None:
@@ -57,7 +57,7 @@ def broken_rules(sections: Sections) -> Iterator[Problem]:
         if isinstance(monitor, OverTimeMonitor):
             yield from _check_over_time(key, monitor, clock)
         else:
-            yield from _check_at_times(key, monitor, clock)
+            yield from _check_designated_times(key, monitor, clock)
         if isinstance(monitor, DwellMonitor):
             yield from _check_dwell(key, monitor)
     if sections.kafka is not None:
@@ -87,17 +87,17 @@ def _check_release_delay(clock: ClockSettings) -> Iterator[Problem]:
         yield Problem(
             "clock.release_delay",
             format_duration(delay),
-            f"more than clock.tolerance ({format_duration(tolerance)}), because reading starts that long after a tick",
+            f"more than clock.tolerance ({format_duration(tolerance)}), because a tick is read that long after its end",
             "Raise release_delay or lower tolerance.",
         )
 
 
 def _check_max_lead(clock: ClockSettings, visits: VisitsSettings) -> Iterator[Problem]:
     if visits.accept_ahead % clock.slot:
-        yield _not_whole("visits.accept_ahead", visits.accept_ahead, clock.slot)
+        yield _report_not_whole("visits.accept_ahead", visits.accept_ahead, clock.slot)
 
 
-def _not_whole(key: str, duration: int, slot: int) -> Problem:
+def _report_not_whole(key: str, duration: int, slot: int) -> Problem:
     below = duration // slot * slot
     near = [format_duration(length) for length in (below, below + slot) if length > 0]
     return Problem(
@@ -153,17 +153,17 @@ def _check_over_time(key: str, monitor: OverTimeMonitor, clock: ClockSettings | 
             "Raise it, or divide it among fewer locations or answers.",
         )
     if clock is not None and monitor.window < clock.slot:
-        yield _too_short(f"{key}.window", monitor.window, clock.slot)
+        yield _report_too_short(f"{key}.window", monitor.window, clock.slot)
     elif clock is not None and monitor.window % clock.slot:
-        yield _not_whole(f"{key}.window", monitor.window, clock.slot)
+        yield _report_not_whole(f"{key}.window", monitor.window, clock.slot)
 
 
-def _too_short(key: str, duration: int, slot: int) -> Problem:
+def _report_too_short(key: str, duration: int, slot: int) -> Problem:
     least = format_duration(slot)
     return Problem(key, format_duration(duration), f"at least one slot ({least})", f"Set it to {least} or more.")
 
 
-def _check_at_times(key: str, monitor: TimedMonitor, clock: ClockSettings | None) -> Iterator[Problem]:
+def _check_designated_times(key: str, monitor: TimedMonitor, clock: ClockSettings | None) -> Iterator[Problem]:
     if not monitor.at:
         yield Problem(f"{key}.at", "empty", "at least one designated time", 'Add one, such as "18:00".')
     if monitor.daily and monitor.timezone is None:
@@ -175,7 +175,7 @@ def _check_at_times(key: str, monitor: TimedMonitor, clock: ClockSettings | None
         )
     yield from _check_duplicates(key, monitor)
     if clock is not None and monitor.reporting_horizon < clock.slot:
-        yield _too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, clock.slot)
+        yield _report_too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, clock.slot)
 
 
 def _check_dwell(key: str, monitor: DwellMonitor) -> Iterator[Problem]:
@@ -225,7 +225,7 @@ def _check_topics(kafka: KafkaSettings) -> Iterator[Problem]:
 
 def _check_partitions(kafka: KafkaSettings) -> Iterator[Problem]:
     inputs, outputs = kafka.partitions.visits, kafka.partitions.alerts
-    if inputs + 2 * outputs > MAX_PARTITIONS:  # the dead letter topic has as many partitions as the output topic
+    if inputs + 2 * outputs > MAX_PARTITIONS:  # the dead-letter topic has as many partitions as the output topic
         key = "visits" if inputs > outputs else "alerts"
         yield Problem(
             f"kafka.partitions.{key}",
@@ -238,7 +238,9 @@ def _check_partitions(kafka: KafkaSettings) -> Iterator[Problem]:
 def _check_shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Problem]:
     shards, ledger_partitions = service.shards, kafka.partitions.alerts
     if shards % ledger_partitions:
-        candidates = [str(number) for number in nearest_multiples(shards, ledger_partitions) if number <= MAX_SHARDS]
+        candidates = [
+            str(number) for number in find_nearest_multiples(shards, ledger_partitions) if number <= MAX_SHARDS
+        ]
         yield Problem(
             "service.shards",
             str(shards),
@@ -247,7 +249,7 @@ def _check_shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Pr
         )
 
 
-def nearest_multiples(number: int, divisor: int) -> list[int]:
+def find_nearest_multiples(number: int, divisor: int) -> list[int]:
     """Return the positive multiples of a divisor just below and just above a number that is not a multiple."""
     below = number - number % divisor
     return [multiple for multiple in (below, below + divisor) if multiple > 0]
@@ -269,10 +271,10 @@ def _check_sasl(kafka: KafkaSettings) -> Iterator[Problem]:
         if kafka.uses_sasl and not present:
             yield Problem(f"kafka.{name}", "missing", f"a value with security_protocol {protocol}", remedies[name])
         if not kafka.uses_sasl and present:
-            yield _unused_key(name, protocol, "SASL_SSL or SASL_PLAINTEXT")
+            yield _report_unused_key(name, protocol, "SASL_SSL or SASL_PLAINTEXT")
 
 
-def _unused_key(name: str, protocol: str, wanted: str) -> Problem:
+def _report_unused_key(name: str, protocol: str, wanted: str) -> Problem:
     return Problem(
         f"kafka.{name}",
         "set",
@@ -284,7 +286,7 @@ def _unused_key(name: str, protocol: str, wanted: str) -> Problem:
 def _check_tls(kafka: KafkaSettings) -> Iterator[Problem]:
     for name in ("ca_file", "certificate_file", "key_file"):
         if getattr(kafka, name) is not None and not kafka.uses_tls:
-            yield _unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")
+            yield _report_unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")
     for name, other in (("certificate_file", "key_file"), ("key_file", "certificate_file")):
         if getattr(kafka, name) is None and getattr(kafka, other) is not None:
             yield Problem(

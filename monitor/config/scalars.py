@@ -1,4 +1,4 @@
-"""Validates single values of the configuration: durations, instants, ε, names, numbers, paths.
+"""Validate single values of the configuration: durations, instants, ε, names, numbers, paths.
 
 Each validator takes a value from YAML or the environment. It returns the parsed value, or raises the error from
 `invalid_value`, which says what was expected and what to do. `problems.py` turns this error into a problem.
@@ -71,7 +71,7 @@ def has_controls(text: str) -> bool:
     return any(unicodedata.category(character) == "Cc" for character in text)
 
 
-def _duration_parser(least: int) -> Callable[[object], int]:
+def _make_duration_parser(least: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         example = "a duration such as 30s, 1h or 14d"
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -90,7 +90,7 @@ def _duration_parser(least: int) -> Callable[[object], int]:
 
 
 def _parse_instant(value: object) -> int:
-    what = "a time of RFC 3339 with its offset and whole milliseconds, such as 2026-01-05T00:00:00Z"
+    what = "an RFC 3339 time with an offset and whole milliseconds, such as 2026-01-05T00:00:00Z"
     if not isinstance(value, str):
         raise invalid_value(what)
     try:
@@ -100,7 +100,7 @@ def _parse_instant(value: object) -> int:
             what, f"The value is {error}." if str(error).startswith("not") else f"The error: {error}."
         ) from None
     if instant % MILLISECOND:
-        raise invalid_value(what, "Kafka's timestamps are whole milliseconds: remove the further digits.")
+        raise invalid_value(what, "Kafka's timestamps are whole milliseconds: remove the digits after the third.")
     return instant
 
 
@@ -125,18 +125,18 @@ def _to_sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def whole_number(value: object) -> int | None:
+def read_whole_number(value: object) -> int | None:
     """Return a whole number from YAML (an int) or the environment (digits); None for anything else."""
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _number_parser(least: int, most: int) -> Callable[[object], int]:
+def _make_number_parser(least: int, most: int) -> Callable[[object], int]:
     what = f"a whole number of at least {least}" if most == MAX_NUMBER else f"a whole number from {least} to {most}"
 
     def read(value: object) -> int:
-        number = whole_number(value)
+        number = read_whole_number(value)
         if number is None or not least <= number <= most:
             raise invalid_value(what)
         return number
@@ -144,7 +144,7 @@ def _number_parser(least: int, most: int) -> Callable[[object], int]:
     return read
 
 
-def _text_parser(pattern: str, what: str) -> Callable[[object], str]:
+def _make_text_parser(pattern: str, what: str) -> Callable[[object], str]:
     compiled = re.compile(pattern, re.ASCII)
 
     def read(value: object) -> str:
@@ -191,19 +191,19 @@ def _parse_person_key(value: object) -> SecretStr:
 
 Duration = Annotated[
     int,
-    PlainValidator(_duration_parser(0)),
+    PlainValidator(_make_duration_parser(0)),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
 PositiveDuration = Annotated[
     int,
-    PlainValidator(_duration_parser(MILLISECOND)),
+    PlainValidator(_make_duration_parser(MILLISECOND)),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
 SlotLength = Annotated[
     int,
-    PlainValidator(_duration_parser(SECOND)),
+    PlainValidator(_make_duration_parser(SECOND)),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
@@ -220,47 +220,53 @@ Epsilon = Annotated[
     WithJsonSchema(_EPSILON_SCHEMA),
 ]
 WholeNumber = Annotated[
-    int, PlainValidator(_number_parser(1, MAX_NUMBER)), WithJsonSchema({"type": "integer", "minimum": 1})
+    int, PlainValidator(_make_number_parser(1, MAX_NUMBER)), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
 Shards = Annotated[
     int,
-    PlainValidator(_number_parser(1, MAX_SHARDS)),
+    PlainValidator(_make_number_parser(1, MAX_SHARDS)),
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_SHARDS}),
 ]
 Port = Annotated[
-    int, PlainValidator(_number_parser(0, 65535)), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 65535})
+    int,
+    PlainValidator(_make_number_parser(0, 65535)),
+    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 65535}),
 ]
 ReplicationFactor = Annotated[
-    int, PlainValidator(_number_parser(1, 32767)), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 32767})
+    int,
+    PlainValidator(_make_number_parser(1, 32767)),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 32767}),
 ]
 Name = Annotated[
     str,
-    PlainValidator(_text_parser(_NAME, "a name of letters, digits, - and _, at most 100")),
+    PlainValidator(_make_text_parser(_NAME, "a name of at most 100 letters, digits, - and _")),
     WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"}),
 ]
 TopicName = Annotated[
     str,
     PlainValidator(
-        _text_parser(
+        _make_text_parser(
             _TOPIC,
             "the name of a Kafka topic: at most 249 letters, digits, ., - and _, not starting with __",
         )
     ),
-    # Without look-ahead, which validators such as Helm's do not know.
+    # Without look-ahead, which validators such as Helm's do not support.
     WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC_CHARACTERS}$", "not": {"pattern": f"^({_NO_TOPIC})"}}),
 ]
 BrokerAddress = Annotated[
     str,
-    PlainValidator(_text_parser(_ADDRESS, "the address of a broker such as localhost:9092 or [::1]:9092")),
+    PlainValidator(_make_text_parser(_ADDRESS, "the address of a broker such as localhost:9092 or [::1]:9092")),
     WithJsonSchema({"type": "string", "pattern": f"^{_ADDRESS}$"}),
 ]
 WebAddress = Annotated[
     str,
-    PlainValidator(_text_parser(_WEB, "an address such as https://collector.example:4318, without user and query")),
+    PlainValidator(
+        _make_text_parser(_WEB, "an address such as https://collector.example:4318, without user and query")
+    ),
     WithJsonSchema({"type": "string", "pattern": f"^{_WEB}$"}),
 ]
 Line = Annotated[
-    str, PlainValidator(_text_parser(_LINE, "a string on one line, not empty")), WithJsonSchema({"type": "string"})
+    str, PlainValidator(_make_text_parser(_LINE, "a string on one line, not empty")), WithJsonSchema({"type": "string"})
 ]
 LocationId = Annotated[
     str, PlainValidator(_parse_location_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": ID_BYTES})

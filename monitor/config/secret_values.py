@@ -1,4 +1,4 @@
-"""Reads secrets from the environment, or else from files, at the time they are needed."""
+"""Read secrets from the environment, or else from files, when they are needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def read_person_key(visits: VisitsSettings) -> bytes:
         return visits.person_key.get_secret_value().encode()
     if visits.person_key_file is None:
         remedy = f"{_CREATE_KEY}; then name the file here, or set {PREFIX}VISITS__PERSON_KEY."
-        raise _config_error("visits.person_key_file", "missing", "the file of the secret for person ids", remedy)
+        what = "the file with the secret that person ids are hashed with"
+        raise _config_error("visits.person_key_file", "missing", what, remedy)
     key = _read_bytes("visits.person_key_file", visits.person_key_file, f"{_CREATE_KEY}.")
     if is_guessable(key):
         what = f"a file with {STRONG_KEY}"

@@ -37,7 +37,7 @@ class ClockSettings(Section):
     """The public slot grid, the delay of answers, and the tolerance between clocks."""
 
     slot: SlotLength = Field(description="the length of a slot, a duration such as 1h")
-    origin: Instant = Field(description="the start of slot 0, a time of RFC 3339 with its offset")
+    origin: Instant = Field(description="the start of slot 0, an RFC 3339 time with an offset")
     release_delay: Duration = Field(description="the delay from a tick to its answers, a duration such as 30s")
     tolerance: Duration = Field(
         default=SECOND, description="the largest difference between clocks, a duration such as 1s"
@@ -55,9 +55,11 @@ class VisitsSettings(Section):
 
     default_stay: PositiveDuration = Field(description="the length of a visit without left_at, a duration")
     accept_ahead: Duration = Field(
-        description="how far ahead of its record a visit may be dated, a whole number of slots"
+        description="how far after its record's timestamp a visit may begin or end, a whole number of slots"
     )
-    person_key_file: FilePath | None = Field(default=None, description="the file of the secret for person ids")
+    person_key_file: FilePath | None = Field(
+        default=None, description="the file with the secret that person ids are hashed with"
+    )
     person_key: Annotated[PersonKey | None, SkipJsonSchema()] = Field(default=None)
 
 

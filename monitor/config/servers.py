@@ -46,7 +46,7 @@ class TopicNames(Section):
 
     visits: TopicName = Field(description="the input topic")
     alerts: TopicName = Field(description="the output topic, which is also the ledger")
-    dead_letters: TopicName = Field(description="the dead letter topic, for refused visits")
+    dead_letters: TopicName = Field(description="the dead-letter topic, for refused visits")
 
 
 class PartitionCounts(Section):
@@ -64,9 +64,15 @@ class KafkaSettings(Section):
     ] = Field(description="a list of broker addresses such as [localhost:9092]")
     topics: TopicNames = Field(description="the names of the topics: visits, alerts, dead_letters")
     partitions: PartitionCounts = Field(default_factory=PartitionCounts, description="partitions by topic")
-    replication_factor: ReplicationFactor | None = Field(default=None, description="absent: the brokers' default")
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(default="PLAINTEXT")
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(default=None)
+    replication_factor: ReplicationFactor | None = Field(
+        default=None, description="the replicas of each partition at its creation; absent: the brokers' default"
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; required with SASL"
+    )
     username: Line | None = Field(default=None, description="the SASL user")
     password_file: FilePath | None = Field(default=None, description="the file with the user's password")
     password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
@@ -150,7 +156,7 @@ class RedisSettings(Section):
 
 
 class AuditorSettings(Section):
-    """`audit --follow`: the port of its metrics, and its own identity at Kafka. Absent keys are those of `kafka`."""
+    """`audit --follow`: the port of its metrics, and its identity at Kafka. Without one, that of `kafka` is used."""
 
     port: Port = Field(default=9109, description="the port of the auditor's metrics and health; 0: any free port")
     username: Line | None = Field(default=None, description="the auditor's SASL user")

@@ -1,4 +1,4 @@
-"""Reads a YAML configuration file.
+"""Read a YAML configuration file.
 
 Times stay strings, and duplicate keys are refused. Messages never quote the content of the file, because it may contain
 a misplaced secret.
@@ -56,7 +56,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         tree = yaml.load(text, _Loader)  # noqa: S506 - a restricted SafeLoader
     except yaml.YAMLError as error:
-        raise _config_error(path, _where(error), "YAML without duplicate keys", "Correct that line.") from None
+        raise _config_error(path, _describe_error(error), "YAML without duplicate keys", "Correct that line.") from None
     except (RecursionError, ValueError):
         raise _config_error(
             path, "nested too deeply, or with a number of too many digits", "YAML", "Compare it with config/demo.yaml."
@@ -71,7 +71,7 @@ def _config_error(path: Path, value: str, expected: str, remedy: str) -> ConfigE
     return ConfigError(str(path), (Problem("the file", value, expected, remedy),))
 
 
-def _where(error: yaml.YAMLError) -> str:
+def _describe_error(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = _QUOTED.sub("", getattr(error, "problem", None) or "not YAML")
     return f"invalid at line {mark.line + 1}, column {mark.column + 1} ({problem})" if mark else f"invalid ({problem})"

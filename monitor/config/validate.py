@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from monitor.config.charges import charges, find_overspending, overspending_problem
+from monitor.config.charges import charges, find_overspending, report_overspending
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
 from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.record_limits import find_oversized_records
-from monitor.config.registry import load_registry, unknown_locations
+from monitor.config.registry import find_unknown_locations, load_registry
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.payments import Charge
 from monitor.public.parameters import Parameters
@@ -23,7 +23,7 @@ from monitor.public.parameters import Parameters
 class ValidConfig:
     """A configuration that `check` accepts. With its secrets, `topics --create` and `run` accept it on new servers.
 
-    `charges`: by monitor, the most that it may charge one person in a period.
+    `charges`: the most that each monitor may charge one person in a period.
     """
 
     config: Config
@@ -45,14 +45,14 @@ def validate_config(config: Config, registry: Sequence[Location]) -> ValidConfig
             problems also include overspending.
         OverspentError: one person may pay more than privacy.epsilon; the message contains the sum.
     """
-    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
+    problems = tuple(find_unknown_locations(dict(enumerate(config.monitors)), registry))
     parameters = None if problems else derive_parameters(config, registry)
     if parameters is not None:
         problems = tuple(find_oversized_records(config, parameters))
     charged = charges(config)
     overspent = find_overspending(config, charged)
     if parameters is None or problems:
-        spending = [overspending_problem(config, overspent)] if overspent else []
+        spending = [report_overspending(config, overspent)] if overspent else []
         raise ConfigError("the configuration", (*problems, *spending))
     if overspent:
         raise overspent
@@ -63,7 +63,7 @@ def load_valid_config(path: Path, environ: Mapping[str, str]) -> ValidConfig:
     """Read a configuration and its registry, and check them.
 
     Raises:
-        ConfigError: there are problems. It lists all problems of both files, and overspending if that is one.
+        ConfigError: with all problems of both files, and overspending if there is any.
         OverspentError: overspending is the only problem: one person may pay more than privacy.epsilon.
     """
     return examine(read_config(path, environ))
@@ -88,7 +88,7 @@ def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> ValidConfig:
     except OverspentError as error:
         if not problems:
             raise
-        problems.append(overspending_problem(config, error))
+        problems.append(report_overspending(config, error))
     if problems:
         raise ConfigError(str(read.path), tuple(problems))
     return valid
@@ -120,7 +120,7 @@ def _load_registry(read: ParsedConfig) -> tuple[Sequence[Location] | None, list[
 def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
     """Yield the problems between sections, monitors and registry, for the parts that are valid on their own."""
     if locations is not None:
-        yield from unknown_locations(read.monitors, locations)
+        yield from find_unknown_locations(read.monitors, locations)
     invalid = [problem.key for problem in read.problems]
     parts = {name: read.sections[name] for name in ("clock", "visits", "privacy") if name in read.sections}
     if len(parts) < 3 or any(key.partition(".")[0] in parts for key in invalid):  # noqa: PLR2004  # all of them
@@ -128,7 +128,7 @@ def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None)
     valid = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", invalid)]
     config = Config.model_construct(**parts, monitors=tuple(valid))
     if (error := find_overspending(config, charges(config))) is not None:
-        yield overspending_problem(config, error)
+        yield report_overspending(config, error)
 
 
 def _is_among(key: str, invalid: Sequence[str]) -> bool:

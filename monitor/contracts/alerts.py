@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from monitor.contracts.charges import EPSILON_PATTERN, Charges
 from monitor.contracts.versions import COUNTING, FENCE, LEDGER_VERSION
-from monitor.contracts.visits import ID_BYTES, without_default
+from monitor.contracts.visits import ID_BYTES, remove_default
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
 from monitor.public.instants import format_instant
@@ -96,7 +96,7 @@ class NoisyCountAlert(_OverTime):
     noisy_count: People
     count_at_most: People = Field(description="A certain upper bound.")
     p_value: float = Field(
-        ge=0, le=1, description="The chance per update that fewer than `threshold` people give an answer this high."
+        ge=0, le=1, description="Largest chance per update of an answer this high from fewer than `threshold` people."
     )
 
 
@@ -148,11 +148,11 @@ class AtTimesSnapshot(Contract):
     epsilon: Epsilon
     noisy_counts: dict[Location, NoisyCount]
     at_least_epsilon: Epsilon | None = Field(
-        default=None, json_schema_extra=without_default, description="The ε of the lower bounds, if it has any."
+        default=None, json_schema_extra=remove_default, description="The ε of the lower bounds, if there are any."
     )
     counts_at_least: dict[Location, Annotated[int, Field(ge=1)]] = Field(
         default={},
-        json_schema_extra=without_default,
+        json_schema_extra=remove_default,
         description="Certain lower bounds: at least this many people, who consented, were there. Drawn once, in the "
         "final snapshot if it is complete; locations with 0 are left out.",
     )
@@ -179,7 +179,7 @@ class HotSpotsSnapshot(Contract):
     final: Literal[True]
     registry: Registry
     locations: int = Field(ge=0, description="The number of all locations.")
-    top: int = Field(ge=1, description="How many locations are named, at most.")
+    top: int = Field(ge=1, description="The maximum number of locations named.")
     epsilon: Epsilon = Field(description="The ε of the whole answer, for any number of named locations.")
     hot_spots: list[HotSpot] = Field(description="Highest first; empty if unknown.")
 
@@ -193,25 +193,25 @@ class OutputRecord(NamedTuple):
 
 
 _encode: Final = msgspec.json.Encoder().encode
-format_time = _format = lru_cache(maxsize=1024)(format_instant)
+format_time = lru_cache(maxsize=1024)(format_instant)
 _epsilon = lru_cache(maxsize=1024)(format_epsilon)
-_source = lru_cache(maxsize=16)(quote)
+_quote_source = lru_cache(maxsize=16)(quote)
 
 
-def cloud_event_headers(source: str, ce_type: str, ce_id: str, time: int) -> list[tuple[str, bytes]]:
+def make_cloud_event_headers(source: str, ce_type: str, ce_id: str, time: int) -> list[tuple[str, bytes]]:
     """Return the headers of a record. `time` is an instant."""
     return [
         ("ce_specversion", b"1.0"),
         ("ce_id", ce_id.encode()),
-        ("ce_source", _source(source, safe="").encode()),
+        ("ce_source", _quote_source(source, safe="").encode()),
         ("ce_type", ce_type.encode()),
-        ("ce_time", _format(time).encode()),
+        ("ce_time", format_time(time).encode()),
         ("content-type", b"application/json"),
     ]
 
 
-def _record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
-    return OutputRecord(key.encode(), value, cloud_event_headers(source, ce_type, ce_id, time))
+def _make_record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
+    return OutputRecord(key.encode(), value, make_cloud_event_headers(source, ce_type, ce_id, time))
 
 
 def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -235,8 +235,8 @@ def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
         "kind": "over_time",
         "location_id": location_id,
         "tick": tick,
-        "as_of": _format(as_of),
-        "window_start": _format(window_start),
+        "as_of": format_time(as_of),
+        "window_start": format_time(window_start),
         "status": answer.status,
         "threshold": rule.threshold,
         "epsilon": _epsilon(rule.answer_epsilon),
@@ -249,9 +249,9 @@ def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
         value["noisy_count"] = value["count_at_most"] = answer.noisy_count
         value["p_value"] = p_value(rule.answer_epsilon, rule.threshold, answer.noisy_count)
     if resumes_at is not None:
-        value["resumes_at"] = _format(resumes_at)
+        value["resumes_at"] = format_time(resumes_at)
     key = f"{monitor}/{location_id}"
-    return _record(source, OVER_TIME, f"{key}/{tick}", as_of, key, _encode(value))
+    return _make_record(source, OVER_TIME, f"{key}/{tick}", as_of, key, _encode(value))
 
 
 def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -279,11 +279,11 @@ def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the re
     value: dict[str, Any] = {
         "monitor": monitor,
         "kind": "at_times",
-        "time": _format(time),
+        "time": format_time(time),
         "shard": shard,
         "shards": shards,
         "tick": tick,
-        "as_of": _format(as_of),
+        "as_of": format_time(as_of),
         "status": "complete" if complete else "unknown",
         "final": final,
         "registry": registry,
@@ -296,8 +296,8 @@ def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the re
     }
     if counts_at_least is not None:
         value["at_least_epsilon"], value["counts_at_least"] = _epsilon(counts_at_least[0]), counts_at_least[1]
-    key = f"{monitor}/{_format(time)}/{shard}"
-    return _record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
+    key = f"{monitor}/{format_time(time)}/{shard}"
+    return _make_record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
 
 
 def hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -317,9 +317,9 @@ def hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
     value = {
         "monitor": monitor,
         "kind": "hot_spots",
-        "time": _format(time),
+        "time": format_time(time),
         "tick": tick,
-        "as_of": _format(as_of),
+        "as_of": format_time(as_of),
         "status": "unknown" if hot_spots is None else "complete",
         "final": True,
         "registry": registry,
@@ -330,8 +330,8 @@ def hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
             {"location_id": location, "noisy_count": noisy_count} for location, noisy_count in hot_spots or ()
         ],
     }
-    key = f"{monitor}/{_format(time)}"
-    return _record(source, HOT_SPOTS, f"{key}/{tick}", as_of, key, _encode(value))
+    key = f"{monitor}/{format_time(time)}"
+    return _make_record(source, HOT_SPOTS, f"{key}/{tick}", as_of, key, _encode(value))
 
 
 def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -360,7 +360,7 @@ def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the recor
         "fingerprint": fingerprint,
         "input_topic_id": input_topic_id,
         "partitions": partitions,
-        "lost_at": None if lost_at is None else _format(lost_at),
+        "lost_at": None if lost_at is None else format_time(lost_at),
         "input_since": input_since,
         "counting": COUNTING,
         "fence": FENCE,
@@ -368,7 +368,7 @@ def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the recor
         "charges": charges,
     }
     value |= {name: given for name, given in (("fenced_to", fenced_to), ("tick", tick)) if given is not None}
-    return _record_without_tick(source, OWNER, "owner", partition, at, _encode(value))
+    return _make_tickless_record(source, OWNER, "owner", partition, at, _encode(value))
 
 
 def ledger_record(
@@ -381,18 +381,18 @@ def ledger_record(
     at: int,
     input_topic_id: str = "",
 ) -> OutputRecord:
-    """Return the first record of an output partition, written at the instant `at`."""
+    """Return the first record of an output partition. `at` and `lost_at` are instants."""
     value = {
         "ledger": LEDGER_VERSION,
         "service": service,
         "partitions": partitions,
-        "lost_at": None if lost_at is None else _format(lost_at),
+        "lost_at": None if lost_at is None else format_time(lost_at),
         "input_topic_id": input_topic_id,
     }
-    return _record_without_tick(source, LEDGER, "ledger", partition, at, _encode(value))
+    return _make_tickless_record(source, LEDGER, "ledger", partition, at, _encode(value))
 
 
-def _record_without_tick(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
+def _make_tickless_record(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
     """Return a record whose ce_id contains no tick. A digest in the ce_id distinguishes records of the same instant."""
     digest = hashlib.sha256(value).hexdigest()[:16]
-    return _record(source, ce_type, f"{key}/{partition}/{_format(at)}/{digest}", at, key, value)
+    return _make_record(source, ce_type, f"{key}/{partition}/{format_time(at)}/{digest}", at, key, value)

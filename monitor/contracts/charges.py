@@ -77,7 +77,7 @@ class TimeChargesRecord(_Model):
 
 
 class ChargesRecord(_Model):
-    """What the owner's configuration may charge one person. Instances with another configuration add it up."""
+    """What the owner's configuration may charge one person. The period check of other owners reads it."""
 
     digest: str = Field(pattern="^[0-9a-f]{16}$", description="Equal digests mean equal charges.")
     ahead: int = Field(ge=0, description="How many slots ahead of the current slot a visit may begin (F).")

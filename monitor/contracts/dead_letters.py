@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from monitor.contracts.visits import Fault, Reason, without_default
+from monitor.contracts.visits import Fault, Reason, remove_default
 
 WHOLE_RECORD: Final = "-"
 """The value of the header `index` if a whole record is refused."""
@@ -32,11 +32,12 @@ class DeadLetterHeaders(BaseModel):
     count: str = Field(
         default="1",
         pattern=r"^\d+$",
-        json_schema_extra=without_default,
-        description="How many visits or records it represents, if several. The index is that of the first.",
+        json_schema_extra=remove_default,
+        description="The number of visits or records that the dead letter represents, if several. The index is that of "
+        "the first.",
     )
     truncated: Literal["true"] = Field(
-        default="true", json_schema_extra=without_default, description="Present only if the value was cut at the limit."
+        default="true", json_schema_extra=remove_default, description="Present only if the value was cut at the limit."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from pydantic import Field
 
-from monitor.contracts.alerts import DWELL, Contract, Epsilon, Name, OutputRecord, Tick, Time, cloud_event_headers
+from monitor.contracts.alerts import DWELL, Contract, Epsilon, Name, OutputRecord, Tick, Time, make_cloud_event_headers
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.paired import PairedTotals
 from monitor.public.instants import format_instant
@@ -87,5 +87,5 @@ def dwell_record(  # noqa: PLR0913  # keyword arguments: the fields of the recor
         "mean_seconds": None if mean is None else float(mean),
     }
     key = f"{monitor}/{format_instant(time)}"
-    headers = cloud_event_headers(source, DWELL, f"{key}/{tick}", as_of)
+    headers = make_cloud_event_headers(source, DWELL, f"{key}/{tick}", as_of)
     return OutputRecord(key.encode(), msgspec.json.encode(value), headers)

@@ -55,7 +55,7 @@ class Example(NamedTuple):
         return {"name": self.name, "summary": self.summary, **headers, "payload": self.payload}
 
 
-def examples() -> dict[str, tuple[Example, ...]]:
+def make_examples() -> dict[str, tuple[Example, ...]]:
     """Return the examples of each message of the AsyncAPI document."""
     return {
         "visits": (
@@ -63,29 +63,31 @@ def examples() -> dict[str, tuple[Example, ...]]:
             Example("visit", "One visit, with consent to lower bounds.", {**_VISIT, "consent": True}, {}),
         ),
         "overTime": (
-            _output("safe", "Fewer than ten people.", _over_time("safe", 8)),
-            _output("noisyCount", "An alarm: at most twelve people.", _over_time("noisy_count", 16, 12)),
-            _output("paused", "The budget is spent until the mark ends.", _over_time("paused", 17)),
-            _output("unknown", "The input was not known to be complete.", _over_time("unknown", 15)),
+            _make_output_example("safe", "Fewer than 10 people.", _make_over_time("safe", 8)),
+            _make_output_example("noisyCount", "An alarm: at most 12 people.", _make_over_time("noisy_count", 16, 12)),
+            _make_output_example("paused", "The budget is spent until the mark ends.", _make_over_time("paused", 17)),
+            _make_output_example("unknown", "The input was not known to be complete.", _make_over_time("unknown", 15)),
         ),
         "atTimes": (
-            _output("complete", "Every place of the shard but the museum is safe.", _at_times(14)),
-            _output("final", "The last snapshot, with certain lower bounds.", _at_times(35, {"museum": 3})),
+            _make_output_example("complete", "Every place of the shard except the museum is safe.", _make_at_times(14)),
+            _make_output_example(
+                "final", "The last snapshot, with certain lower bounds.", _make_at_times(35, {"museum": 3})
+            ),
         ),
-        "hotSpots": (_output("complete", "The two places with the most people.", _hot_spots()),),
-        "dwell": (_output("complete", "About twenty visits of fifty minutes.", _dwell()),),
-        "owner": (_output("takeover", "An instance begins to write a partition.", _owner()),),
-        "ledger": (_output("first", "The first record of an output partition.", _ledger()),),
-        "deadLetter": (_dead_letter(),),
+        "hotSpots": (_make_output_example("complete", "The two places with the most people.", _make_hot_spots()),),
+        "dwell": (_make_output_example("complete", "About 20 visits of 50 minutes.", _make_dwell()),),
+        "owner": (_make_output_example("takeover", "An instance begins to write a partition.", _make_owner()),),
+        "ledger": (_make_output_example("first", "The first record of an output partition.", _make_ledger()),),
+        "deadLetter": (_make_dead_letter_example(),),
     }
 
 
-def _output(name: str, summary: str, record: OutputRecord) -> Example:
+def _make_output_example(name: str, summary: str, record: OutputRecord) -> Example:
     headers = {header: value.decode() for header, value in record.headers}
     return Example(name, summary, json.loads(record.value), headers, record)
 
 
-def _over_time(status: Status, tick: int, noisy_count: int | None = None) -> OutputRecord:
+def _make_over_time(status: Status, tick: int, noisy_count: int | None = None) -> OutputRecord:
     mark = Mark(16, 12, Fraction(1), 16 + _RULE.window + _RULE.max_lead - 1)
     answer = OverTimeAnswer(status, noisy_count, (mark,) if tick >= mark.tick else (), None)
     return over_time_record(
@@ -101,7 +103,7 @@ def _over_time(status: Status, tick: int, noisy_count: int | None = None) -> Out
     )
 
 
-def _at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRecord:
+def _make_at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRecord:
     return at_times_record(
         source="town",
         monitor="midday",
@@ -121,7 +123,7 @@ def _at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRecord:
     )
 
 
-def _hot_spots() -> OutputRecord:
+def _make_hot_spots() -> OutputRecord:
     return hot_spots_record(
         source="town",
         monitor="busiest",
@@ -136,7 +138,7 @@ def _hot_spots() -> OutputRecord:
     )
 
 
-def _dwell() -> OutputRecord:
+def _make_dwell() -> OutputRecord:
     return dwell_record(
         source="town",
         monitor="lengths",
@@ -152,7 +154,7 @@ def _dwell() -> OutputRecord:
     )
 
 
-def _owner() -> OutputRecord:
+def _make_owner() -> OutputRecord:
     return owner_record(
         source="town",
         service="town",
@@ -167,7 +169,7 @@ def _owner() -> OutputRecord:
     )
 
 
-def _ledger() -> OutputRecord:
+def _make_ledger() -> OutputRecord:
     return ledger_record(
         source="town",
         service="town",
@@ -179,7 +181,7 @@ def _ledger() -> OutputRecord:
     )
 
 
-def _dead_letter() -> Example:
+def _make_dead_letter_example() -> Example:
     fault = Fault(Reason.UNKNOWN_LOCATION, "location_id: expected a location of the registry")
     visit = {**_VISIT, "location_id": "station-centrall"}
     value, headers = make_dead_letter(fault, encode_visit(visit), Origin("visits", 3, 1_207), 0, _LIMIT)

@@ -1,4 +1,4 @@
-"""Reads ledger records from the output topic: the parts that an owner needs (docs/runtime.md, section 4)."""
+"""Read from the records of the output topic what an owner needs (docs/runtime.md, section 4)."""
 
 from __future__ import annotations
 
@@ -145,49 +145,49 @@ class _HotSpots(Struct):
     epsilon: str
 
 
-_over_time = msgspec.json.Decoder(_OverTime).decode
-_at_times = msgspec.json.Decoder(_AtTimes).decode
-_hot_spots = msgspec.json.Decoder(_HotSpots).decode
-_owner = msgspec.json.Decoder(OwnerEntry).decode
-_start = msgspec.json.Decoder(StartEntry).decode
-_instant = lru_cache(maxsize=4096)(parse_instant)
+_decode_over_time = msgspec.json.Decoder(_OverTime).decode
+_decode_at_times = msgspec.json.Decoder(_AtTimes).decode
+_decode_hot_spots = msgspec.json.Decoder(_HotSpots).decode
+_decode_owner = msgspec.json.Decoder(OwnerEntry).decode
+_decode_start = msgspec.json.Decoder(StartEntry).decode
+_parse_instant = lru_cache(maxsize=4096)(parse_instant)
 
 
 @lru_cache(maxsize=1024)
-def _parse_exact(epsilon: str) -> Fraction:
+def _parse_epsilon(epsilon: str) -> Fraction:
     return parse_recorded(epsilon)
 
 
 def _read_over_time(ce_id: str, value: bytes) -> OverTimeEntry:
-    record = _over_time(value)
+    record = _decode_over_time(value)
     marks = tuple(
-        Mark(answer.tick, answer.noisy_count, _parse_exact(answer.epsilon), answer.until) for answer in record.answers
+        Mark(answer.tick, answer.noisy_count, _parse_epsilon(answer.epsilon), answer.until) for answer in record.answers
     )
     return OverTimeEntry(ce_id, record.monitor, record.location_id, record.tick, record.status, marks)
 
 
 def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
-    record = _at_times(value)
+    record = _decode_at_times(value)
     noisy_counts = {location: (noisy.tick, noisy.noisy_count) for location, noisy in record.noisy_counts.items()}
     return AtTimesEntry(
         ce_id=ce_id,
         monitor=record.monitor,
-        time=_instant(record.time),
+        time=_parse_instant(record.time),
         shard=record.shard,
         tick=record.tick,
         status=record.status,
         final=record.final,
-        epsilon=_parse_exact(record.epsilon),
+        epsilon=_parse_epsilon(record.epsilon),
         noisy_counts=noisy_counts,
         shards=record.shards,
-        at_least_epsilon=None if record.at_least_epsilon is None else _parse_exact(record.at_least_epsilon),
+        at_least_epsilon=None if record.at_least_epsilon is None else _parse_epsilon(record.at_least_epsilon),
     )
 
 
 def _read_hot_spots(ce_id: str, value: bytes) -> HotSpotsEntry:
-    record = _hot_spots(value)
+    record = _decode_hot_spots(value)
     return HotSpotsEntry(
-        ce_id, record.monitor, _instant(record.time), record.tick, record.status, _parse_exact(record.epsilon)
+        ce_id, record.monitor, _parse_instant(record.time), record.tick, record.status, _parse_epsilon(record.epsilon)
     )
 
 
@@ -196,9 +196,9 @@ def _read_dwell(ce_id: str, value: bytes) -> HotSpotsEntry:
 
 
 def _read_owner(_: str, value: bytes) -> OwnerEntry:
-    entry = _owner(value)
+    entry = _decode_owner(value)
     if entry.lost_at is not None:
-        _instant(entry.lost_at)
+        _parse_instant(entry.lost_at)
     _check_charges(entry.charges)
     return entry
 
@@ -208,20 +208,25 @@ def _check_charges(charges: Charges | None) -> None:
         return
     for place in charges.places or ():
         for epsilon in place.shares:
-            _parse_exact(epsilon)
+            _parse_epsilon(epsilon)
         if min(place.answers, place.window) < 1:
-            raise LedgerError(f"the charges of {place.monitor!r} have answers or a window below 1")
+            raise LedgerError(
+                f"an owner record has answers {place.answers} and window {place.window} for monitor "
+                f"{place.monitor!r}: expected at least 1 for both; check which other producers write to "
+                "kafka.topics.alerts"
+            )
     for time in charges.times or ():
-        _parse_exact(time.epsilon)
+        _parse_epsilon(time.epsilon)
 
 
 def _read_start(_: str, value: bytes) -> StartEntry:
-    entry = _start(value)
+    entry = _decode_start(value)
     if entry.lost_at is not None:
-        _instant(entry.lost_at)
+        _parse_instant(entry.lost_at)
     if entry.ledger != LEDGER_VERSION:
         raise LedgerError(
-            f"the ledger has format {entry.ledger}: expected {LEDGER_VERSION}; run the version that writes it"
+            f"the ledger has format {entry.ledger}: expected {LEDGER_VERSION}; run a version of location-monitor that "
+            f"writes format {entry.ledger}"
         )
     return entry
 

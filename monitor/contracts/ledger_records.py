@@ -8,7 +8,7 @@ from pydantic import Field
 
 from monitor.contracts.alerts import Contract, Name, Time
 from monitor.contracts.charges import ChargesRecord
-from monitor.contracts.visits import without_default
+from monitor.contracts.visits import remove_default
 
 
 class OwnerRecord(Contract):
@@ -23,30 +23,30 @@ class OwnerRecord(Contract):
     counting: int = Field(
         default=1,
         ge=1,
-        json_schema_extra=without_default,
+        json_schema_extra=remove_default,
         description="Version of counting. 2: visits reported before as_of; 1 or absent: also some reported later.",
     )
     fence: int = Field(
         default=1,
         ge=1,
-        json_schema_extra=without_default,
+        json_schema_extra=remove_default,
         description="Version of the transactional id. 2: with the prefix location-monitor; 1 or absent: without.",
     )
     input_partitions: int = Field(
-        default=0, ge=0, json_schema_extra=without_default, description="The highest number of input partitions seen."
+        default=0, ge=0, json_schema_extra=remove_default, description="The highest number of input partitions seen."
     )
     charges: ChargesRecord | None = Field(
-        default=None, json_schema_extra=without_default, description="What the configuration may charge one person."
+        default=None, json_schema_extra=remove_default, description="What the configuration may charge one person."
     )
     fenced_to: int | None = Field(
         default=None,
         ge=0,
-        json_schema_extra=without_default,
+        json_schema_extra=remove_default,
         description="The offset below which all owners with an earlier version of the transactional id are fenced.",
     )
     tick: int | None = Field(
         default=None,
-        json_schema_extra=without_default,
+        json_schema_extra=remove_default,
         description="Present only for a tick that had nothing to answer.",
     )
 
@@ -60,6 +60,6 @@ class LedgerRecord(Contract):
     lost_at: Time | None = Field(description="When an earlier ledger was lost; all budget counted as spent then.")
     input_topic_id: str = Field(
         default="",
-        json_schema_extra=without_default,
+        json_schema_extra=remove_default,
         description="ID of the input topic when the ledger began, if recorded.",
     )

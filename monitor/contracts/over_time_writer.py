@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from monitor.contracts.alerts import OVER_TIME, cloud_event_headers, format_time
+from monitor.contracts.alerts import OVER_TIME, format_time, make_cloud_event_headers
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, p_value
 from monitor.public.parameters import OverTime, Parameters
@@ -37,7 +37,7 @@ def encode_marks(marks: Sequence[Mark]) -> bytes:
 
 
 class AnswerWriter:
-    """Writes the ends of the records of one monitor. An answer's rule is passed as its number in `rules`."""
+    """A writer of the ends of one monitor's records. The argument `kind` of `write` is an index in `rules`."""
 
     def __init__(self, parameters: Parameters, rules: Sequence[OverTimeRule]) -> None:
         self._grid = parameters.grid
@@ -49,7 +49,7 @@ class AnswerWriter:
         ]
 
     def write(self, kind: int, answer: OverTimeAnswer, marks: bytes) -> bytes:
-        """Return the bytes of a record's value from its status on. They do not depend on the tick.
+        """Return the end of a record's value, from the status on. It does not depend on the tick.
 
         `marks` are those of the answer, as `encode_marks` writes them.
         """
@@ -68,7 +68,7 @@ class AnswerWriter:
 
 
 class OverTimeWriter:
-    """Writes the records of one monitor at one tick, each from its location and its end (`AnswerWriter`).
+    """A writer of the records of one monitor at one tick, each from its location and its end (`AnswerWriter`).
 
     `headers` are those of a record, with an empty ce_id.
     """
@@ -84,7 +84,7 @@ class OverTimeWriter:
             format_time(as_of).encode(),
             format_time(start).encode(),
         )
-        self.headers = cloud_event_headers(parameters.name, OVER_TIME, "", as_of)
+        self.headers = make_cloud_event_headers(parameters.name, OVER_TIME, "", as_of)
         self.timestamp_ms = as_of // 1_000
 
     def write(self, answers: Iterable[tuple[str, bytes]]) -> Iterator[tuple[bytes, bytes, bytes]]:

@@ -1,6 +1,6 @@
 """Upper bounds on the sizes of output records, in bytes. The output topic must accept records of these sizes.
 
-Records repeat state: the record of a place contains all of its running marks, and a snapshot contains all noisy places
+Records repeat state: the record of a place contains all of its running marks, and a snapshot contains all noisy counts
 of its shard.
 """
 
@@ -62,7 +62,7 @@ def max_answers_per_record(rule: OverTimeRule) -> int:
 
 
 def snapshot_bytes(parameters: Parameters) -> list[int]:
-    """Return the maximum bytes of each shard's snapshot, which is reached when all places are noisy."""
+    """Return the maximum bytes of each shard's snapshot, in which every place has a noisy count."""
     sizes = _snapshot_location_bytes(parameters)
     return [SNAPSHOT_OVERHEAD + int(sizes[rows].sum()) for rows in parameters.registry.by_shard]
 

@@ -22,7 +22,7 @@ from monitor.contracts.alerts import (
 )
 from monitor.contracts.dead_letters import DeadLetterHeaders
 from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.examples import examples
+from monitor.contracts.examples import make_examples
 from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
 from monitor.contracts.visits import Visit, VisitBatch
 
@@ -44,83 +44,90 @@ _HEADERS: Final[tuple[type[BaseModel], ...]] = (CloudEventHeaders, DeadLetterHea
 
 def visits_schema() -> Schema:
     """Return the JSON Schema of the values of the input topic: a batch of visits, or a single visit."""
-    return _any_of("Visits", "The values of the input topic: a batch of visits, or a single visit.", _VISITS)
+    return _build_any_of("Visits", "The values of the input topic: a batch of visits, or a single visit.", _VISITS)
 
 
 def alerts_schema() -> Schema:
     """Return the JSON Schema of the values of the output topic."""
-    return _any_of("Alerts", "The values of the output topic, by the header ce_type.", _ALERTS)
+    return _build_any_of("Alerts", "The values of the output topic, by the header ce_type.", _ALERTS)
 
 
-def _any_of(title: str, description: str, models: Sequence[type[BaseModel]]) -> Schema:
+def _build_any_of(title: str, description: str, models: Sequence[type[BaseModel]]) -> Schema:
     return {
         "$schema": DIALECT,
         "title": title,
         "description": description,
         "anyOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in models],
-        "$defs": _definitions(models, "#/$defs/{model}"),
+        "$defs": _build_definitions(models, "#/$defs/{model}"),
     }
 
 
-def _definitions(models: Sequence[type[BaseModel]], template: str) -> Schema:
+def _build_definitions(models: Sequence[type[BaseModel]], template: str) -> Schema:
     _, schema = models_json_schema([(model, "validation") for model in models], ref_template=template)
     definitions: Schema = schema["$defs"]
     return definitions
 
 
-def _plain(schema: Any) -> Any:
+def _remove_discriminators(schema: Any) -> Any:
     """Remove `discriminator`, which has another form in AsyncAPI; `oneOf` with constants has the same meaning."""
     if isinstance(schema, Mapping):
-        return {key: _plain(value) for key, value in schema.items() if key != "discriminator"}
-    return [_plain(item) for item in schema] if isinstance(schema, list) else schema
+        return {key: _remove_discriminators(value) for key, value in schema.items() if key != "discriminator"}
+    return [_remove_discriminators(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def _to(kind: str, name: str) -> Schema:
+def _refer_to(kind: str, name: str) -> Schema:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-def _event(title: str, ce_type: str, model: type[BaseModel], key: str) -> Schema:
+def _describe_event(title: str, ce_type: str, model: type[BaseModel], key: str) -> Schema:
     """Return a message of the output topic: CloudEvents headers with its own ce_type, and its payload."""
     return {
         "title": title,
         "summary": (model.__doc__ or "").splitlines()[0],
         "contentType": "application/json",
         "headers": {
-            "allOf": [_to("schemas", CloudEventHeaders.__name__), {"properties": {"ce_type": {"const": ce_type}}}],
+            "allOf": [
+                _refer_to("schemas", CloudEventHeaders.__name__),
+                {"properties": {"ce_type": {"const": ce_type}}},
+            ],
         },
-        "payload": _to("schemas", model.__name__),
+        "payload": _refer_to("schemas", model.__name__),
         "bindings": {"kafka": {"key": {"type": "string", "description": key}}},
     }
 
 
-def _messages() -> Schema:
-    shown = examples()
+def _build_messages() -> Schema:
+    shown = make_examples()
     return {
         name: {**message, "examples": [example.message for example in shown[name]]}
-        for name, message in _plain_messages().items()
+        for name, message in _describe_messages().items()
     }
 
 
-def _plain_messages() -> Schema:
+def _describe_messages() -> Schema:
     return {
         "visits": {
             "title": "Visits",
             "summary": "A batch of visits, or a single visit. Each visit is accepted or refused independently.",
             "contentType": "application/json",
-            "payload": {"anyOf": [_to("schemas", model.__name__) for model in _VISITS]},
+            "payload": {"anyOf": [_refer_to("schemas", model.__name__) for model in _VISITS]},
             "bindings": {"kafka": {"key": {"type": "string", "description": "Any key, or no key."}}},
         },
-        "overTime": _event("A location over time", OVER_TIME, OverTimeAlert, "monitor/location_id"),
-        "atTimes": _event("All locations of a shard at a time", AT_TIMES, AtTimesSnapshot, "monitor/time/shard"),
-        "hotSpots": _event("The hot spots at a time", HOT_SPOTS, HotSpotsSnapshot, "monitor/time"),
-        "dwell": _event("The number and mean length of visits at a time", DWELL, DwellSnapshot, "monitor/time"),
-        "owner": _event("A change of writer", OWNER, OwnerRecord, "owner"),
-        "ledger": _event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
+        "overTime": _describe_event("A location over time", OVER_TIME, OverTimeAlert, "monitor/location_id"),
+        "atTimes": _describe_event(
+            "All locations of a shard at a time", AT_TIMES, AtTimesSnapshot, "monitor/time/shard"
+        ),
+        "hotSpots": _describe_event("The hot spots at a time", HOT_SPOTS, HotSpotsSnapshot, "monitor/time"),
+        "dwell": _describe_event(
+            "The number and mean length of visits at a time", DWELL, DwellSnapshot, "monitor/time"
+        ),
+        "owner": _describe_event("A change of writer", OWNER, OwnerRecord, "owner"),
+        "ledger": _describe_event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
         "deadLetter": {
             "title": "A dead letter",
             "summary": "The raw bytes of an undecodable record, or one refused visit as JSON. Contains personal data.",
             "contentType": "application/octet-stream",
-            "headers": _to("schemas", DeadLetterHeaders.__name__),
+            "headers": _refer_to("schemas", DeadLetterHeaders.__name__),
             "payload": {"description": "Raw bytes, or a visit as JSON; cut if the header truncated is present."},
         },
     }
@@ -158,19 +165,21 @@ _SECURITY: Final[Mapping[str, Schema]] = {
 }
 
 
-def _servers() -> Schema:
+def _describe_servers() -> Schema:
     """Return the kinds of servers. Subscribers need Read and Describe for the output topic, and no consumer group."""
 
-    def server(protocol: str, description: str, schemes: Sequence[str]) -> Schema:
-        security = {"security": [_to("securitySchemes", scheme) for scheme in schemes]} if schemes else {}
+    def describe(protocol: str, description: str, schemes: Sequence[str]) -> Schema:
+        security = {"security": [_refer_to("securitySchemes", scheme) for scheme in schemes]} if schemes else {}
         return {**_ADDRESS, "protocol": protocol, "description": description, **security}
 
     sasl = ("plain", "scramSha256", "scramSha512")
     return {
-        "open": server("kafka", "PLAINTEXT: without credentials, for tests.", ()),
-        "sasl": server("kafka", "SASL_PLAINTEXT: within a protected network.", sasl),
-        "tls": server("kafka-secure", "SSL: with a client certificate, if the brokers ask for one.", ("certificate",)),
-        "saslTls": server("kafka-secure", "SASL_SSL.", sasl),
+        "open": describe("kafka", "PLAINTEXT: without credentials, for tests.", ()),
+        "sasl": describe("kafka", "SASL_PLAINTEXT: within a protected network.", sasl),
+        "tls": describe(
+            "kafka-secure", "SSL: with a client certificate, if the brokers ask for one.", ("certificate",)
+        ),
+        "saslTls": describe("kafka-secure", "SASL_SSL.", sasl),
     }
 
 
@@ -182,16 +191,16 @@ def asyncapi() -> Schema:
         "info": {
             "title": "Location-safety monitor",
             "version": "1.0.0",
-            "description": "Tells the public where it is safe to go, under asymmetric differential privacy.",
+            "description": "Publishes which places are safe, under asymmetric differential privacy.",
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",
-        "servers": _servers(),
+        "servers": _describe_servers(),
         "channels": {
             name: {
                 "address": address,
                 "description": description,
-                "messages": {message: _to("messages", message) for message in messages},
+                "messages": {message: _refer_to("messages", message) for message in messages},
                 "bindings": {"kafka": {"topic": address}},
             }
             for name, (address, description, messages, _) in _CHANNELS.items()
@@ -201,8 +210,8 @@ def asyncapi() -> Schema:
             for name, (_, _, _, action) in _CHANNELS.items()
         },
         "components": {
-            "messages": _messages(),
-            "schemas": _plain(_definitions(models, "#/components/schemas/{model}")),
+            "messages": _build_messages(),
+            "schemas": _remove_discriminators(_build_definitions(models, "#/components/schemas/{model}")),
             "securitySchemes": dict(_SECURITY),
         },
     }

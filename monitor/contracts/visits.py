@@ -27,7 +27,7 @@ from monitor.errors import TimeError
 from monitor.public.instants import format_instant, parse_instant
 
 ID_BYTES: Final = 256
-"""The longest id, in bytes of UTF-8."""
+"""The maximum length of an id, in bytes of UTF-8."""
 
 _TIME_SCHEMA: Final = {
     "type": "string",
@@ -96,13 +96,13 @@ def is_identifier(text: str) -> bool:
     return text.isprintable() or not any(unicodedata.category(character) == "Cc" for character in text)
 
 
-def _identifier(text: str) -> str:
+def _check_identifier(text: str) -> str:
     if not is_identifier(text):
         raise PydanticCustomError("bad_id", "not a valid id")
     return text
 
 
-def _instant(value: object) -> int:
+def _read_instant(value: object) -> int:
     if not isinstance(value, str):
         raise PydanticCustomError("bad_time", "not a string")
     try:
@@ -111,20 +111,20 @@ def _instant(value: object) -> int:
         raise PydanticCustomError("bad_time", "not a time") from None
 
 
-def without_default(schema: dict[str, Any]) -> None:
+def remove_default(schema: dict[str, Any]) -> None:
     """Remove the default from a JSON Schema, for keys that may be absent but are never null."""
     schema.pop("default", None)
 
 
-def _consent(value: object) -> bool:
+def _check_consent(value: object) -> bool:
     if not isinstance(value, bool):
         raise PydanticCustomError("bad_consent", "not a boolean")
     return value
 
 
-Identifier = Annotated[str, AfterValidator(_identifier), WithJsonSchema(_ID_SCHEMA)]
-Instant = Annotated[int, PlainValidator(_instant), PlainSerializer(format_instant), WithJsonSchema(_TIME_SCHEMA)]
-Consent = Annotated[bool, PlainValidator(_consent), WithJsonSchema({"type": "boolean"})]
+Identifier = Annotated[str, AfterValidator(_check_identifier), WithJsonSchema(_ID_SCHEMA)]
+Instant = Annotated[int, PlainValidator(_read_instant), PlainSerializer(format_instant), WithJsonSchema(_TIME_SCHEMA)]
+Consent = Annotated[bool, PlainValidator(_check_consent), WithJsonSchema({"type": "boolean"})]
 
 
 class Visit(BaseModel):
@@ -145,7 +145,7 @@ class Visit(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _in_order(self) -> Visit:
+    def _check_order(self) -> Visit:
         if self.left_at is not None and self.left_at < self.arrived_at:
             raise PydanticCustomError("left_before_arrived", "left before arrived")
         return self
@@ -160,13 +160,16 @@ class VisitBatch(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
     batch_id: Annotated[Any, WithJsonSchema({"type": "string", "description": "For the producer's use."})] = Field(
-        default=None, json_schema_extra=without_default
+        default=None, json_schema_extra=remove_default
     )
     visits: list[Visit]
 
 
 def open_record(value: bytes | None) -> list[Any] | Fault:
-    """Read the value of a record as a list of unchecked visits: those of a batch, or one single visit."""
+    """Return the visits in the value of a record, not validated: those of a batch, or a single one.
+
+    Return a Fault if the record as a whole must be refused.
+    """
     if value is None:
         return Fault(Reason.NOT_JSON, "value: expected JSON in UTF-8, found a tombstone")
     try:
@@ -175,7 +178,7 @@ def open_record(value: bytes | None) -> list[Any] | Fault:
         place = str(error).rpartition(" at ")[2]
         return Fault(Reason.NOT_JSON, f"value: invalid JSON at {place}")
     if not isinstance(record, dict):
-        return Fault(Reason.NOT_A_VISIT, "value: expected an object, a batch of visits or a visit")
+        return Fault(Reason.NOT_A_VISIT, "value: expected an object, which is a batch of visits or a visit")
     if "visits" not in record:
         return [record]
     visits = record["visits"]
@@ -202,7 +205,7 @@ def read_visit(value: object) -> Visit | Fault:
         return Visit.model_validate(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        return min((_fault(detail) for detail in details), key=_order)
+        return min((_make_fault(detail) for detail in details), key=_find_order)
 
 
 def _check_keys_and_ids(value: object) -> Fault | None:
@@ -221,11 +224,11 @@ def _check_keys_and_ids(value: object) -> Fault | None:
 _ORDER: Final = {reason: place for place, reason in enumerate(Reason)}
 
 
-def _order(fault: Fault) -> int:
+def _find_order(fault: Fault) -> int:
     return _ORDER[fault.reason]
 
 
-def _fault(detail: ErrorDetails) -> Fault:
+def _make_fault(detail: ErrorDetails) -> Fault:
     if detail["type"] == "left_before_arrived":
         return Fault(Reason.LEFT_BEFORE_ARRIVED, "left_at: expected a time at or after arrived_at")
     if detail["type"] == "bad_consent":

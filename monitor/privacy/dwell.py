@@ -10,8 +10,8 @@ never derived from it (docs/rules.md, rule 14).
 Claim. The two totals of one designated time cost at most ε for *any* change of one person's visits: some or all are
 removed, added or replaced. Proof. `monitor.privacy.paired` shows that removing or adding all values of a person costs
 the ε of its rule, which is ε/2 here. Any other change is a removal of all values and an addition of the new ones:
-2·ε/2. Half of ε is not enough in general: if a person with two visits loses the first one, the second takes its place
-among the first m = 1, and its length may differ by `longest`.
+2·ε/2. With m = 1 this can be reached: if the first of a person's two visits is removed, the second one counts instead,
+and its length may differ by `longest`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Stay = tuple[bytes, int, int]
 
 @dataclass(frozen=True, slots=True)
 class DwellRule:
-    """The public rule: the ε of a designated time, the longest length in seconds, and the most visits of one person."""
+    """The public rule: ε per designated time, the longest length in seconds, and the visits per person that count."""
 
     epsilon: Fraction
     longest: int
@@ -58,9 +58,9 @@ def step(rule: DwellRule, stays: Iterable[Stay], noise: Noise) -> PairedTotals:
 
 
 def _group_by_person(stays: Iterable[Stay]) -> Iterator[list[int]]:
-    """Yield the lengths of each person, in the order of the registry, so that the first m are a function of the data.
+    """Yield the lengths of each person's visits, by row, so that the first m depend only on that person's visits.
 
-    Two lengths at one location are one visit, with the longer one.
+    Several visits at one location are one value, the longest length.
     """
     for _person, own in groupby(sorted(stays), key=itemgetter(0)):
         yield list({row: length for _, row, length in own}.values())  # sorted, so the longest is the last

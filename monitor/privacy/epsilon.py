@@ -15,7 +15,7 @@ SMALLEST: Final = Fraction(1, 10**12)
 LARGEST: Final = Fraction(10**12)
 """The largest ε. It is far above any useful value, so a larger value must be a typing error."""
 
-_LONGEST = 40
+_LONGEST: Final = 40  # characters of a configured ε
 _LONGEST_WRITTEN: Final = 400  # an ε of 40 characters, divided by weights and answers of up to 13 digits each
 _WRITTEN = re.compile(r"(?P<whole>[0-9]+)(?:\.(?P<decimals>[0-9]+)|/(?P<denominator>[0-9]+))?")
 _RECORDED = re.compile(r"[1-9][0-9]*(?:/[1-9][0-9]*)?", re.ASCII)
@@ -46,7 +46,7 @@ def require_drawable(epsilon: Fraction, meaning: str) -> None:
     if epsilon < SMALLEST:
         raise EpsilonError(
             f"{meaning} is {_show(epsilon)}: expected at least 1/{SMALLEST.denominator}, so that every draw of noise "
-            "fits 64 bits; raise ε, or share it among fewer locations or answers."
+            "fits in 64 bits; raise ε, or share it among fewer locations or answers."
         )
 
 
@@ -58,7 +58,7 @@ def format_epsilon(epsilon: Fraction) -> str:
 def parse_recorded(text: str) -> Fraction:
     """Read an ε from a record, in the form that `format_epsilon` writes.
 
-    It may be longer than a configured ε, because a share by weights has the digits of all weights.
+    The text may be longer than a configured ε, because a share by weights has the digits of all weights.
 
     Raises:
         EpsilonError: the text has another form, or the ε is out of range.

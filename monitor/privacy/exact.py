@@ -54,7 +54,7 @@ def _floor(x: Fraction, bits: int, function: _Increasing) -> int:
         return 0  # f(y) ≤ y and 2^bits · e^-x ≤ (2/e)^bits < 1. From here on x < bits, so no exponent is large.
     digits = bits // 3 + _GUARD_DIGITS  # 2^bits has at most bits/3 + 1 digits, so it is represented exactly
     while True:
-        down, up = _context(digits, ROUND_FLOOR), _context(digits, ROUND_CEILING)
+        down, up = _make_context(digits, ROUND_FLOOR), _make_context(digits, ROUND_CEILING)
         low = _scale(x, bits, function, _End(outwards=down, inwards=up))
         high = _scale(x, bits, function, _End(outwards=up, inwards=down))
         if low == high:
@@ -72,7 +72,7 @@ def _scale(x: Fraction, bits: int, function: _Increasing, end: _End) -> int:
     )  # the value is positive, so int() is the floor
 
 
-def _context(digits: int, rounding: str) -> Context:
+def _make_context(digits: int, rounding: str) -> Context:
     traps = [InvalidOperation, DivisionByZero]
     return Context(prec=digits, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=traps)
 

@@ -4,8 +4,8 @@ The method is inversion by table. Let u be a uniform real in [0, 1), of which on
 number of k ≥ 1 with u < e^(-εk). The first bits of u, as an integer, are compared with floor(2^bits · e^(-εk)), which
 `monitor.privacy.exact` computes exactly. If the integer is less than the floor, u is less than e^(-εk); if it is
 greater, u is greater. If they are equal, more bits of both are computed until they differ. So the distribution is
-exact, however many bits are drawn first. Sixteen bits and one table look-up decide nearly all draws. The others are
-extended to 64 bits, and after each further tie by another 64. The bits of u are fair and independent, so drawing them
+exact, however many bits are drawn first. Sixteen bits and one table look-up decide nearly all draws. The other draws
+are extended to 64 bits, and by another 64 bits after each tie. The bits of u are fair and independent, so drawing them
 only on demand does not change the distribution.
 """
 
@@ -33,10 +33,10 @@ _FIRST_BITS: Final = 16
 _FIRST_CELLS: Final = 1 << _FIRST_BITS
 _UNDECIDED: Final = -1
 _UNDECIDED_BYTE: Final = 255
-_MOST_UNDECIDED: Final = 32  # of the 256 values of eight bits
+_MOST_UNDECIDED: Final = 32  # of the 256 values of eight bits; with more, 16 bits are drawn at once
 
 _TABLE_REACH: Final = 44
-"""A table ends at K with ε·K ≥ 44, so one draw in e^44 ≈ 2^63 restarts."""
+"""A table ends at K with ε·K ≥ 44, so at most one draw in e^44 ≈ 2^63 restarts."""
 
 _COARSE: Final = Fraction(1, 32)
 """The smallest ε for which one table is enough (K ≤ 1408). Below it, the low binary digits are drawn separately."""
@@ -44,10 +44,10 @@ _COARSE: Final = Fraction(1, 32)
 _MOST_RESTARTS: Final = 64
 """Only a broken source needs more restarts: with real entropy the chance is e^(-44·64) < 10^-1200 per draw."""
 
-_DENSE_GAPS: Final = 4096
+_DENSE_GAPS: Final = 4096  # the cuts of smaller gaps are in an array, which is indexed by the gap
 
 _RARE_BITS: Final = 8
-"""An event is rare if its chance is below 2^-8. Otherwise, many places are left, and must be looked at anyway."""
+"""An event is rare if its chance is below 2^-8. A more likely event happens at many places, so each place is drawn."""
 
 
 class Entropy(Protocol):
@@ -133,11 +133,11 @@ class OneSidedNoise:
             EpsilonError: ε is below 10^-12.
             InsecureNoiseError: the source is broken.
         """
-        law = self._law(epsilon)
+        law = self._find_law(epsilon)
         drawn = self._draw_with_restarts(law.high, size)
         drawn <<= len(law.low)
         for place, digit in enumerate(law.low):
-            drawn |= digit.below(self._entropy, size) << place
+            drawn |= digit.count_cuts(self._entropy, size) << place
         return drawn
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -147,7 +147,7 @@ class OneSidedNoise:
             PrivacyError: a gap is negative.
             EpsilonError: ε is below 10^-12.
         """
-        law = self._law(epsilon)
+        law = self._find_law(epsilon)
         if gaps.size == 0:
             return np.zeros(0, dtype=np.bool_)
         is_one_gap = gaps.strides == (0,)  # the array of `np.broadcast_to`
@@ -155,15 +155,15 @@ class OneSidedNoise:
             raise PrivacyError("A gap is negative: expected 0 or more; pass max(threshold - count, 0).")
         if is_one_gap and (rare := law.find_rare(int(gaps[0]))) is not None:
             return rare.draw(self._entropy, gaps.size)
-        cuts = law.cuts(gaps)
-        drawn = _first_bits(self._entropy, gaps.size)
+        cuts = law.find_cuts(gaps)
+        drawn = _draw_first_bits(self._entropy, gaps.size)
         reached: NDArray[np.bool_] = drawn < cuts
         for place in np.flatnonzero(drawn == cuts).tolist():
             floor = partial(floor_exp, epsilon * int(gaps[place]))
             reached[place] = _settle(self._entropy, int(drawn[place]), _FIRST_BITS, (floor,)) == 1
         return reached
 
-    def _law(self, epsilon: Fraction) -> _Law:
+    def _find_law(self, epsilon: Fraction) -> _Law:
         law = self._laws.get(epsilon)
         if law is None:
             require_drawable(epsilon, "ε of noise")
@@ -172,12 +172,12 @@ class OneSidedNoise:
 
     def _draw_with_restarts(self, table: _Table, size: int) -> NDArray[np.int64]:
         """Draw from the whole distribution. It is memoryless, so a draw beyond the table's end K is K plus another."""
-        drawn = table.below(self._entropy, size)
+        drawn = table.count_cuts(self._entropy, size)
         beyond = np.flatnonzero(drawn == table.length)
         for _ in range(_MOST_RESTARTS):
             if beyond.size == 0:
                 return drawn
-            more = table.below(self._entropy, beyond.size)
+            more = table.count_cuts(self._entropy, beyond.size)
             drawn[beyond] += more
             beyond = beyond[more == table.length]
         raise InsecureNoiseError(
@@ -202,25 +202,25 @@ class _Law:
         length = max(1, -(-_TABLE_REACH * coarse.denominator // coarse.numerator))
         self.high = _Table([partial(floor_exp, coarse * k) for k in range(1, length + 1)])
 
-    def cuts(self, gaps: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def find_cuts(self, gaps: NDArray[np.int64]) -> NDArray[np.uint32]:
         """Return floor(2^16 · e^(-ε·gap)) for each gap. Few different gaps (T - count) occur, so cuts are cached."""
         largest = int(gaps.max())
         if largest >= _DENSE_GAPS:
             distinct, places = np.unique(gaps, return_inverse=True)
-            return self._cuts_of(distinct.tolist())[places]
+            return self._compute_cuts(distinct.tolist())[places]
         if largest >= self._dense.size:
-            self._dense = np.concatenate([self._dense, self._cuts_of(range(self._dense.size, largest + 1))])
+            self._dense = np.concatenate([self._dense, self._compute_cuts(range(self._dense.size, largest + 1))])
         return self._dense[gaps]
 
     def find_rare(self, gap: int) -> _Rare | None:
-        """Return the event that G reaches a gap; None if it is not rare. Gaps are thresholds, so all are kept."""
+        """Return the event that G reaches a gap; None if it is not rare. Events are cached: few thresholds occur."""
         if gap not in self._rare:
             floor = partial(floor_exp, self._epsilon * gap)
             zeros = 64 - floor(64).bit_length()
             self._rare[gap] = _Rare(zeros, floor) if zeros >= _RARE_BITS else None
         return self._rare[gap]
 
-    def _cuts_of(self, gaps: Sequence[int]) -> NDArray[np.uint32]:
+    def _compute_cuts(self, gaps: Sequence[int]) -> NDArray[np.uint32]:
         return np.array([floor_exp(self._epsilon * gap, _FIRST_BITS) for gap in gaps], dtype=np.uint32)
 
 
@@ -235,20 +235,20 @@ class _Table:
         cells = np.array([cut >> (64 - _FIRST_BITS) for cut in descending[::-1]], dtype=np.int64)
         firsts = np.arange(_FIRST_CELLS)
         counts = (self.length - np.searchsorted(cells, firsts, side="right")).astype(np.int16)
-        counts[cells] = _UNDECIDED  # a cut is within the cell, so sixteen bits do not decide
+        counts[cells] = _UNDECIDED  # the cell contains a cut, so 16 bits do not decide
         self._first_level = counts
         self._by_byte = _merge_cells(counts)
 
-    def below(self, entropy: Entropy, size: int) -> NDArray[np.int64]:
+    def count_cuts(self, entropy: Entropy, size: int) -> NDArray[np.int64]:
         """Draw `size` fresh uniforms, and return for each the number of cuts above it, 0 to `length`."""
         if size > _FIRST_CELLS and self._by_byte is not None:
-            return self._below_in_bulk(entropy, size, self._by_byte)
-        return self._by_16_bits(entropy, _first_bits(entropy, size))
+            return self._count_in_bulk(entropy, size, self._by_byte)
+        return self._count_by_16_bits(entropy, _draw_first_bits(entropy, size))
 
-    def _below_in_bulk(self, entropy: Entropy, size: int, by_byte: bytes) -> NDArray[np.int64]:
-        """Draw many uniforms: eight bits each first, and eight more bits of those that are undecided.
+    def _count_in_bulk(self, entropy: Entropy, size: int, by_byte: bytes) -> NDArray[np.int64]:
+        """Draw many uniforms: first eight bits of each, then eight more bits of those that are undecided.
 
-        This needs half of the entropy, and looks up many uniforms in one call, so it is 1.3 times as fast.
+        This needs half as many random bytes, and looks up many uniforms in one call, so it is 1.3 times as fast.
         """
         counts = np.empty(size, np.int64)
         for begin in range(0, size, _FIRST_CELLS):
@@ -259,19 +259,19 @@ class _Table:
             if undecided.size:
                 high = np.frombuffer(drawn, np.uint8)[undecided].astype(np.uint16)
                 low = np.frombuffer(entropy.bytes(undecided.size), np.uint8)
-                part[undecided] = self._by_16_bits(entropy, high << np.uint16(8) | low)
+                part[undecided] = self._count_by_16_bits(entropy, high << np.uint16(8) | low)
         return counts
 
-    def _by_16_bits(self, entropy: Entropy, first: NDArray[np.uint16]) -> NDArray[np.int64]:
+    def _count_by_16_bits(self, entropy: Entropy, first: NDArray[np.uint16]) -> NDArray[np.int64]:
         """Return the number of cuts above each uniform, given its first 16 bits."""
         counts = self._first_level[first].astype(np.int64)
         undecided = np.flatnonzero(counts == _UNDECIDED)
         if undecided.size:
-            counts[undecided] = self._by_64_bits(entropy, first[undecided])
+            counts[undecided] = self._count_by_64_bits(entropy, first[undecided])
         return counts
 
-    def _by_64_bits(self, entropy: Entropy, first: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """Return the number of cuts above each uniform, given its first bits, by extending it to 64 bits."""
+    def _count_by_64_bits(self, entropy: Entropy, first: NDArray[np.uint16]) -> NDArray[np.int64]:
+        """Return the number of cuts above each uniform, given its first 16 bits, by extending it to 64 bits."""
         more = np.frombuffer(entropy.bytes(8 * first.size), dtype="<u8").astype(np.uint64)
         drawn = (first.astype(np.uint64) << np.uint64(64 - _FIRST_BITS)) | (more >> np.uint64(_FIRST_BITS))
         below = self.length - np.searchsorted(self._ascending, drawn, side="right")
@@ -283,13 +283,13 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Rare:
-    """An event with a small chance c < 2^-zeros, for many independent uniforms u: it is u < c.
+    """The event u < c, with a small chance c < 2^-zeros, for many independent uniforms u.
 
-    Nearly all places of a large registry are empty, so the noise has to reach the same large gap everywhere. To draw
-    and compare 16 bits for each of 10 million places takes 250 ms. This takes 7 ms. u < c only if the first bits of u
-    are all 0. How many of n fair bits are 0 is counted without looking at the places: first among all places, then
-    among those that are left, once for each of the bits. The places that are left at the end are a uniformly random
-    set of this size, because all places are alike. They are few, and their uniforms are extended as usual.
+    Nearly all places of a large registry are empty, so the noise has to reach the same large gap at all of them.
+    Drawing and comparing 16 bits for each of 10 million places takes 250 ms; this takes 7 ms. u < c only if the first
+    `zeros` bits of u are all 0. For each of these bits, fair coins give the number of places at which it is 0, first of
+    all places, then of those that are left. The places left at the end are a uniformly random set of this size, because
+    all places are alike. They are few, and their uniforms are extended as usual.
     """
 
     zeros: int
@@ -328,7 +328,7 @@ def _draw_places(entropy: Entropy, number: int, size: int) -> set[int]:
 
 
 def _merge_cells(counts: NDArray[np.int16]) -> bytes | None:
-    """Return the counts by the first eight bits, `_UNDECIDED_BYTE` where 16 bits are needed; None if that is often."""
+    """Return the counts by the first eight bits, `_UNDECIDED_BYTE` where 16 are needed; None if too many need 16."""
     cells = counts.reshape(256, 256)
     decided = (cells == cells[:, :1]).all(axis=1) & (cells[:, 0] >= 0) & (cells[:, 0] < _UNDECIDED_BYTE)
     if np.count_nonzero(~decided) > _MOST_UNDECIDED:
@@ -336,7 +336,7 @@ def _merge_cells(counts: NDArray[np.int16]) -> bytes | None:
     return np.where(decided, cells[:, 0], _UNDECIDED_BYTE).astype(np.uint8).tobytes()
 
 
-def _first_bits(entropy: Entropy, size: int) -> NDArray[np.uint16]:
+def _draw_first_bits(entropy: Entropy, size: int) -> NDArray[np.uint16]:
     return np.frombuffer(entropy.bytes(size * _FIRST_BITS // 8), dtype="<u2")
 
 

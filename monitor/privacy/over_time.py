@@ -24,9 +24,9 @@ Status = Literal["safe", "noisy_count", "paused", "unknown"]
 class Mark:
     """A noisy answer that spends budget: its tick, its ε, and the last tick that may count the same visits (`until`).
 
-    `noisy_count` is the published number; later decisions do not depend on it. `counted_after` marks an answer of an
-    earlier build, which also counted visits reported after the tick. Such an answer may count a visit stamped in slot
-    tick + 1, so under a changed rule its mark runs one tick longer.
+    `noisy_count` is the published number; later decisions do not depend on it. `counted_after` is true for an answer of
+    an earlier build, which also counted visits reported after the tick. Such an answer may count a visit stamped in
+    slot tick + 1, so under a changed rule its mark runs one tick longer.
     """
 
     tick: int
@@ -124,14 +124,14 @@ def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick
     """
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         return False
-    return _spent(running_marks(extend_marks(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
+    return _sum_epsilon(running_marks(extend_marks(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
 
 
-def next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
+def find_next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
     """Return the first tick after `tick` at which the location may answer, if nothing is published until then."""
     first = tick + 1 if lost_tick is None else max(tick + 1, lost_tick + rule.mark_lifetime)
     run = running_marks(extend_marks(rule, marks), first)
-    spent, allowed = _spent(run), rule.epsilon - rule.answer_epsilon
+    spent, allowed = _sum_epsilon(run), rule.epsilon - rule.answer_epsilon
     for mark in sorted(run, key=lambda mark: mark.until):
         if spent <= allowed:
             break
@@ -160,16 +160,16 @@ class Standing(NamedTuple):
 
 
 def find_standing(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> Standing:
-    """Return the standing at a tick. It holds until the first running mark or the loss ends.
+    """Return the standing at a tick. It is valid until the first running mark, or the pause after a lost ledger, ends.
 
-    Until then, the running marks stay the same, and so does the first tick at which the location may answer.
+    Until then, neither the running marks nor the first tick at which the location may answer change.
     """
     run = running_marks(extend_marks(rule, marks), tick)
     paused, until = None, min((mark.until for mark in run), default=NEVER)
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         until = min(until, lost_tick + rule.mark_lifetime - 1)
     if not may_answer(rule, marks, tick, lost_tick):
-        paused = OverTimeAnswer("paused", None, run, next_answer_tick(rule, marks, tick, lost_tick))
+        paused = OverTimeAnswer("paused", None, run, find_next_answer_tick(rule, marks, tick, lost_tick))
     safe, unknown = OverTimeAnswer("safe", None, run, None), OverTimeAnswer("unknown", None, run, None)
     return Standing(tick, until, run, paused, safe, unknown)
 
@@ -224,14 +224,14 @@ def step(
 
 
 def p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:
-    """Return the chance per update that fewer than `threshold` people give an answer this high: e^(-ε(z - T + 1)).
+    """Return the largest chance per update with which fewer than T people give a noisy count z or more: e^(-ε(z-T+1)).
 
-    The result is a binary float, for display only. `epsilon` is the ε of the answer. `noisy_count` is at least
-    `threshold`.
+    The result is a binary float, for display only (docs/rules.md, section 2). `epsilon` is the ε of the answer,
+    `noisy_count` is z, and `threshold` is T ≤ z.
     """
     return math.exp(-float(epsilon * (noisy_count - threshold + 1)))
 
 
-def _spent(marks: Iterable[Mark]) -> Fraction:
+def _sum_epsilon(marks: Iterable[Mark]) -> Fraction:
     times_by_epsilon = Counter(mark.epsilon for mark in marks)
     return sum((epsilon * times for epsilon, times in times_by_epsilon.items()), Fraction(0))

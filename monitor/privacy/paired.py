@@ -14,10 +14,10 @@ each total then costs ε (`monitor.privacy.two_sided`). The bounds are public, a
 nearest bound; this depends only on the value. The first m values of a person are kept; this depends only on that
 person's values.
 
-What a person pays: ε towards the data without all of the person's values, and in the other direction; and at most 2·ε
-towards data in which the person has any other values (removal, then addition). The bound 2·ε is reached: values of U
-against values of L move m·R from A to B, a change of 2·m·R. Removing only some of a person's values costs ε if the
-person has at most m values, and up to 2·ε otherwise, because other values may then be among the first m.
+What a person pays: ε if all values of the person are removed or added, and at most 2·ε if they are replaced by any
+other values (removal, then addition). The bound 2·ε is reached: if m values of U are replaced by m values of L, m·R
+moves from A to B, a change of 2·m·R. Removing only some of a person's values costs ε if the person has at most m
+values, and up to 2·ε otherwise, because other values may then be among the first m.
 
 The textbook mechanism draws the sum and the count at ε/2 each. For m = 1 its count has the variance 8/ε², this one
 4/ε² (continuous noise).
@@ -66,7 +66,7 @@ class PairedTotals:
 
 @dataclass(frozen=True, slots=True)
 class PairedRule:
-    """The public rule: ε, the bounds of a value (integers, low < high), and the most values of one person (m)."""
+    """The public rule: ε, the bounds of a value (integers, low < high), and the values per person that count (m)."""
 
     epsilon: Fraction
     low: int
@@ -117,4 +117,4 @@ class PairedRule:
 
 def _require_whole(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ExactnessError(f"{name} is a {type(value).__name__}: expected an integer; choose a unit that is whole.")
+        raise ExactnessError(f"{name} is a {type(value).__name__}: expected an integer; choose a smaller unit.")

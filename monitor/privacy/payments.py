@@ -31,7 +31,7 @@ def most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
     if min(answers, window, slots) < 1 or max_lead < 0:
         raise PrivacyError(
             f"answers is {answers}, window {window}, max_lead {max_lead}, slots {slots}: expected at least 1, 1, 0 and "
-            "1; raise the number that is below."
+            "1; raise each number below its minimum."
         )
     mark_lifetime = window + max_lead
     ticks = slots + mark_lifetime - 1
@@ -53,14 +53,14 @@ def at_times_payment(epsilon: Fraction, times: int) -> Fraction:
     return epsilon * times
 
 
-def over_time_charge(source: str, epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Charge:
+def charge_over_time(source: str, epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Charge:
     """Return the charge of an `over_time` monitor, or of one of its locations."""
     most = most_answers(answers, window, max_lead, slots)
     reason = f"{most} noisy answers × {format_epsilon(epsilon / answers)}, by visits in {slots} slots"
     return Charge(source, over_time_payment(epsilon, answers, window, max_lead, slots), reason)
 
 
-def at_times_charge(source: str, epsilon: Fraction, times: int, at_least: Fraction | None = None) -> Charge:
+def charge_at_times(source: str, epsilon: Fraction, times: int, at_least: Fraction | None = None) -> Charge:
     """Return the charge of an `at_times` or `hot_spots` monitor. `at_least` is the ε of its lower bounds, if any.
 
     The two ε are added (docs/rules.md, rule 13): a person with two visits at one time and place can pay the sum.

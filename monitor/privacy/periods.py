@@ -35,7 +35,7 @@ class PaidAnswer:
 
     @classmethod
     def of(cls, mark: Mark, max_lead: int, mark_lifetime: int = 0) -> PaidAnswer:
-        """Return the answer of a mark. `max_lead` is F at that time; `mark_lifetime` is W + F of the present rule."""
+        """Return the answer of a mark. `max_lead` is F when it was published; `mark_lifetime` is the present W + F."""
         window = max(1, mark.until - mark.last_stamp + 1 - max_lead)
         until = max(mark.until, mark.last_stamp + mark_lifetime - 1)
         return cls(mark.epsilon, mark.tick - window + 1, mark.last_stamp + max_lead, until)
@@ -81,7 +81,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place: its past answers, the bound of future answers (None if there are none), and the first undecided tick."""
+    """A place: its past answers, the bound of future answers (None if it gives none), and the first undecided tick."""
 
     paid: tuple[PaidAnswer, ...]
     bound: Bound | None
@@ -109,7 +109,7 @@ class Place:
             for earlier, later in zip(lasts, lasts[int(bound.epsilon / bound.answer_epsilon) :], strict=False)
         )
 
-    def running_ends(self) -> tuple[tuple[int, Fraction], ...]:
+    def list_running_ends(self) -> tuple[tuple[int, Fraction], ...]:
         """Return (last tick, ε) of the running marks, sorted, with the ε of marks that end together added up."""
         ends: dict[int, Fraction] = {}
         for paid in self.paid:
@@ -128,20 +128,20 @@ def most_paid(places: Sequence[Place], slots: int, oldest: int) -> Fraction:
     Only periods that include slot `oldest` or a later slot matter, because no future answer charges an earlier visit.
     The maximum is reached in a period that begins at the last slot of a past answer, or in one without past answers.
     """
-    bounds = Counter((bound, place.begins, place.running_ends()) for place in places for bound in place.bounds)
+    bounds = Counter((bound, place.begins, place.list_running_ends()) for place in places for bound in place.bounds)
     beyond = sum((times * bound.most_in_slots(slots) for (bound, _, _), times in bounds.items()), Fraction(0))
     begins = sorted({paid.last for place in places for paid in place.paid if paid.last + slots > oldest})
     if not begins:
         return beyond
-    unit, starts = _unit(places), np.array(begins, np.int64)
+    unit, starts = _find_unit(places), np.array(begins, np.int64)
     kind = np.dtype(np.int64) if _fits_int64(places, slots, unit) else np.dtype(object)
-    total = _paid_before((paid for place in places for paid in place.paid), starts, slots, unit, kind)
+    total = _sum_past_charges((paid for place in places for paid in place.paid), starts, slots, unit, kind)
     for (bound, first, running_ends), times in bounds.items():
-        total = total + times * _GreedyAnswers(bound, first, running_ends, unit, kind).most(starts, slots)
+        total = total + times * _GreedyAnswers(bound, first, running_ends, unit, kind).compute_most(starts, slots)
     return max(beyond, Fraction(int(total.max()), unit))
 
 
-def _unit(places: Sequence[Place]) -> int:
+def _find_unit(places: Sequence[Place]) -> int:
     """Return the least common denominator of every ε."""
     known = {paid.epsilon.denominator for place in places for paid in place.paid}
     bounds = {bound for place in places for bound in place.bounds}
@@ -159,7 +159,7 @@ def _fits_int64(places: Sequence[Place], slots: int, unit: int) -> bool:
     return (known + new) * unit < _INT64
 
 
-def _paid_before(
+def _sum_past_charges(
     paid: Iterable[PaidAnswer], starts: _Ticks, slots: int, unit: int, kind: np.dtype[Any]
 ) -> NDArray[Any]:
     """Return the ε that past answers charge to visits, for each period that begins at one of `starts`."""
@@ -168,7 +168,7 @@ def _paid_before(
     # An answer counts unless its last slot is before the period, or its first slot is after it.
     last_sums = _cumulate([answer.last for answer in answers], amounts, kind)
     first_sums = _cumulate([answer.first for answer in answers], amounts, kind)
-    charged: NDArray[Any] = first_sums.up_to(starts + slots - 1) - last_sums.up_to(starts - 1)
+    charged: NDArray[Any] = first_sums.sum_up_to(starts + slots - 1) - last_sums.sum_up_to(starts - 1)
     return charged
 
 
@@ -179,7 +179,7 @@ class _Sums:
     at: _Ticks
     sums: NDArray[Any]
 
-    def up_to(self, ticks: _Ticks) -> NDArray[Any]:
+    def sum_up_to(self, ticks: _Ticks) -> NDArray[Any]:
         sums: NDArray[Any] = self.sums[np.searchsorted(self.at, ticks, side="right")]
         return sums
 
@@ -202,7 +202,7 @@ class _GreedyAnswers:
     ) -> None:
         self._bound, self._begins, self._unit, self._kind = bound, begins, unit, kind
         last = max((until for until, _ in running_ends), default=begins - 1)
-        # From one mark lifetime after the end of the last past answer, the sequence repeats every mark lifetime.
+        # From one mark lifetime after the last past mark has ended, the sequence repeats every mark lifetime.
         self._known = max(begins, last + 1) + 2 * bound.mark_lifetime
         self._sums = self._simulate([(until, int(epsilon * unit)) for until, epsilon in running_ends])
 
@@ -227,11 +227,11 @@ class _GreedyAnswers:
                 tick = waiting[ended][0] + 1
         return _cumulate(at, amounts, self._kind)
 
-    def most(self, starts: _Ticks, slots: int) -> NDArray[Any]:
+    def compute_most(self, starts: _Ticks, slots: int) -> NDArray[Any]:
         """Return the maximum ε of future answers that count visits of each period that begins at one of `starts`."""
         bound = self._bound
         last = starts + slots + bound.window - 2
-        within = self._up_to(last)
+        within = self._sum_up_to(last)
         ticks = np.maximum(last - np.maximum(starts - bound.max_lead, self._begins) + 1, 0)
         whole, rest = np.divmod(ticks, bound.mark_lifetime)
         epsilon, answer_epsilon = int(bound.epsilon * self._unit), int(bound.answer_epsilon * self._unit)
@@ -239,19 +239,19 @@ class _GreedyAnswers:
         most: NDArray[Any] = np.minimum(within, fresh)
         return most
 
-    def _up_to(self, ticks: _Ticks) -> NDArray[Any]:
+    def _sum_up_to(self, ticks: _Ticks) -> NDArray[Any]:
         known, mark_lifetime = self._known - 1, self._bound.mark_lifetime
         over = np.maximum(ticks - known, 0)
         whole, rest = np.divmod(over, mark_lifetime)
-        ends = self._sums.up_to(np.array([known - mark_lifetime, known], np.int64))
+        ends = self._sums.sum_up_to(np.array([known - mark_lifetime, known], np.int64))
         cycle = ends[1] - ends[0]
-        part = self._sums.up_to(known - mark_lifetime + rest) - ends[0]
-        sums: NDArray[Any] = self._sums.up_to(np.minimum(ticks, known)) + whole.astype(self._kind) * cycle + part
+        part = self._sums.sum_up_to(known - mark_lifetime + rest) - ends[0]
+        sums: NDArray[Any] = self._sums.sum_up_to(np.minimum(ticks, known)) + whole.astype(self._kind) * cycle + part
         return sums
 
 
 def _insert(waiting: list[tuple[int, int]], entry: tuple[int, int], start: int) -> None:
-    """Insert an entry in order of its last tick. A new mark ends last, unless a past mark runs longer."""
+    """Insert an entry in the order of last ticks. A new mark ends last, unless a past mark runs longer."""
     place = len(waiting)
     while place > start and waiting[place - 1] > entry:
         place -= 1

@@ -21,10 +21,10 @@ class Clock(Protocol):
         """Return the present instant, in microseconds since the epoch."""
 
     def elapsed(self) -> float:
-        """Return the seconds since some fixed moment. Unlike `now`, they never jump, even if the clock is set."""
+        """Return the seconds since some fixed moment. Unlike `now`, they do not jump if the clock is set."""
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait until an instant. Return False if woken earlier, or if the clock was set back."""
+        """Wait until an instant. Return False if `wake` is set earlier, or if the clock was set back."""
 
 
 class SystemClock:
@@ -43,7 +43,7 @@ class SystemClock:
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
         """Wait in short steps, to notice changes of the clock.
 
-        Return False if woken, or if the clock was set back to before the wait began.
+        Return False if `wake` is set earlier, or if the clock was set back to before the wait began.
         """
         began = now = self.now()
         while now < instant:
@@ -77,7 +77,7 @@ class SteppedClock:
             self._moved.notify_all()
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait until the clock is at or after the instant. Return False if woken earlier."""
+        """Wait until the clock is at or after the instant. Return False if `wake` is set earlier."""
         with self._moved:
             while self._now < instant:
                 if wake.is_set():

@@ -29,7 +29,7 @@ _DURATION: Final = re.compile(
 _RFC3339: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,18})?(?:[Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 _NAIVE: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TICK: Final = timedelta(microseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def parse_duration(text: str) -> int:
@@ -64,7 +64,7 @@ def parse_instant(text: str) -> int:
     """
     if _RFC3339.fullmatch(text) is None:
         if _NAIVE.fullmatch(text):
-            raise TimeError("the time has no offset: add Z or +09:00")
+            raise TimeError("the time has no offset: add Z, or an offset such as +09:00")
         raise TimeError("not an RFC 3339 time such as 2026-11-20T08:15:00Z")
     try:
         return to_instant(datetime.fromisoformat(text.upper()))
@@ -80,7 +80,7 @@ def to_instant(moment: datetime) -> int:
     """
     if moment.tzinfo is None:
         raise TimeError("the time has no offset")
-    return (moment - _EPOCH) // _TICK
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 def to_datetime(instant: int) -> datetime:
@@ -89,5 +89,5 @@ def to_datetime(instant: int) -> datetime:
 
 
 def format_instant(instant: int) -> str:
-    """Write an instant in UTC with `Z`, and with a fraction only if it is not zero."""
+    """Write an instant in UTC with `Z`. It has a fraction, of six digits, only if the fraction is not zero."""
     return to_datetime(instant).isoformat().replace("+00:00", "Z")

@@ -44,35 +44,35 @@ class LocationIds(Sequence[str]):
         if isinstance(row, slice):
             return [self[at] for at in range(*row.indices(len(self)))]
         at = range(len(self))[row]
-        return self.encoded(at).decode()
+        return self.encode(at).decode()
 
-    def encoded(self, row: int) -> bytes:
+    def encode(self, row: int) -> bytes:
         """Return the id of a row ≥ 0 in UTF-8."""
         return self.block[int(self._ends[row - 1]) + 1 if row else 0 : int(self._ends[row])]
 
     def __iter__(self) -> Iterator[str]:
         """Yield the ids in file order."""
-        for chunk in self.chunks():
+        for chunk in self.split_chunks():
             yield from (location.decode() for location in chunk)
 
-    def chunks(self) -> Iterator[list[bytes]]:
+    def split_chunks(self) -> Iterator[list[bytes]]:
         """Yield the ids in UTF-8, in lists."""
         places = [*range(0, len(self), _CHUNK), len(self)]
         starts = [int(self._ends[place - 1]) + 1 if place else 0 for place in places]
         for begin, end in pairwise(starts):
             yield self.block[begin : end - 1].split(b"\n")
 
-    def lengths(self) -> NDArray[np.int64]:
-        """Return the bytes of each id."""
+    def count_bytes(self) -> NDArray[np.int64]:
+        """Return the number of bytes of each id; shape (locations,)."""
         lengths = self._ends.astype(np.int64)
         lengths[1:] -= lengths[:-1].copy() + 1
         return lengths
 
-    def json_lengths(self) -> NDArray[np.int64]:
-        """Return the bytes of each id as a JSON string: a quotation mark and a backslash are escaped."""
+    def count_json_bytes(self) -> NDArray[np.int64]:
+        """Return the number of bytes of each id as a JSON string, which escapes quotation marks and backslashes."""
         characters = np.frombuffer(self.block, np.uint8)
         escaped = np.flatnonzero((characters == ord('"')) | (characters == ord("\\")))
-        return self.lengths() + 2 + np.bincount(np.searchsorted(self._ends, escaped), minlength=len(self))
+        return self.count_bytes() + 2 + np.bincount(np.searchsorted(self._ends, escaped), minlength=len(self))
 
     def __eq__(self, other: object) -> bool:
         """Return whether these are the same ids in the same order."""
@@ -89,10 +89,10 @@ class LocationIds(Sequence[str]):
 
     @cached_property
     def hashes(self) -> NDArray[np.uint64]:
-        """Return the first 8 bytes of SHA-256 of each id, big-endian."""
+        """The first 8 bytes of SHA-256 of each id, big-endian; shape (locations,)."""
         found = np.empty(len(self), np.uint64)
         sha256, begin = hashlib.sha256, 0
-        for chunk in self.chunks():
+        for chunk in self.split_chunks():
             digests = b"".join([sha256(location).digest() for location in chunk])
             found[begin : begin + len(chunk)] = np.frombuffer(digests, ">u8")[::4]
             begin += len(chunk)
@@ -102,12 +102,12 @@ class LocationIds(Sequence[str]):
 class RowIndex(Mapping[str, int]):
     """The row of each id, by a sorted array of hashes.
 
-    Ids that were looked up are remembered, up to a million, because most visits are at few places. Thread-safe.
+    The last ids looked up are cached, at most a million, because most visits are at few places. Thread-safe.
     """
 
     def __init__(self, ids: LocationIds, hashes: NDArray[np.uint64]) -> None:
         self._ids = ids
-        self._rows = np.argsort(hashes).astype(np.uint32)  # not stable, which takes twice as long
+        self._rows = np.argsort(hashes).astype(np.uint32)  # a stable sort takes twice as long
         self._hashes = hashes[self._rows]
         self._remembered: dict[str, int] = {}
 
@@ -118,7 +118,7 @@ class RowIndex(Mapping[str, int]):
             return remembered
         row = self._find(location)
         if row is None:
-            raise KeyError(location)  # not remembered: producers could fill the memory with unknown ids
+            raise KeyError(location)  # not cached, because producers could fill the memory with unknown ids
         if len(self._remembered) >= _REMEMBERED:
             self._remembered = {}
         self._remembered[location] = row
@@ -130,14 +130,14 @@ class RowIndex(Mapping[str, int]):
         place = int(np.searchsorted(self._hashes, hashed))
         while place < len(self._hashes) and self._hashes[place] == hashed:  # several ids may have the same hash
             row = int(self._rows[place])
-            if self._ids.encoded(row) == encoded:
+            if self._ids.encode(row) == encoded:
                 return row
             place += 1
         return None
 
     @property
     def may_have_duplicates(self) -> bool:
-        """Return whether two ids have the same hash, and so may be equal."""
+        """Whether two ids have the same hash, and so may be equal."""
         return bool((self._hashes[1:] == self._hashes[:-1]).any())
 
     def __iter__(self) -> Iterator[str]:

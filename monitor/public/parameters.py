@@ -51,9 +51,8 @@ class Registry:
     @cached_property
     def by_shard(self) -> tuple[NDArray[np.int64], ...]:
         """The rows of each shard, in registry order."""
-        order = np.argsort(
-            self.shard.astype(np.min_scalar_type(self.shards)), kind="stable"
-        )  # sorted by digits if short
+        # numpy sorts integers of at most 16 bits in linear time.
+        order = np.argsort(self.shard.astype(np.min_scalar_type(self.shards)), kind="stable")
         ends = np.cumsum(np.bincount(self.shard, minlength=self.shards))
         return tuple(np.split(order, ends[:-1]))
 
@@ -61,7 +60,7 @@ class Registry:
     def json_lengths(self) -> NDArray[np.int64]:
         """The bytes of each id as a JSON string; shape (locations,)."""
         if isinstance(self.ids, LocationIds):
-            return self.ids.json_lengths()
+            return self.ids.count_json_bytes()
         return np.array([len(json.dumps(location, ensure_ascii=False).encode()) for location in self.ids], np.int64)
 
     @cached_property
@@ -103,9 +102,9 @@ class _TimedMonitor:
 
 @dataclass(frozen=True)
 class AtTimes(_TimedMonitor):
-    """A monitor of kind `at_times`: evaluates every location at every tick of the horizon (in microseconds).
+    """A monitor of kind `at_times`: evaluates every location at every tick of the horizon.
 
-    `at_least`: the ε of the lower bounds that the final tick publishes; None without lower bounds.
+    `horizon`: in microseconds. `at_least`: the ε of the lower bounds that the final tick publishes, or None.
     """
 
     name: str
@@ -186,7 +185,7 @@ class Parameters:
 
     @property
     def totals(self) -> tuple[Total, ...]:
-        """All monitors with one answer about all shards."""
+        """All monitors with one answer per designated time, about the locations of all shards."""
         return (*self.hot_spots, *self.dwell)
 
     @cached_property
@@ -230,7 +229,7 @@ class Parameters:
 
     @property
     def mark_lifetime(self) -> int:
-        """W + F for the longest window, in slots: the longest time that the mark of a noisy answer runs."""
+        """W + F for the longest window, in slots: the longest time for which the mark of a noisy answer runs."""
         return self.widest_window + self.max_lead
 
     @property
@@ -239,7 +238,7 @@ class Parameters:
         return max(self.widest_window, self.longest_horizon) + 2
 
     def draws_hot_spots_at(self, tick: int) -> bool:
-        """Return whether an answer about all shards is drawn at a tick: at the final tick of each of their times."""
+        """Return whether hot spots or dwell times are drawn at a tick, because it is the final tick of one of them."""
         as_of = self.grid.as_of(tick)
         return any(monitor.is_final(time, as_of, self.grid) for monitor in self.totals for time in monitor.live(as_of))
 
@@ -250,7 +249,7 @@ class Parameters:
 
     @property
     def memory_slots(self) -> int:
-        """The number of slots for which an answer may count in a period, even after its mark has ended."""
+        """The number of slots for which an answer may count in the period check, even after its mark has ended."""
         return self.period_slots + self.history_slots
 
     def window_start(self, window: int, tick: int) -> int:

@@ -22,8 +22,8 @@ _FIRST: Final = to_instant(datetime(1970, 1, 1, tzinfo=UTC))
 _LAST: Final = to_instant(datetime(2200, 1, 1, tzinfo=UTC))
 _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
 _MICROSECOND: Final = timedelta(microseconds=1)
-_AHEAD: Final = 32 * DAY  # as the clock advances, the table is rebuilt about once a month
-_BLOCK_DAYS: Final = 3_653  # offsets are found, and digests computed, for this many days at a time
+_AHEAD: Final = 32 * DAY  # as the clock advances, the table is rebuilt about once per month
+_BLOCK_DAYS: Final = 3_653  # the days for which offsets are found, and digests computed, at a time
 _PROBE: Final = DAY // 2
 
 
@@ -59,36 +59,36 @@ class Schedule:
 
     def between(self, low: int, high: int) -> NDArray[np.int64]:
         """Return the designated times in [low, high), sorted and distinct; shape (n,), microseconds."""
-        table = self._table_for(low, high).times
+        table = self._find_table(low, high).times
         first, last = np.searchsorted(table, (low, high))
         return table[first:last]
 
     def digest(self) -> str:
         """Return SHA-256 of all designated times, in hexadecimal.
 
-        It depends on the time zone data of the image: under other rules, the same times of day are different instants.
+        It depends on the installed time zone data: under other rules, the same times of day are different instants.
         """
         if self._digest is None:
             state = hashlib.sha256()
-            for times in self._in_blocks():
+            for times in self._split_blocks():
                 state.update(times.astype("<i8").tobytes())
             self._digest = state.hexdigest()
         return self._digest
 
-    def _in_blocks(self) -> Iterator[NDArray[np.int64]]:
+    def _split_blocks(self) -> Iterator[NDArray[np.int64]]:
         """Yield all designated times, ascending, in parts. All of them at once can need hundreds of megabytes."""
         rest = np.array(self.instants, np.int64)
         for first in range(0, (_LAST_DAY - _FIRST_DAY).days + 1, _BLOCK_DAYS):
             begin = _FIRST_DAY + timedelta(days=first)
             days = min(_BLOCK_DAYS, (_LAST_DAY - begin).days + 1)
             times = self._merge(rest, begin, days)
-            # The local times of later days are all less than the margin away from their instants.
+            # No time of a later day is earlier than this, because every offset is smaller than the margin.
             settled = np.searchsorted(times, _FIRST + (first + days) * DAY - _MARGIN // _MICROSECOND)
             yield times[:settled]
             rest = times[settled:]
         yield rest
 
-    def _table_for(self, low: int, high: int) -> _Table:
+    def _find_table(self, low: int, high: int) -> _Table:
         low, high = max(low, _FIRST), min(high, _LAST)
         table = self._table
         if table is not None:
@@ -106,20 +106,20 @@ class Schedule:
 
     def _merge(self, instants: NDArray[np.int64], first: date, days: int) -> NDArray[np.int64]:
         """Return the instants and the daily times of consecutive days, ascending and distinct."""
-        daily = [self._daily_from(datetime.combine(first, at), days) for at in self.daily]
+        daily = [self._compute_daily(datetime.combine(first, at), days) for at in self.daily]
         return np.unique(np.concatenate([instants, *daily]))
 
-    def _daily_from(self, wall: datetime, days: int) -> NDArray[np.int64]:
+    def _compute_daily(self, wall: datetime, days: int) -> NDArray[np.int64]:
         """Return the instants of a time of day on consecutive days: the local time minus the offset on each day."""
         walls = to_instant(wall.replace(tzinfo=UTC)) + DAY * np.arange(days)
-        return walls - _offsets(self.zone or UTC, walls)
+        return walls - _find_offsets(self.zone or UTC, walls)
 
 
-def _offsets(zone: tzinfo, walls: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the offsets from UTC (µs) of ascending local times, each written as an instant of the same digits in UTC.
+def _find_offsets(zone: tzinfo, walls: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the offsets from UTC (µs) of ascending local times, each given as the instant with the same digits in UTC.
 
     A `datetime` and its `utcoffset` take microseconds. For 66 daily times in 230 years, that would be half a minute at
-    each start. So the few changes of the offset are found once for each zone, and times are looked up in bulk.
+    each start. So the few changes of the offset are found once for each block of days, and times are looked up in bulk.
     """
     offsets = np.empty_like(walls)
     blocks = (walls - _FIRST) // (_BLOCK_DAYS * DAY)
@@ -132,33 +132,33 @@ def _offsets(zone: tzinfo, walls: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=1024)
 def _find_steps(zone: tzinfo, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the local times of a block of days at which the offset changes, after its first one, and the offsets.
+    """Return the local times in a block of days from which each offset applies, first its start, and these offsets.
 
     The offset is probed every 12 hours. Between two probes with different offsets, bisection finds the microsecond of
     each change. No zone of the time zone database changes its offset and changes it back within 12 hours.
     """
     begin = _FIRST + block * _BLOCK_DAYS * DAY
-    starts, values = [begin], [_offset_at(zone, begin)]
+    starts, values = [begin], [_find_offset(zone, begin)]
     for probe in range(begin + _PROBE, begin + _BLOCK_DAYS * DAY + 1, _PROBE):
-        after = _offset_at(zone, probe)
+        after = _find_offset(zone, probe)
         while values[-1] != after:
             starts.append(_find_change(zone, max(starts[-1], probe - _PROBE), probe))
-            values.append(_offset_at(zone, starts[-1]))
+            values.append(_find_offset(zone, starts[-1]))
     return np.array(starts, np.int64), np.array(values, np.int64)
 
 
 def _find_change(zone: tzinfo, low: int, high: int) -> int:
-    """Return the first local time in (low, high] found whose offset differs from that at `low`."""
-    before = _offset_at(zone, low)
+    """Return a local time in (low, high] at which the offset changes from that at `low`. The offsets at both differ."""
+    before = _find_offset(zone, low)
     while high - low > 1:
         middle = (low + high) // 2
-        if _offset_at(zone, middle) == before:
+        if _find_offset(zone, middle) == before:
             low = middle
         else:
             high = middle
     return high
 
 
-def _offset_at(zone: tzinfo, wall: int) -> int:
+def _find_offset(zone: tzinfo, wall: int) -> int:
     local = to_datetime(wall).replace(tzinfo=None)
     return (zone.utcoffset(local) or timedelta()) // _MICROSECOND

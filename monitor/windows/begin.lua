@@ -12,9 +12,9 @@
 -- ARGV[6]   the offset to start at
 -- ARGV[7]   since: facts read from that offset are complete for visits that end in this slot or later
 --
--- Returns the partition's progress. Numbers stay strings, because Lua would round them.
+-- Returns the partition's progress, as the string that is stored, because Lua would round a large number.
 
-begin_shard(KEYS[1], (present_slot(ARGV[1], ARGV[2], ARGV[3])))
+begin_shard(KEYS[1], (find_present_slot(ARGV[1], ARGV[2], ARGV[3])))
 if redis.call('HSETNX', KEYS[1], ARGV[5], ARGV[6]) == 1 then
   raise(KEYS[1], 'since', ARGV[7])
 end

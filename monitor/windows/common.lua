@@ -14,8 +14,8 @@ local MERGED = 50000      -- facts after which a script stops merging, so that t
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START
 
--- Return the present slot and instant, by the server's clock or as passed in by a replay (µs).
-local function present_slot(now, origin, length)
+-- Return the present slot and instant (µs), by the server's clock or, if `now` is not empty, by a replay's clock.
+local function find_present_slot(now, origin, length)
   if now == '' then
     local time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
@@ -23,7 +23,7 @@ local function present_slot(now, origin, length)
   return math.floor((now - origin) / length), now + 0
 end
 
-local function number_of(meta, field)
+local function get_number(meta, field)
   local value = redis.call('HGET', meta, field)
   return value and tonumber(value)
 end
@@ -34,9 +34,9 @@ end
 
 -- Adapt `opened` to the present slot, and return it. If it is ahead of the clock (after a failover from a host with a
 -- fast clock), lower it as far as the windows allow. Raise it to the last closed slot if it is lower.
-local function opened_in(meta, slot)
-  local opened = number_of(meta, 'opened')
-  local may = math.max(opened > slot and number_of(meta, 'shown') or opened, slot - 1)
+local function adapt_opened(meta, slot)
+  local opened = get_number(meta, 'opened')
+  local may = math.max(opened > slot and get_number(meta, 'shown') or opened, slot - 1)
   if may ~= opened then
     set_number(meta, 'opened', may)
   end
@@ -44,14 +44,14 @@ local function opened_in(meta, slot)
 end
 
 local function raise_shown(meta, stamp)
-  if number_of(meta, 'shown') < stamp then
+  if get_number(meta, 'shown') < stamp then
     set_number(meta, 'shown', stamp)
   end
 end
 
--- Return the first nodes of two levels, the one of the next node to be split and the one below, and the number of
--- hashes of 32 bits by node of the lower level.
-local function levels(n)
+-- Return the first node of the level that contains the next node to split (n splits have been made), the first node of
+-- the level below, and how many of the 2^32 values of a hash's first 32 bits belong to each node of the lower level.
+local function find_levels(n)
   local first, below, share = 1, 2, 2 ^ 30
   while below <= n + 1 do
     first, below, share = below, 4 * below - 2, share / 4
@@ -62,7 +62,7 @@ end
 -- Split node n + 1, a leaf of a row with n splits. People are added to their new leaves before the old one is deleted,
 -- because an error stops a script without undoing its changes.
 local function split_leaf(prefix, row, n, expiry)
-  local from, _, _, share = leaf_key(prefix, row, n + 1), levels(n)
+  local from, _, _, share = leaf_key(prefix, row, n + 1), find_levels(n)
   local place, unit, parts = 1, share / 2 ^ 24, {{}, {}, {}, {}}
   while unit < 1 do
     place, unit = place + 1, 256 * unit
@@ -85,9 +85,9 @@ local function split_leaf(prefix, row, n, expiry)
   redis.call('UNLINK', from)
 end
 
--- Return the length of the run that begins with hash i and goes to one leaf, at most CHUNK, and the leaf. `hashes`: the
--- first 32 bits of each person's hash.
-local function next_run(hashes, i, n, first, below, share)
+-- Return how many hashes from hash i on belong to one leaf (at most CHUNK), and this leaf. `hashes`: the first 32 bits
+-- of each person's hash, sorted.
+local function find_run(hashes, i, n, first, below, share)
   local part = math.floor(hashes[i] / share)
   local leaf = below + part
   if leaf > 4 * n + 1 then
@@ -101,9 +101,9 @@ local function next_run(hashes, i, n, first, below, share)
   return count, leaf
 end
 
--- Add people to a leaf; return how many people it has, 0 if that has not changed. `renew`: renew its expiry, too.
+-- Add people to a leaf; return how many people it then has, or 0 if nobody is new. `renew`: also renew its expiry.
 local function add_to_leaf(key, blob, at, format, count, renew, expiry)
-  local people = {struct.unpack(format, blob, at)}  -- and the next place, which is left out in the next line
+  local people = {struct.unpack(format, blob, at)}  -- its last element is a position, which the next line leaves out
   local added = redis.call('ZADD', key, 'GT', unpack(people, 1, 2 * count))
   local size = added > 0 and redis.call('ZCARD', key) or 0
   if renew or (added > 0 and size == added) then
@@ -115,28 +115,29 @@ end
 -- Return whether the last renewal of all expiries was more than some seconds ago. Evictions renew them. Every key was
 -- created or renewed after the instant `renewed`, because a new key gets its expiry at once.
 local function was_renewed_before(meta, seconds)
-  local renewed = number_of(meta, 'renewed')
+  local renewed = get_number(meta, 'renewed')
   local passed = renewed and redis.call('TIME')[1] - renewed
   return not passed or passed < 0 or passed > seconds
 end
 
--- Add a row's facts to its leaves. `group`: how many facts there are, and where their hashes and they begin in the blob.
+-- Add a row's facts to its leaves, and return its number of splits. `group`: the number of facts, and the positions in
+-- the blob at which their hashes and the facts begin.
 local function add_row(prefix, row, n, blob, group, formats, renew, expiry)
   local i, hashes = 1, nil
-  local first, below, share = levels(n)
+  local first, below, share = find_levels(n)
   while i <= group.count do
     local count, leaf = math.min(CHUNK, group.count - i + 1), 1
     if n > 0 then
       hashes = hashes or {struct.unpack(string.rep('>I4', group.count), blob, group.hashes)}
-      count, leaf = next_run(hashes, i, n, first, below, share)
+      count, leaf = find_run(hashes, i, n, first, below, share)
     end
     local at = group.at + (i - 1) * formats.size
     local people = add_to_leaf(leaf_key(prefix, row, leaf), blob, at, formats[count], count, renew, expiry)
     i = i + count
     if people > FULL then
-      split_leaf(prefix, row, n, expiry)  -- one leaf by command, which adds CHUNK people at most
+      split_leaf(prefix, row, n, expiry)  -- one split per ZADD, which adds at most CHUNK people
       n = n + 1
-      first, below, share = levels(n)
+      first, below, share = find_levels(n)
     end
   end
   return n
@@ -147,7 +148,8 @@ local function add_seen(meta, prefix, blob, from, expiry)
   local digits, facts, groups = struct.unpack('>I4I4I4', blob, from)
   local directory, renew = prefix .. 'leaves', was_renewed_before(meta, expiry / 2)
   local split = redis.call('TYPE', directory).ok ~= 'none'
-  local formats = setmetatable({size = digits + PERSON}, {__index = function(formats, count)  -- few facts need few
+  -- A format is created at its first use, because a write of few facts needs few of them.
+  local formats = setmetatable({size = digits + PERSON}, {__index = function(formats, count)
     formats[count] = string.rep('c' .. digits .. 'c' .. PERSON, count)
     return formats[count]
   end})
@@ -217,9 +219,9 @@ local function add(meta, kind, stamp, blob, from, expiry)
   if kind == 's' then
     add_seen(meta, prefix, blob, from, expiry)
   elseif kind == 'd' then
-    add_stays(prefix, number_of(meta, 'dropped'), blob, from, expiry)
+    add_stays(prefix, get_number(meta, 'dropped'), blob, from, expiry)
   else
-    add_present(prefix, number_of(meta, 'dropped'), blob, from, expiry)
+    add_present(prefix, get_number(meta, 'dropped'), blob, from, expiry)
   end
 end
 
@@ -251,7 +253,7 @@ local function unlink_leaves(prefix)
   redis.call('UNLINK', prefix .. 'leaves')
 end
 
--- Initialize a shard without `opened`, and empty its windows, because nothing shows which facts they contain.
+-- Initialize a shard without `opened`. Its windows are emptied first, because nothing shows which facts they contain.
 local function begin_shard(meta, slot)
   if redis.call('HEXISTS', meta, 'opened') == 0 then
     unlink_leaves(string.sub(meta, 1, -5))

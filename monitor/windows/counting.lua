@@ -1,8 +1,8 @@
 -- The functions of the scripts that count. This file is inserted before their text, after leaves.lua.
 
--- Count the people of watched rows. `at`: the first of the arguments first slot, rows (4 bytes each, big-endian), first
--- slot, rows, … Return, by row, the number of people last seen in the first slot or later. There is no upper bound: a
--- person who came again later still belongs to the window.
+-- Count the people of watched rows. `at`: the index of the first of the arguments, which are pairs of a first slot and
+-- rows (4 bytes each, big-endian). Return, by row, the number of people last seen in the first slot or later. There is
+-- no upper bound: a person who came again later still belongs to the window.
 local function count_windows(prefix, at)
   local counts, split = {}, redis.call('TYPE', prefix .. 'leaves').ok ~= 'none'
   for i = at, #ARGV, 2 do

@@ -6,7 +6,7 @@
 -- KEYS[2]            the waiting facts
 -- KEYS[3..2+w]       the sorted sets of its watched rows
 -- KEYS[3+w..2+w+d]   sets of designated times to delete, of people and of lengths
--- KEYS[3+w+d..]      those of designated times to keep, and the hash of the leaves
+-- KEYS[3+w+d..]      the sets of designated times to keep, and the hash of the leaves
 -- ARGV[1]            expiry of meta in seconds; facts expire after twice this time, so later than the progress that
 --                    claims them
 -- ARGV[2]            w: the number of sorted sets
@@ -17,7 +17,7 @@
 -- `trimmed` and `dropped` are raised (never lowered) before anything is removed. An error stops a script, so no fact is
 -- ever missing without a record of its eviction. The script also runs when memory is full, because it frees memory.
 
--- Undo the last split of a row with n splits: move the people of the children of node n there.
+-- Undo the last split of a row with n splits: move the people of the children of node n to node n.
 local function join_leaves(prefix, row, n, expiry)
   local to = leaf_key(prefix, row, n)
   for leaf = 4 * n - 2, 4 * n + 1 do

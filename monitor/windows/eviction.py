@@ -1,4 +1,4 @@
-"""The eviction policy of Redis, which has to keep all facts: an evicted fact would be an undercount."""
+"""The eviction policy of Redis, which has to keep all facts: an evicted fact would make a count too low."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.windows.redis_client import Client, describe_client, list_cluster_n
 
 
 def read_eviction_policies(client: Client) -> dict[str, str]:
-    """Return the `maxmemory-policy` of each server, by its description."""
+    """Return the `maxmemory-policy` by server (such as `Redis at localhost:6379`)."""
     if isinstance(client, RedisCluster):
         servers = {node.name: client.get_redis_connection(node) for node in list_cluster_nodes(client)}
         return {f"Redis at {name}": server.info("memory")["maxmemory_policy"] for name, server in servers.items()}

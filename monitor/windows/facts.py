@@ -27,7 +27,7 @@ NEVER: Final = -(2**52)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Records [start, end) of an input partition, as offsets. Control and aborted records may precede `end`."""
+    """The offsets [start, end) of an input partition. Some may belong to control records or aborted records."""
 
     partition: int
     start: int
@@ -39,9 +39,9 @@ class ShardFacts:
     """The facts that the records of one slot add to one shard, in the format of `monitor.windows.packing`.
 
     `stamp`: the slot c in which the records were stamped. `seen`: (row, last slot, person) of people who were seen.
-    `present`: (designated time, row, person) of people who were present, and the same with a flag in the row for people
-    who consented, where lower bounds are published. `stays`: (designated time, length in seconds, row, person) of
-    visits, where dwell times are published; of several lengths of a person at a row, the longest counts.
+    `present`: (designated time, row, person) of people who were present; if lower bounds are published, also the same
+    with a flag in the row, for people who consented. `stays`: (designated time, length in seconds, row, person) of
+    visits, if dwell times are published; of several lengths of a person at a row, the longest counts.
     """
 
     stamp: int
@@ -52,7 +52,7 @@ class ShardFacts:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The counts wanted of one shard: (row, first slot of the window) pairs, and designated times.
+    """The counts to read from one shard: (row, first slot of the window) pairs, and designated times.
 
     `consenting`: the times among `times` for which the people who consented are also counted. `stays`: the designated
     times for which the lengths of visits are read. `tick`: the tick that the counts are for. Without a tick, the
@@ -131,17 +131,14 @@ class Windows(Protocol):
 
         Returns:
             By partition, the lowest progress of all shards after the write, -1 where a shard has none. If it is below
-            the start of the span, the consumer has to return to that offset.
+            the start of the span, the consumer has to seek back to the returned offset.
         """
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Open the slots that the ticks count, and return, by shard, everything that a tick needs, read in one step."""
 
     def time(self, shards: Collection[int] = (0,)) -> int:
-        """Return the present instant by the store's clock.
-
-        The clock of a shard is its server's clock. If the shards are on several servers, the latest clock counts.
-        """
+        """Return the present instant by the clock of the shards' server; of several servers, by the latest clock."""
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Move facts stamped up to a slot into the windows, after the tick before this slot has been decided.

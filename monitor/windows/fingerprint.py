@@ -14,13 +14,13 @@ from typing import Final
 from monitor.public.parameters import Parameters, Timed
 
 FORMAT: Final = 3
-"""The version of the stored format; raised when keys, members or scores change their meaning."""
+"""The version of the stored format. Raise it when keys, members or scores change their meaning."""
 
 _DIGITS: Final = 16
 
 
 def fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str:
-    """Return 16 hexadecimal digits that differ when the facts differ.
+    """Return 16 hexadecimal digits, which differ between configurations that store different facts.
 
     Thresholds, ε, names, the release delay and the tolerance do not affect facts, so the fingerprint ignores them.
 
@@ -29,15 +29,15 @@ def fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str
         key_digest: identifies the key that person ids are hashed with (`PersonHasher.key_digest`).
         topic_id: Kafka's id of the input topic; a recreated topic of the same name has other offsets.
     """
-    return _digest(parameters, topic_id, {"key": key_digest.hex()})
+    return _compute_digest(parameters, topic_id, {"key": key_digest.hex()})
 
 
 def published_fingerprint(parameters: Parameters, topic_id: str) -> str:
     """Return a fingerprint without the key of person ids, so that its readers cannot test a guess of the key."""
-    return _digest(parameters, topic_id, {})
+    return _compute_digest(parameters, topic_id, {})
 
 
-def _digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> str:
+def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> str:
     deciding: dict[str, object] = {
         "format": FORMAT,
         "slot": parameters.grid.length,
@@ -47,7 +47,7 @@ def _digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> st
         "shards": parameters.registry.shards,
         "registry": parameters.registry.digest,
         "over_time": [[int(row), int(parameters.row_window[row])] for row in parameters.watched_rows],
-        "at_times": sorted({_designated(monitor) for monitor in parameters.timed}),
+        "at_times": sorted({_encode_designated(monitor) for monitor in parameters.timed}),
         "topic": topic_id,
     }
     if parameters.at_least:  # facts about consent; without lower bounds, the fingerprint is that of earlier versions
@@ -59,6 +59,6 @@ def _digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> st
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
-def _designated(monitor: Timed) -> str:
-    # The instants, not the zone's name: images may have different time zone rules.
+def _encode_designated(monitor: Timed) -> str:
+    # The instants rather than the zone's name, because hosts may have different time zone data.
     return json.dumps([monitor.times.digest(), monitor.horizon])

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Delete a shard's progress, after a key for facts was found to have another type. Facts that the progress claims are
--- then missing. Without progress, the shard claims nothing, and its facts are read from the input again.
+-- Delete a shard's progress, after a key of facts was found to have another type, so that facts which the progress
+-- claims are missing. Without progress, the shard claims nothing, and its facts are read from the input again.
 --
 -- KEYS[1]  meta: the shard's hash; unchanged if it is not a hash
 -- ARGV[1]  the prefix of the fields of progress

@@ -10,7 +10,7 @@ from typing import Final
 from monitor.errors import UsageError
 
 HASH_BYTES: Final = 16
-"""128 bits: among 10⁹ people, the chance of a collision, which would cause an undercount, is 10⁻²¹."""
+"""128 bits: among 10⁹ people, the chance of a collision, which would make a count too low, is about 10⁻²¹."""
 
 _LEAST_KEY: Final = 16
 _TAG_BYTES: Final = 2
@@ -55,14 +55,15 @@ class PersonHasher:
     Fewer people are cached if their ids are long.
 
     Raises:
-        UsageError: the key is shorter than 16 bytes. An attacker who guessed it could find out where each person was.
+        UsageError: the key is shorter than 16 bytes. With the key, a reader of the store could find out where each
+            person was.
     """
 
     def __init__(self, key: bytes, cached: int = _CACHED) -> None:
         if len(key) < _LEAST_KEY:
             raise UsageError(
-                f"the key that person ids are hashed with has {len(key)} bytes: expected at least {_LEAST_KEY}. "
-                "Create one with `head -c 32 /dev/urandom > person.key`."
+                f"the key that person ids are hashed with (visits.person_key_file) has {len(key)} bytes: expected at "
+                f"least {_LEAST_KEY}. Create one with `head -c 32 /dev/urandom | base64 > person.key`."
             )
         # BLAKE2b takes keys of at most 64 bytes, so a longer key is replaced by its hash.
         self._key = key if len(key) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(key).digest()

@@ -32,13 +32,13 @@ def parse_progress(fields: Mapping[str, str]) -> dict[int, int]:
     return {int(partition): int(offset) for partition, offset in offsets}
 
 
-def service_pattern(name: str) -> str:
+def make_service_pattern(name: str) -> str:
     """Return a pattern for SCAN that matches every key of a service, under any fingerprint."""
     return f"{{{_quote(name)}:*"
 
 
 def _quote(name: str) -> str:
-    # Braces would end the hash tag, colons separate its parts, and some letters have a meaning in patterns.
+    # Braces would end the hash tag, colons separate its parts, and some characters have a meaning in patterns.
     return quote(name, safe="")
 
 
@@ -58,7 +58,7 @@ class Keys:
         return f"{self.tag(shard)}:meta"
 
     def waiting(self, shard: int) -> str:
-        """Return the key of the facts that no tick may count yet."""
+        """Return the key of the waiting facts, which no tick may count yet."""
         return f"{self.tag(shard)}:waiting"
 
     @property
@@ -71,7 +71,7 @@ class Keys:
         return f"{self.tag(shard)}:w:{row}"
 
     def leaves(self, shard: int) -> str:
-        """Return the key of the numbers of splits by row."""
+        """Return the key of the hash with the number of splits by row."""
         return f"{self.tag(shard)}:leaves"
 
     def time(self, shard: int, instant: int) -> str:

@@ -14,14 +14,14 @@ from redis.cluster import RedisCluster
 from monitor.public.parameters import Parameters
 from monitor.windows.keys import Keys
 from monitor.windows.redis_client import (
-    REFUSALS,
+    REDIS_ERRORS,
     Client,
     describe_client,
     list_cluster_nodes,
     server_time,
     translate_error,
 )
-from monitor.windows.scripts import eval_command
+from monitor.windows.scripts import make_eval
 
 MOST_SHARDS: Final = 64
 MOST_KEYS: Final = 1_024
@@ -33,17 +33,17 @@ _OWN_KEYS: Final = 3  # leaves, meta, waiting
 
 @dataclass(frozen=True, slots=True)
 class ServerMemory:
-    """The bytes that a server uses, and the most that it may use; 0 is no limit."""
+    """The bytes that a server uses, and the bytes that it may use; 0: without a limit."""
 
     used: int
     limit: int
 
 
 class MemoryProbe:
-    """Asks Redis for its memory. A look sends at most `MOST_SHARDS` short scripts, which write nothing.
+    """A reader of the memory of Redis. An estimate sends at most `MOST_SHARDS` short scripts, which write nothing.
 
-    The estimate is the mean of the keys in the sample, times their number, for each kind of key and each shard. It is
-    exact if all keys are in the sample. The samples of two looks are independent.
+    For each shard and kind of key, the estimate is the mean size of the sampled keys times the number of keys. It is
+    exact if all keys are in the sample. The samples of two estimates are independent.
 
     Raises:
         UnreachableError: (any method) Redis does not answer.
@@ -53,7 +53,7 @@ class MemoryProbe:
     def __init__(self, parameters: Parameters, fingerprint: str, client: Client, random: Random | None = None) -> None:
         self._parameters, self._client = parameters, client
         self._keys = Keys(parameters.name, fingerprint)
-        self._random = random or Random()  # noqa: S311  # a sample for operators, and no noise
+        self._random = random or Random()  # noqa: S311  # only chooses the sample
         shards = parameters.registry.shard[parameters.watched_rows]
         self._rows = parameters.watched_rows[np.argsort(shards, kind="stable")]
         self._first = np.searchsorted(np.sort(shards), np.arange(parameters.registry.shards + 1))
@@ -67,7 +67,7 @@ class MemoryProbe:
                 found = {name: node.info("memory") for name, node in nodes.items()}
             else:
                 found = {describe_client(client).removeprefix("Redis at "): client.info("memory")}
-        except REFUSALS as error:
+        except REDIS_ERRORS as error:
             raise translate_error(error, describe_client(client)) from None
         return {name: ServerMemory(int(info["used_memory"]), int(info["maxmemory"])) for name, info in found.items()}
 
@@ -75,11 +75,11 @@ class MemoryProbe:
         """Return the bytes of the keys of this configuration."""
         every = range(self._parameters.registry.shards)
         shards = self._random.sample(every, min(len(every), MOST_SHARDS))
-        times = self._live_times()
+        times = self._find_live_times()
         most = max(1, MOST_KEYS // len(shards))
         return sum(self._measure(shard, times, most) for shard in shards) * len(every) / len(shards)
 
-    def _live_times(self) -> list[int]:
+    def _find_live_times(self) -> list[int]:
         """Return the designated times that may have facts."""
         parameters, grid = self._parameters, self._parameters.grid
         now = server_time(self._client)
@@ -90,20 +90,20 @@ class MemoryProbe:
     def _measure(self, shard: int, times: Sequence[int], most: int) -> float:
         """Return the bytes of a shard's keys, from at most `most` rows and designated times."""
         keys = self._keys
-        rows = self._rows_of(shard)
+        rows = self._find_rows(shard)
         chosen_rows = self._random.sample(range(len(rows)), min(len(rows), most))
         chosen_times = self._random.sample(times, min(len(times), most))
         names = [keys.leaves(shard), keys.meta(shard), keys.waiting(shard)]
         names += [name(shard, at) for at in chosen_times for name in (keys.time, keys.lengths)]
-        command = eval_command("usage", names, _MOST_LEAVES, *(int(rows[index]) for index in chosen_rows))
+        command = make_eval("usage", names, _MOST_LEAVES, *(int(rows[index]) for index in chosen_rows))
         try:
             sizes: list[int] = self._client.execute_command(*command)  # type: ignore[no-untyped-call]  # redis-py
-        except REFUSALS as error:
+        except REDIS_ERRORS as error:
             raise translate_error(error, describe_client(self._client)) from None
         own, of_times, of_rows = sizes[:_OWN_KEYS], sizes[_OWN_KEYS : len(names)], sizes[len(names) :]
         return sum(own) + _scale(of_times, len(times), len(chosen_times)) + _scale(of_rows, len(rows), len(chosen_rows))
 
-    def _rows_of(self, shard: int) -> NDArray[np.int64]:
+    def _find_rows(self, shard: int) -> NDArray[np.int64]:
         return self._rows[self._first[shard] : self._first[shard + 1]]
 
     def close(self) -> None:

@@ -5,15 +5,15 @@
 -- ARGV[1..4]  as in write.lua
 -- ARGV[5]     the slot
 --
--- A slot that has not begun is not opened.
+-- If the slot has not begun, this opens the present slot instead.
 --
 -- Returns 1.
 
 local meta = KEYS[1]
 if redis.call('HEXISTS', meta, 'opened') == 1 then
-  local slot = (present_slot(ARGV[1], ARGV[2], ARGV[3]))
+  local slot = (find_present_slot(ARGV[1], ARGV[2], ARGV[3]))
   local may = math.min(tonumber(ARGV[5]), slot)
-  if opened_in(meta, slot) < may then
+  if adapt_opened(meta, slot) < may then
     set_number(meta, 'opened', may)
   end
   merge(meta, KEYS[2], may, 2 * ARGV[4])

@@ -1,4 +1,4 @@
-"""The binary format of facts. The reader packs facts, Lua scripts unpack them, and members of sets are counted here.
+"""The binary format of facts. The reader packs facts, and Lua scripts unpack them. This module also counts members.
 
 * Seen: the row (4 bytes, unsigned), the last slot of the visit minus the stamp c (4 bytes, signed), and the person's
   keyed hash (16 bytes). For the script, `group_seen` converts these facts to blocks, which are sorted by row and hash:
@@ -41,10 +41,10 @@ STAY: Final = np.dtype([("instant", ">i8"), ("length", ">u4"), ("row", ">u4"), (
 MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 
 _LARGEST_GROUP: Final = 2_000
-"""The most facts of a group. A script puts their hashes on the stack of Lua, whose size is limited."""
+"""The maximum number of facts in a group. A script puts their hashes on the stack of Lua, whose size is limited."""
 
 _PORTION: Final = 10_000
-"""The most facts per waiting member; a script merges whole members."""
+"""The maximum number of facts per waiting member; a script merges whole members."""
 
 _FEW: Final = 100
 """Blocks of fewer facts are packed one by one, which takes less time than the fixed costs of arrays (0.2 ms)."""
@@ -57,7 +57,8 @@ CONSENT: Final = 1 << 31
 """The bit of a row that marks the fact that a person consented."""
 
 _REMEDY: Final = (
-    "expected only data of this service. Delete its keys in Redis; it reads the facts from the input again."
+    "expected only data of this service. Delete the keys of the service in Redis; the service reads the facts from the "
+    "input again."
 )
 
 
@@ -126,7 +127,7 @@ def _make_block(stamp: int, facts: NDArray[np.void], hashes: NDArray[Any]) -> by
     texts = [str(stamp + slot).encode() for slot in ahead.tolist()]
     digits = max(map(len, texts))
     body = np.empty(len(facts), [("last", f"S{digits}"), ("person", SEEN["person"])])
-    body["last"] = np.array([text.zfill(digits) for text in texts])[place]  # a sign stays in front
+    body["last"] = np.array([text.zfill(digits) for text in texts])[place]  # zfill keeps a sign in front
     body["person"] = facts["person"]
     row = facts["row"]
     starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
@@ -138,7 +139,7 @@ def _make_block(stamp: int, facts: NDArray[np.void], hashes: NDArray[Any]) -> by
 
 
 def sort_by_instant(packed: bytes, kind: np.dtype[np.void]) -> bytes:
-    """Return packed facts about designated times (`PRESENT` or `STAY`), sorted by time."""
+    """Return packed facts of a kind (`PRESENT` or `STAY`), sorted by designated time."""
     facts = np.frombuffer(packed, kind)
     return facts[np.argsort(facts["instant"], kind="stable")].tobytes()
 

@@ -1,4 +1,4 @@
-"""Look at the facts in Redis without changing anything: for `check --live`.
+"""Read the progress of facts in Redis without changing anything, for `check --live`.
 
 The commands are plain reads. The scripts of the service are not used, because some of them write.
 """
@@ -13,7 +13,7 @@ from monitor.errors import WindowsError
 from monitor.windows.eviction import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.keys import PROGRESS, Keys
-from monitor.windows.redis_client import REFUSALS, Client, describe_client, server_time, translate_error
+from monitor.windows.redis_client import REDIS_ERRORS, Client, describe_client, server_time, translate_error
 
 _SINCE: Final = b"since"
 
@@ -27,7 +27,7 @@ class StoredShard:
 
 
 class StoreProbe:
-    """Reads the progress of one configuration's facts. `clock` replaces the clock of Redis, for a simulated clock.
+    """A reader of the progress of facts. `clock` replaces the clock of Redis, for a simulated clock.
 
     Raises:
         UnreachableError: (any method) Redis does not answer.
@@ -46,7 +46,7 @@ class StoreProbe:
         """
         try:
             policies = read_eviction_policies(self._client)
-        except REFUSALS as error:
+        except REDIS_ERRORS as error:
             raise translate_error(error, describe_client(self._client)) from None
         require_no_eviction(policies)
 
@@ -55,11 +55,11 @@ class StoreProbe:
         return server_time(self._client) if self._clock is None else self._clock()
 
     def read(self, name: str, fingerprint: str, shards: int) -> list[StoredShard]:
-        """Return what the facts of a service with this fingerprint contain, by shard."""
+        """Return the progress of the facts of a service with this fingerprint, by shard."""
         keys = Keys(name, fingerprint)
         try:
             replies = [self._client.hgetall(keys.meta(shard)) for shard in range(shards)]
-        except REFUSALS as error:
+        except REDIS_ERRORS as error:
             raise translate_error(error, describe_client(self._client)) from None
         return [_parse(reply) for reply in replies]
 

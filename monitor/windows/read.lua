@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Return a shard's progress and bounds, and the time.
+-- Read a shard's progress and bounds, and the time.
 --
 -- KEYS[1]  meta: the shard's hash
 --

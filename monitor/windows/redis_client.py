@@ -37,7 +37,7 @@ from monitor.public.instants import SECOND
 Client = Redis | RedisCluster
 """A connection pool to one server, or to the nodes of a cluster."""
 
-REFUSALS: Final = (RedisError, RedisClusterException, OSError)
+REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError)
 """All errors that redis-py raises if a server fails or cannot be reached."""
 
 _RESPONSE_SECONDS: Final = 5.0
@@ -47,7 +47,7 @@ _READ_BYTES: Final = 2**18  # a tick reads megabytes of members
 
 _TRANSIENT: Final = {
     "OOM": "it is out of memory (maxmemory): nothing was written. Raise maxmemory",
-    "READONLY": "it is a replica and accepts no writes: after a failover, the address should lead to the primary",
+    "READONLY": "it is a replica and accepts no writes: redis.url must lead to the primary, also after a failover",
     "LOADING": "it is loading its data",
     "BUSY": "it is busy with a script of another client",
     "MISCONF": "it cannot save to disk, so it accepts no writes: see its log",
@@ -58,7 +58,7 @@ _TRANSIENT: Final = {
     "MOVED": "the cluster has moved these keys",
     "ASK": "the cluster is moving these keys",
     "EXECABORT": "it refused the transaction as a whole",
-    "WRONGPASS": "it requires a user and a password, or refused them: check both, and the password file",
+    "WRONGPASS": "it requires a user and a password, or refused them: check redis.username and redis.password_file",
 }
 _KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py removes the code from the text
     OutOfMemoryError: "OOM",
@@ -74,7 +74,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py remo
     NoPermissionError: "NOPERM",
 }
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
-_IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name it
+_IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name the command
 _NO_MULTI: Final = "EXEC without MULTI"  # the error of redis-py if MULTI was refused
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
@@ -94,9 +94,9 @@ class RedisAddress:
 def redis_client(address: RedisAddress) -> Client:
     """Return a client that connects at its first use. A cluster's client connects at once, to find the nodes.
 
-    A response may take 5 s, and a connection 2 s. After a lost connection, the client connects and sends the command
-    again, once, which is safe because every write may be repeated. It does not retry after a time-out, because the
-    limits would then be exceeded.
+    The limits are 5 s for a response and 2 s for connecting. If a connection is lost, the client connects and sends the
+    command once more, which is safe because every write may be repeated. A command that timed out is not repeated,
+    because that would exceed the limits.
 
     Raises:
         UnreachableError: a cluster cannot be reached.
@@ -116,7 +116,7 @@ def redis_client(address: RedisAddress) -> Client:
     if address.ca_file is not None and address.url.startswith("rediss:"):
         options["ssl_ca_certs"] = address.ca_file
     client = _connect(address, options)
-    # By default a reply to SMEMBERS becomes a Python set, which takes longer than to count it.
+    # By default, redis-py turns a reply to SMEMBERS into a set, which takes longer than counting its members.
     client.set_response_callback("SMEMBERS", list)
     return client
 
@@ -126,7 +126,7 @@ def _connect(address: RedisAddress, options: dict[str, Any]) -> Client:
         return Redis.from_url(address.url, **options)
     try:
         return RedisCluster.from_url(address.url, **options)
-    except REFUSALS as error:
+    except REDIS_ERRORS as error:
         raise translate_error(error, "the Redis cluster") from None
 
 
@@ -162,11 +162,11 @@ def server_time(client: Client) -> int:
             primaries = client.get_primaries()  # type: ignore[no-untyped-call]  # redis-py gives it no types
             return max(parse_time(client.get_redis_connection(node).time()) for node in primaries)
         return parse_time(client.time())
-    except REFUSALS as error:
+    except REDIS_ERRORS as error:
         raise translate_error(error, describe_client(client)) from None
 
 
-def error_code(error: Exception) -> str:
+def find_error_code(error: Exception) -> str:
     """Return the code at the start of a server's error reply, such as `WRONGTYPE`; empty without a code."""
     if type(error) in _KINDS:
         return _KINDS[type(error)]
@@ -177,13 +177,13 @@ def error_code(error: Exception) -> str:
 def translate_error(error: Exception, place: str) -> FailedError:
     """Return our error for an error of redis-py. Its text is left out, because it may contain a whole command."""
     while isinstance(error, RedisClusterException) and isinstance(
-        cause := error.__cause__ or error.__context__, REFUSALS
+        cause := error.__cause__ or error.__context__, REDIS_ERRORS
     ):
         error = cause
-    refused = _refused_permission(error)
+    refused = _find_refused_permission(error)
     if refused is not None:
         return WindowsError(f"{place} refused {refused} (NOPERM): check the permissions of its user")
-    code = error_code(error)
+    code = find_error_code(error)
     if code in _TRANSIENT:
         return UnreachableError(f"{place}: {_TRANSIENT[code]}")
     if isinstance(error, SlowError):
@@ -198,7 +198,7 @@ def translate_error(error: Exception, place: str) -> FailedError:
     return UnreachableError(f"{place} failed ({type(error).__name__})")
 
 
-def _refused_permission(error: Exception) -> str | None:
+def _find_refused_permission(error: Exception) -> str | None:
     """Return the command or key that the user may not use; None if the error is not about permissions."""
     text = str(error)
     if _KEY.search(text):
@@ -211,7 +211,7 @@ def _refused_permission(error: Exception) -> str | None:
 
 def is_transient(error: Exception) -> bool:
     """Return whether a server's error reply reports a transient state, rather than a problem with its data."""
-    return error_code(error) in _TRANSIENT
+    return find_error_code(error) in _TRANSIENT
 
 
 def parse_fields(flat: Sequence[bytes]) -> dict[str, str]:

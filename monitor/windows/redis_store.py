@@ -1,9 +1,8 @@
 """Windows in Redis or Valkey: sets of facts with their progress, with one transaction per shard.
 
-A write is one script per shard, which unpacks the facts and advances progress. For a tick, one script moves the facts
-which the tick counts into the windows, and counts. If the sets of designated times are read too, all of this is in a
-MULTI. Every other operation is one script, which is also atomic. Scripts are sent as text each time (EVAL), so that a
-SCRIPT FLUSH has no effect.
+A write is one script per shard, which unpacks the facts and advances the progress. For a tick, one script moves the
+facts that the tick counts into the windows, and counts. If the sets of designated times are read too, the script and
+the reads are in one MULTI. Every other operation is one script, which is also atomic.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.eviction import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
-from monitor.windows.keys import PROGRESS, Keys, parse_progress, service_pattern
+from monitor.windows.keys import PROGRESS, Keys, make_service_pattern, parse_progress
 from monitor.windows.packing import read_stays, split_portions
 from monitor.windows.redis_client import (
-    REFUSALS,
+    REDIS_ERRORS,
     Client,
     describe_client,
-    error_code,
+    find_error_code,
     is_transient,
     pair_scores,
     parse_fields,
@@ -37,14 +36,14 @@ from monitor.windows.redis_client import (
     translate_error,
 )
 from monitor.windows.row_windows import pack_row_windows, pair_counts
-from monitor.windows.scripts import Command, eval_command
+from monitor.windows.scripts import Command, make_eval
 from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
 
 _LEAST_EXPIRY: Final = 3_600
 
 MANY_WAITING: Final = 50_000
 FEW_WAITING: Final = 2_000
-"""About how many waiting facts one script moves into the windows: alone, and if it also counts."""
+"""About how many waiting facts one script moves into the windows: a script without counting, and one that counts."""
 
 
 class RedisWindows:
@@ -65,8 +64,8 @@ class RedisWindows:
         watched = parameters.watched_rows
         for row, shard in zip(watched.tolist(), parameters.registry.shard[watched].tolist(), strict=True):
             self._watched[shard].append(row)
-        # Twice the time in which facts can be counted, beginning F slots ahead. With a shorter expiry, a jump of
-        # Redis's clock could delete live facts. The scripts keep facts twice as long as the progress that claims them.
+        # Twice the time in which facts can be counted, with F slots ahead. With a shorter expiry, a jump of Redis's
+        # clock could delete facts that still count. Scripts keep facts twice as long as the progress which claims them.
         self._expiry = max(
             _LEAST_EXPIRY, 2 * (parameters.history_slots + parameters.max_lead) * parameters.grid.length // SECOND
         )
@@ -88,7 +87,7 @@ class RedisWindows:
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
-        replies = self._run({shard: eval_command("read", [self._keys.meta(shard)]) for shard in self._all})
+        replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in self._all})
         return [parse_progress(parse_fields(replies[shard][0])) for shard in self._all]
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
@@ -100,16 +99,16 @@ class RedisWindows:
         self._set_progress("restart", partition, offset, complete_from)
 
     def _set_progress(self, script: str, partition: int, offset: int, complete_from: int) -> None:
-        arguments = (*self._clock_arguments(), f"{PROGRESS}{partition}", offset, complete_from)
-        times = self._unexpired_times()
-        self._run({shard: eval_command(script, self._all_keys(shard, times), *arguments) for shard in self._all})
+        arguments = (*self._read_clock(), f"{PROGRESS}{partition}", offset, complete_from)
+        times = self._find_unexpired_times()
+        self._run({shard: make_eval(script, self._list_all_keys(shard, times), *arguments) for shard in self._all})
 
-    def _clock_arguments(self) -> tuple[str | int, ...]:
-        """Return the arguments from which scripts compute the present slot, and the expiry of keys."""
+    def _read_clock(self) -> tuple[str | int, ...]:
+        """Return the arguments of scripts about time: the clock, the slot grid, and the expiry of keys in seconds."""
         grid = self._parameters.grid
         return ("" if self._clock is None else self._clock(), grid.origin, grid.length, self._expiry)
 
-    def _unexpired_times(self) -> list[int]:
+    def _find_unexpired_times(self) -> list[int]:
         """Return the designated times whose sets may exist."""
         now = self.time()
         kept = 2 * self._expiry * SECOND
@@ -117,25 +116,25 @@ class RedisWindows:
             {int(at) for timed in self._parameters.timed for at in timed.times.between(now - kept, now + kept)}
         )
 
-    def _all_keys(self, shard: int, times: Iterable[int]) -> list[str]:
+    def _list_all_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         windows = (self._keys.window(shard, row) for row in self._watched[shard])
-        return [*self._shard_keys(shard), *windows, *self._time_keys(shard, times), self._keys.leaves(shard)]
+        return [*self._list_shard_keys(shard), *windows, *self._list_time_keys(shard, times), self._keys.leaves(shard)]
 
-    def _time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
+    def _list_time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         """Return the keys of designated times: one each, and one more if there are dwell times."""
         names = (self._keys.time, self._keys.lengths) if self._parameters.dwell else (self._keys.time,)
         return [name(shard, instant) for instant in times for name in names]
 
-    def _shard_keys(self, shard: int) -> list[str]:
+    def _list_shard_keys(self, shard: int) -> list[str]:
         return [self._keys.meta(shard), self._keys.waiting(shard)]
 
-    def _fact_keys(self, shard: int) -> list[str]:
+    def _declare_keys(self, shard: int) -> list[str]:
         """Return the keys that a script with facts declares.
 
         While a cluster moves keys, a script may run at a server that has only some of them. With several keys, that
         server refuses it (TRYAGAIN). If `leaves` were not declared, facts would be added where nobody counts them.
         """
-        return [*self._shard_keys(shard), self._keys.leaves(shard)]
+        return [*self._list_shard_keys(shard), self._keys.leaves(shard)]
 
     def pack(self, facts: Facts) -> PackedFacts:
         """Prepare a batch's facts for `write`: the arguments of each shard's script."""
@@ -149,10 +148,10 @@ class RedisWindows:
         """
         packed = facts if isinstance(facts, PackedFacts) else self.pack(facts)
         advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
-        arguments = (*self._clock_arguments(), len(spans), *advance)
+        arguments = (*self._read_clock(), len(spans), *advance)
         replies = self._run(
             {
-                shard: eval_command("write", self._fact_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
+                shard: make_eval("write", self._declare_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
                 for shard in self._all
             }
         )
@@ -163,14 +162,14 @@ class RedisWindows:
         """Return, by shard, everything that a tick needs, read in one step.
 
         Usually few facts wait, and the script that counts also moves them into the windows. If more wait, or if the
-        shard was not settled before, a script moves them first. Each script moves few, so that it ends soon.
+        shard was not settled before, another script moves them first. Each script moves a limited number, to end soon.
         """
         ticks = {shard: question.tick for shard, question in questions.items() if question.tick is not None}
         known = {shard for shard, tick in ticks.items() if self._unsettled.get(shard) == tick}
         first = {shard: question for shard, question in questions.items() if shard not in known}
         readings = self._read_at_once(first, FEW_WAITING)
         waiting = known | {shard for shard, reading in readings.items() if not reading.settled}
-        replies = self._run({shard: self._settle_command(shard, ticks[shard]) for shard in waiting})
+        replies = self._run({shard: self._make_settle_command(shard, ticks[shard]) for shard in waiting})
         settled = {shard for shard, reply in replies.items() if reply == 1}
         self._unsettled |= {shard: ticks[shard] for shard in waiting - settled}
         again = {shard: questions[shard] if shard in settled else Question() for shard in settled | known}
@@ -178,24 +177,22 @@ class RedisWindows:
             readings[shard] = reading if shard in settled else replace(reading, settled=False)
         return readings
 
-    def _settle_command(self, shard: int, tick: int, most: int = MANY_WAITING) -> Command:
-        return eval_command("settle", self._fact_keys(shard), *self._settle_arguments(tick, most))
+    def _make_settle_command(self, shard: int, tick: int, most: int = MANY_WAITING) -> Command:
+        return make_eval("settle", self._declare_keys(shard), *self._make_tick_arguments(tick, most))
 
-    def _settle_arguments(self, tick: int, most: int) -> tuple[str | int, ...]:
-        return (*self._clock_arguments(), tick, self._parameters.tolerance, most)
+    def _make_tick_arguments(self, tick: int, most: int) -> tuple[str | int, ...]:
+        return (*self._read_clock(), tick, self._parameters.tolerance, most)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant: the latest of the clocks of the shards' servers."""
         if self._clock is not None:
             return self._clock()
-        replies = self._run({shard: eval_command("read", [self._keys.meta(shard)]) for shard in shards})
+        replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in shards})
         return max(parse_time(time) for _, time in replies.values())
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Move facts stamped up to a slot into the windows, if it has begun."""
-        self._run(
-            {shard: eval_command("open", self._fact_keys(shard), *self._clock_arguments(), slot) for shard in shards}
-        )
+        self._run({shard: make_eval("open", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards})
 
     def _read_at_once(self, questions: Mapping[int, Question], most: int) -> dict[int, Reading]:
         """Read each shard in one step. Read a shard again if a set grew after its size was read.
@@ -208,7 +205,7 @@ class RedisWindows:
             unchanged = self._find_unchanged(waiting)
             replies = self._transact(
                 {
-                    shard: self._read_commands(shard, question, unchanged[shard], most)
+                    shard: self._make_commands(shard, question, unchanged[shard], most)
                     for shard, question in waiting.items()
                 }
             )
@@ -240,9 +237,9 @@ class RedisWindows:
             for shard, of_shard in known.items()
         }
 
-    def _read_commands(self, shard: int, question: Question, unchanged: Collection[int], most: int) -> list[Command]:
+    def _make_commands(self, shard: int, question: Question, unchanged: Collection[int], most: int) -> list[Command]:
         return [
-            self._count_command(shard, question, most),
+            self._make_count_command(shard, question, most),
             *(
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
@@ -253,16 +250,16 @@ class RedisWindows:
             ),
         ]
 
-    def _count_command(self, shard: int, question: Question, most: int) -> Command:
-        keys, windows = self._fact_keys(shard), pack_row_windows(question.windows)
+    def _make_count_command(self, shard: int, question: Question, most: int) -> Command:
+        keys, windows = self._declare_keys(shard), pack_row_windows(question.windows)
         if question.tick is None:
-            return eval_command("count", keys, *windows)
-        return eval_command("tick", keys, *self._settle_arguments(question.tick, most), *windows)
+            return make_eval("count", keys, *windows)
+        return make_eval("tick", keys, *self._make_tick_arguments(question.tick, most), *windows)
 
     def _parse_reading(
         self, shard: int, question: Question, unchanged: Mapping[int, SparseCounts], replies: list[Any]
     ) -> Reading | None:
-        """Return the reading; None if a set that was unchanged has grown since."""
+        """Return the reading; None if a set in `unchanged` has grown since its size was read."""
         (settled, counts, meta, time), *sets = replies
         members, lengths = sets[: len(question.times)], sets[len(question.times) :]
         present: dict[int, SparseCounts] = {}
@@ -293,20 +290,20 @@ class RedisWindows:
         )
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
-        """Evict facts about slots before a slot and designated times, and renew the other expiries."""
+        """Evict facts about slots before a slot and the designated times `drop`, and renew the other expiries."""
         work: dict[int, Command] = {}
         for shard in shards:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]
-            dropped, kept = (self._time_keys(shard, instants) for instants in (drop, keep))
-            keys = [*self._shard_keys(shard), *windows, *dropped, *kept, self._keys.leaves(shard)]
+            dropped, kept = (self._list_time_keys(shard, instants) for instants in (drop, keep))
+            keys = [*self._list_shard_keys(shard), *windows, *dropped, *kept, self._keys.leaves(shard)]
             latest = [max(drop)] if drop else []
-            work[shard] = eval_command("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
+            work[shard] = make_eval("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
         self._run(work)
 
     def is_empty(self) -> bool:
         """Return whether the store has no key of this service, under any fingerprint."""
         with self._translate_errors():
-            keys = self._client.scan_iter(match=service_pattern(self._name), count=1_000)
+            keys = self._client.scan_iter(match=make_service_pattern(self._name), count=1_000)
             return next(iter(keys), None) is None
 
     def check(self) -> None:
@@ -321,7 +318,7 @@ class RedisWindows:
         with self._translate_errors():
             self._client.ping()
             policies = read_eviction_policies(self._client)
-            reply = self._execute([eval_command("rights", [self._keys.rights])], transaction=False)[0]
+            reply = self._execute([make_eval("rights", [self._keys.rights])], transaction=False)[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
         require_no_eviction(policies)
@@ -373,7 +370,7 @@ class RedisWindows:
     def _translate_errors(self) -> Iterator[None]:
         try:
             yield
-        except REFUSALS as error:
+        except REDIS_ERRORS as error:
             raise translate_error(error, describe_client(self._client)) from None
 
     def _raise_failure(self, shard: int, replies: Sequence[Any]) -> None:
@@ -385,10 +382,10 @@ class RedisWindows:
         error = next((reply for reply in replies if isinstance(reply, Exception)), None)
         if error is None:
             return
-        if error_code(error) != "WRONGTYPE":
+        if find_error_code(error) != "WRONGTYPE":
             raise translate_error(error, describe_client(self._client))
         with self._translate_errors():
-            reply = self._execute([eval_command("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
+            reply = self._execute([make_eval("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
         if isinstance(reply, Exception):
             raise translate_error(reply, describe_client(self._client))
         tag = self._keys.tag(shard)

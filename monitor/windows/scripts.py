@@ -19,15 +19,15 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "tick": ("leaves", "common", "settling", "counting"),
     "usage": ("leaves",),
 }
-"""The files that are inserted into a script. Those of the others are `_USUAL_PARTS`."""
+"""The files that are inserted into a script. Scripts that are not listed have `_USUAL_PARTS`."""
 
 _USUAL_PARTS: Final = ("leaves", "common")
 
 
 def _read_text(name: str) -> str:
-    """Return the text of a script's file without its lines of comments and its indentation, which are half of it.
+    """Return the text of a script's file without comment lines and indentation, which are half of it.
 
-    The text is sent with each call, and a tick of a few places consists of little else.
+    The text is sent with each call. For few places, it is most of what a tick sends.
     """
     text = files("monitor.windows").joinpath(f"{name}.lua").read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())
@@ -41,6 +41,6 @@ def _load_script(name: str) -> str:
     return "".join((flags, "\n", *map(_read_text, _PARTS.get(name, _USUAL_PARTS)), text))
 
 
-def eval_command(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
-    """Return the command that runs a script."""
+def make_eval(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
+    """Return the EVAL command that runs a script."""
     return ("EVAL", _load_script(script), len(keys), *keys, *arguments)

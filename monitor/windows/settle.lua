@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Move the facts that a tick counts into a shard's windows. It needs hardly any memory, as tick.lua.
+-- Move the facts that a tick counts into a shard's windows. This needs hardly any memory (see tick.lua).
 --
 -- KEYS[1..3]  as in write.lua
 -- ARGV[1..4]  as in write.lua

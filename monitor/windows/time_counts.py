@@ -1,11 +1,11 @@
 """Keep the counts of designated times between ticks, and read a set again only after it has grown.
 
-A time is live for its whole horizon, so a tick would otherwise read all people of all live times: 28 times of 100,000
-people are 56 MB at each tick.
+Without this, a tick would read all people of all designated times within their horizons: 28 times with 100,000 people
+each are 56 MB.
 
 The set of a designated time only grows: tick t counts exactly the facts stamped up to t, and facts are never removed
-while the time is live. If a set is lost, it is read again from the input, so a complete set contains at least all
-members that were counted before. If a complete set of the same tick or a later one has as many members as before, it is
+within the horizon. If a set is lost, it is read again from the input, so a complete set contains at least all members
+that were counted before. If a complete set of the same tick or a later one has as many members as before, it is
 therefore the same set.
 """
 
@@ -52,7 +52,7 @@ class SparseCounts:
 
 
 class TimeCounts(Mapping[int, NDArray[np.int64]]):
-    """Distinct people by place, by designated time. The array of a time is created when it is asked for.
+    """Distinct people by place, by designated time. Each access to a time creates its array.
 
     With `consenting`, only the people who consented count.
     """
@@ -66,7 +66,7 @@ class TimeCounts(Mapping[int, NDArray[np.int64]]):
         counts = self._counts[instant]
         return counts.fill(counts.consenting if self._consenting else counts.people)
 
-    def visited(self, instant: int) -> Visited:
+    def find_visited(self, instant: int) -> Visited:
         """Return the places of the shard with people at a designated time, without an array of all places."""
         counts = self._counts[instant]
         people = counts.consenting if self._consenting else counts.people
@@ -85,7 +85,7 @@ class TimeCounts(Mapping[int, NDArray[np.int64]]):
 def find_visited(present: Mapping[int, NDArray[np.int64]], instant: int) -> Visited:
     """Return the places with people at a designated time, from the counts of a reading of any store."""
     if isinstance(present, TimeCounts):
-        return present.visited(instant)
+        return present.find_visited(instant)
     counts = present[instant]
     places = np.flatnonzero(counts)
     return Visited(places, counts[places])
@@ -94,8 +94,8 @@ def find_visited(present: Mapping[int, NDArray[np.int64]], instant: int) -> Visi
 class TimeCountsCache:
     """The counts of the last tick by shard. A reading of an earlier tick does not use them.
 
-    Each shard belongs to one ledger partition, whose thread reads it. Hot spots read all shards, so two threads may
-    replace the counts of a shard. Each replaces them completely.
+    Each shard belongs to one ledger partition, whose thread reads it. For hot spots, a thread reads all shards, so two
+    threads may replace the counts of a shard. Each replaces them completely.
     """
 
     def __init__(self) -> None:

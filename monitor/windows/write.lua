@@ -9,13 +9,13 @@
 --                  expire after twice this time, so later than the progress that claims them
 -- ARGV[5]          n: the number of spans
 -- ARGV[6..5+3n]    by span: the field of the partition's progress, start, end
--- ARGV[6+3n..]     by portion of facts: s, p or d, the stamp, packed facts
+-- ARGV[6+3n..]     by portion of facts: s, p or d (common.lua), the stamp, the packed facts
 --
 -- If the progress has reached a span's start, it becomes max(progress, end). Otherwise it does not change. If no span
 -- advances any progress, nothing is stored. Facts are added before progress changes, so after an error the batch can be
 -- written again: adding facts twice has no effect.
 --
--- Returns the progress by span, -1 without progress.
+-- Returns the progress by span, -1 if the shard has none.
 
 local meta, waiting, expiry = KEYS[1], KEYS[2], ARGV[4]
 local last = 5 + 3 * ARGV[5]
@@ -32,7 +32,7 @@ if not moves then
   return reached
 end
 
-local opened = opened_in(meta, (present_slot(ARGV[1], ARGV[2], ARGV[3])))
+local opened = adapt_opened(meta, (find_present_slot(ARGV[1], ARGV[2], ARGV[3])))
 merge(meta, waiting, opened, 2 * expiry)
 for i = last + 1, #ARGV, 3 do
   local kind, stamp, facts = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]

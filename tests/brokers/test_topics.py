@@ -122,7 +122,7 @@ class TestNeeds:
         size = next(setting for setting in alerts.settings if setting.key == "max.message.bytes")
         assert not size.suffices("1048588")
         assert size.suffices(size.create)
-        assert "would fit 1 MB with 8 shards" in size.why
+        assert "with 8 shards it would fit in 1 MB" in size.why
 
 
 def _size(record: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.config import AtTimesMonitor, Location
-from monitor.config.charges import charge_of
+from monitor.config.charges import charge_monitor
 from monitor.config.derive_parameters import derive_parameters
 from monitor.tools.check.compute_report import check
 
@@ -60,7 +60,7 @@ def test_other_kinds_have_no_lower_bounds(refusal: Any) -> None:
 def test_sum_includes_lower_bounds(load: Any) -> None:
     """Each designated time costs ε + ε_c, in the sum and in the parameters."""
     plain, config = load({}), load(bounds({"epsilon": "1/8"}) | {"privacy.epsilon": "100"})
-    before, after = (charge_of(read, read.monitors[1]) for read in (plain, config))
+    before, after = (charge_monitor(read, read.monitors[1]) for read in (plain, config))
     times = before.amount / plain.monitors[1].epsilon
     assert after.amount == before.amount + times / 8
     assert "for lower bounds" in after.reason

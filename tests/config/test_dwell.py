@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.config import DwellMonitor, Location
-from monitor.config.charges import charge_of
+from monitor.config.charges import charge_monitor
 from monitor.config.derive_parameters import derive_parameters
 from monitor.privacy.dwell import DwellRule
 from monitor.tools.check.compute_report import check
@@ -75,7 +75,7 @@ def test_invalid_values_are_refused(refusal: Any, key: str, value: object) -> No
 def test_sum_includes_dwell_times(load: Any) -> None:
     """Each designated time costs ε: 14 evenings in 14 days."""
     config = load(dwell() | {"privacy.epsilon": "100"})
-    assert charge_of(config, config.monitors[1]).amount == Fraction(14, 3)
+    assert charge_monitor(config, config.monitors[1]).amount == Fraction(14, 3)
     report = check(config, PLACES)
     assert report.total == 2 + Fraction(14, 3)
     noise = report.monitors[1].dwell

@@ -137,5 +137,5 @@ def test_small_files_stay_plain() -> None:
 def test_lengths_are_those_of_the_ids() -> None:
     """The length of each id is its number of bytes."""
     ids = LocationIds("a\nbé\nccc\n".encode())
-    assert ids.lengths().tolist() == [1, 3, 3]
-    assert np.array_equal(ids.json_lengths(), [3, 5, 5])
+    assert ids.count_bytes().tolist() == [1, 3, 3]
+    assert np.array_equal(ids.count_json_bytes(), [3, 5, 5])

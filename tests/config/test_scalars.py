@@ -113,7 +113,7 @@ def test_unknown_time_zone_is_refused(refusal: Any, value: object) -> None:
 def test_invalid_names_are_refused(refusal: Any, value: object) -> None:
     """Names consist of letters, digits, - and _."""
     problems = refusal({"service.name": value, "monitors.0.name": value})
-    assert {problem.expected for problem in problems.values()} == {"a name of letters, digits, - and _, at most 100"}
+    assert {problem.expected for problem in problems.values()} == {"a name of at most 100 letters, digits, - and _"}
 
 
 @pytest.mark.parametrize(

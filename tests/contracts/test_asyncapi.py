@@ -14,14 +14,14 @@ from cloudevents.core.bindings.kafka import KafkaMessage, from_binary_event
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.contracts.alerts import OutputRecord
-from monitor.contracts.examples import examples
+from monitor.contracts.examples import make_examples
 from monitor.contracts.schemas import asyncapi
 
 PARSER: Final = Path(__file__).with_name("asyncapi")
-NAMES: Final = sorted(examples())
+NAMES: Final = sorted(make_examples())
 RECORDS: Final = [
     pytest.param(example.record, id=f"{message} {example.name}")
-    for message, shown in examples().items()
+    for message, shown in make_examples().items()
     for example in shown
     if example.record is not None
 ]
@@ -102,7 +102,7 @@ def test_every_type_is_decoded() -> None:
     """The decoded records have every type of the output topic."""
     types = {
         dict(example.record.headers)["ce_type"].decode().rpartition(".")[2]
-        for shown in examples().values()
+        for shown in make_examples().values()
         for example in shown
         if example.record is not None
     }

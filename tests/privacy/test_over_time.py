@@ -15,8 +15,8 @@ from monitor.privacy.over_time import (
     Mark,
     OverTimeRule,
     extend_marks,
+    find_next_answer_tick,
     may_answer,
-    next_answer_tick,
     p_value,
     running_marks,
     step,
@@ -99,7 +99,7 @@ def test_pause_ends_with_enough_marks() -> None:
         may     -        .  .  yes
     """
     marks = (Mark(0, 6, Fraction(1, 2), 4), Mark(2, 6, Fraction(1, 2), 6))
-    assert next_answer_tick(TWICE, marks, 3) == 5
+    assert find_next_answer_tick(TWICE, marks, 3) == 5
     assert [may_answer(TWICE, marks, tick) for tick in (3, 4, 5)] == [False, False, True]
     assert running_marks(marks, 5) == marks[1:]
 
@@ -154,7 +154,7 @@ def test_lost_ledger_pauses_w_plus_f_ticks() -> None:
         answer  p  p  p  p  p  p  p  s  s
     """
     assert statuses(RULE, range(9), count=0, lost_tick=2) == "pppppppss"
-    assert next_answer_tick(RULE, (), 3, lost_tick=2) == 7
+    assert find_next_answer_tick(RULE, (), 3, lost_tick=2) == 7
     assert step(RULE, (), 3, None, 0, lost_tick=2).resumes_at == 7
     assert not may_answer(RULE, (), 6, lost_tick=2)
     assert may_answer(RULE, (), 7, lost_tick=2)
@@ -162,7 +162,7 @@ def test_lost_ledger_pauses_w_plus_f_ticks() -> None:
 
 def test_idle_location_answers_next_tick() -> None:
     """Without running marks, the location may answer at the next tick."""
-    assert next_answer_tick(RULE, (), 3) == 4
+    assert find_next_answer_tick(RULE, (), 3) == 4
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -176,7 +176,7 @@ def test_next_answer_tick_is_the_first(seed: int) -> None:
         if numbers.random() < 0.7
     )
     lost_tick = numbers.choice([None, 3, 8])
-    next_tick = next_answer_tick(rule, marks, 9, lost_tick)
+    next_tick = find_next_answer_tick(rule, marks, 9, lost_tick)
     assert next_tick == next(tick for tick in range(10, 60) if may_answer(rule, marks, tick, lost_tick))
 
 

@@ -10,11 +10,11 @@ import pytest
 from monitor.errors import OverspentError, PrivacyError
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import (
-    at_times_charge,
     at_times_payment,
+    charge_at_times,
+    charge_over_time,
     check_period,
     most_answers,
-    over_time_charge,
     over_time_payment,
 )
 
@@ -52,14 +52,14 @@ def test_designated_times_cost_epsilon_each() -> None:
 
 def test_fitting_period_returns_its_sum() -> None:
     """Composition is addition (docs/rules.md, rule 12)."""
-    charges = [over_time_charge("stations", ONE, 1, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
+    charges = [charge_over_time("stations", ONE, 1, 336, 1, 337), charge_at_times("evening", Fraction(1, 2), 15)]
     assert check_period(Fraction(19, 2), charges) == Fraction(19, 2)
     assert check_period(ONE, []) == 0
 
 
 def test_overspent_period_is_refused() -> None:
     """The error has the stated ε, the sum, the difference, every term, and the remedy."""
-    charges = [over_time_charge("stations", ONE, 2, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
+    charges = [charge_over_time("stations", ONE, 2, 336, 1, 337), charge_at_times("evening", Fraction(1, 2), 15)]
     with pytest.raises(OverspentError) as raised:
         check_period(Fraction(9), charges)
     message = str(raised.value)

@@ -53,7 +53,7 @@ def test_dead_member_is_reported() -> None:
     member = Membership(cast("Any", connections), "alerts", "town-release", wake)
     try:
         assert wake.wait(20)
-        with pytest.raises(FailedError, match=r"release group's member ended.*a fault"):
+        with pytest.raises(FailedError, match=r"the thread that polls the release group has ended.*a fault"):
             _ = member.owned
     finally:
         member.close()

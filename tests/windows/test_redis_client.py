@@ -15,7 +15,7 @@ from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import (
     RedisAddress,
     describe_client,
-    error_code,
+    find_error_code,
     redis_client,
     server_time,
     translate_error,
@@ -64,8 +64,8 @@ def test_translate_error(error: Exception, kind: type[FailedError], text: str) -
 
 def test_wrong_type_code() -> None:
     """The code WRONGTYPE is found inside and outside a pipeline."""
-    assert error_code(exceptions.ResponseError("WRONGTYPE Operation against a key")) == "WRONGTYPE"
-    assert error_code(exceptions.ResponseError(f"{COMMAND}WRONGTYPE Operation against a key")) == "WRONGTYPE"
+    assert find_error_code(exceptions.ResponseError("WRONGTYPE Operation against a key")) == "WRONGTYPE"
+    assert find_error_code(exceptions.ResponseError(f"{COMMAND}WRONGTYPE Operation against a key")) == "WRONGTYPE"
 
 
 @pytest.mark.promise(23)
