@@ -52,7 +52,7 @@ PAGE_METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "gauge",
         "page_source_age_seconds",
-        "Time since Kafka has answered",
+        "Time since Kafka last answered",
         note="Above `page_unreachable_after_seconds`, the page shows every place as unknown.",
     ),
     Metric("gauge", "page_unreachable_after_seconds", "How long the page may be without Kafka, as configured"),
