@@ -13,7 +13,7 @@ from monitor.operate.catalog import Metric
 STATES: Final[tuple[State, ...]] = get_args(State)
 
 CODES: Final[dict[State, int]] = {"unknown": 0, "safe": 1, "paused": 2, "noisy_count": 3}
-"""The number of each state in `public_state`."""
+"""The value of `public_state` for each state."""
 
 PUBLIC_METRICS: Final[tuple[Metric, ...]] = (
     Metric("gauge", "public_places", "Places by what is known about them now", {"state": STATES}),
@@ -21,7 +21,7 @@ PUBLIC_METRICS: Final[tuple[Metric, ...]] = (
         "gauge",
         "public_state",
         "What is known about a place now, as a number",
-        {"location_id": "the first places of the registry, as many as `--metrics-places`"},
+        {"location_id": "the first `--metrics-places` places of the registry"},
         "0: unknown, 1: safe, 2: paused, 3: a noisy count (an alarm). As for every subscriber, an answer becomes "
         "unknown when it is no longer valid.",
     ),

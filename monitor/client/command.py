@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 
 from monitor.client.places import Places, open_places
-from monitor.client.screen import Screen, lines
+from monitor.client.screen import Screen, describe_view
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.words import News, NewsLine, Words
 from monitor.public.clock import Clock, SystemClock
@@ -38,14 +38,14 @@ def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
 
 
 def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
-    """Run `watch_command` until `stop` is set."""
+    """Do what `watch_command` does, until `stop` is set."""
     words = Words(settings.parameters.grid)
     topic, timed = settings.config.kafka.topics.alerts, bool(settings.parameters.timed)
     registry, slot = settings.parameters.registry, settings.parameters.grid.length
     with open_places(settings.kafka, topic, registry, slot, clock, timed=timed) as places:
         look_back(places, settings.parameters)
         if once or not console.is_terminal:
-            for line in lines(places.view, words, places.now()):
+            for line in describe_view(places.view, words, places.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
         if once:
             return
@@ -56,7 +56,7 @@ def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Ev
 
 
 def look_back(places: Places, parameters: Parameters) -> None:
-    """Find the latest hot spots and dwell times in the last week. The slot grid determines the ticks to search."""
+    """Find the latest hot spots and dwell times of the last week. The slot grid determines the ticks to search."""
     for monitor in parameters.totals:
         if places.view.tick is not None and monitor.name not in _known_totals(places.view):
             _find_total(places, monitor, parameters.grid)
@@ -68,13 +68,13 @@ def _known_totals(view: SubscriberView) -> set[str]:
 
 
 def _find_total(places: Places, monitor: Total, grid: SlotGrid) -> None:
-    for tick in final_ticks(monitor, grid, places.view.tick or 0)[-1 : -1 - _ATTEMPTS : -1]:
+    for tick in list_final_ticks(monitor, grid, places.view.tick or 0)[-1 : -1 - _ATTEMPTS : -1]:
         places.read_totals(grid.as_of(tick))
         if monitor.name in _known_totals(places.view):
             return
 
 
-def final_ticks(monitor: Total, grid: SlotGrid, until: int) -> list[int]:
+def list_final_ticks(monitor: Total, grid: SlotGrid, until: int) -> list[int]:
     """Return the ticks that publish hot spots or dwell times in the week up to tick `until`, in order."""
     end = grid.as_of(until + 1) - monitor.horizon
     times = monitor.times.between(end - _LOOK_BACK, end)

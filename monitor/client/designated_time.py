@@ -24,8 +24,8 @@ class Unreadable(Enum):
 class Snapshots:
     """The latest snapshot of each shard about one time (an instant). `as_of` is the latest of any shard, an instant.
 
-    Another number of shards makes a new division of the locations, so the earlier snapshots no longer fit. Lower bounds
-    are published once. They stay when later snapshots come without them.
+    If the number of shards changes, the locations are divided differently, so earlier snapshots no longer fit. Lower
+    bounds are published once, so they are kept when later snapshots do not contain them.
     """
 
     time: int
@@ -36,13 +36,13 @@ class Snapshots:
     bounds: dict[str, int] = field(default_factory=dict)
 
     def accepts(self, shard: int, shards: int, as_of: int) -> bool:
-        """Return whether a snapshot is new: later than that of its shard, or later than all with other shards."""
+        """Return whether a snapshot is later than that of its shard or, if the number of shards differs, than all."""
         if shards != self.shards:
             return as_of > self.as_of
         return shard not in self.as_ofs or as_of > self.as_ofs[shard]
 
     def put(self, shard: int, shards: int, as_of: int, snapshot: AtTimesSnapshot | Unreadable) -> None:
-        """Store a snapshot that `accepts` accepted."""
+        """Store a snapshot for which `accepts` is true."""
         if shards != self.shards:
             self.shards, self.by_shard, self.as_ofs = shards, {}, {}
         self.by_shard[shard], self.as_ofs[shard] = snapshot, as_of
@@ -74,14 +74,14 @@ class Shards:
         row = self._registry.rows.get(location_id)
         if row is not None:
             return self.all_for(shards)[row]
-        return shard_of(location_id.encode(errors="replace").decode(), shards)  # any text may be asked for
+        return shard_of(location_id.encode(errors="replace").decode(), shards)  # callers may pass any text
 
 
 def calls_others_safe(snapshot: AtTimesSnapshot | Unreadable | None, registry: Registry) -> bool:
-    """Return whether every location of the registry that a snapshot's shard does not list is safe.
+    """Return whether a snapshot means that every location of its shard that it does not list is safe.
 
-    Only a complete snapshot says so, and only if the service uses the same registry. Otherwise a location may be one
-    that the service does not know, which is not listed either.
+    Only a complete snapshot means this, and only if the service uses the same registry: a location that the service
+    does not know is not listed either.
     """
     if not isinstance(snapshot, AtTimesSnapshot):
         return False
@@ -115,7 +115,7 @@ class AtTime:
 
     @cached_property
     def noisy_counts(self) -> dict[str, int]:
-        """The noisy count of each location that has one, sorted by id. It is a certain upper bound at its own tick."""
+        """The noisy count of each location that has one, sorted by id: a certain upper bound as of its own tick."""
         noisy_counts = {
             place: noisy.noisy_count
             for snapshot in self.snapshots.values()
@@ -134,7 +134,7 @@ class AtTime:
         most = {place: self.sample.threshold - 1 for place, status in self.statuses.items() if status == "safe"}
         most |= self.noisy_counts
         places = sorted(self.noisy_counts.keys() | (self.counts_at_least.keys() & most.keys()))
-        return {place: interval(self.counts_at_least.get(place, 0), most[place]) for place in places}
+        return {place: make_interval(self.counts_at_least.get(place, 0), most[place]) for place in places}
 
     @cached_property
     def statuses(self) -> dict[str, AtTimeStatus]:
@@ -158,6 +158,9 @@ class AtTime:
         return "unknown" not in self.statuses.values()
 
 
-def interval(least: int, noisy_count: int) -> tuple[int, int | None]:
-    """Return the certain bounds of a count. A noisy count below the lower bound is of an earlier tick, and no bound."""
+def make_interval(least: int, noisy_count: int) -> tuple[int, int | None]:
+    """Return the certain lower and upper bound of a count.
+
+    A noisy count below the lower bound is from an earlier tick, so the upper bound is None.
+    """
     return least, None if noisy_count < least else noisy_count

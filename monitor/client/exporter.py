@@ -37,7 +37,7 @@ class ExportOptions:
 
 
 class PublicMetrics(Collectors):
-    """The metrics of a subscriber in their own registry. Every place is unknown at first.
+    """The metrics of a subscriber, in a Prometheus registry of their own. Every place is unknown at first.
 
     Args:
         ids: the ids of all places, in the order of the registry.

@@ -1,6 +1,6 @@
 """What is known about a place: an answer that becomes unknown by itself when it is no longer valid.
 
-docs/subscribers.md has the rules, and docs/vectors/ examples of them that clients in every language must pass.
+docs/subscribers.md has the rules, and docs/vectors/ the test vectors that clients in every language must pass.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class About:
     """What an answer is about: the monitor, and the time of the visits that it counts.
 
     `start` equals `end` for a designated time. `start` is None if the record was not understood. `threshold` is None
-    for hot spots, which compare with none. `resumes_at` is set while a place is paused.
+    for hot spots, which are compared with no threshold. `resumes_at` is set while a place is paused.
     """
 
     monitor: str
@@ -47,7 +47,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One monitor's answer about one place, or what it has become. A value without a clock. Times are instants.
+    """One monitor's answer about one place, as published or as read at an instant (`at`). Times are instants.
 
     `count_at_most` is None without a certain upper bound. A `count_at_least` of 0 has no information.
     """
@@ -76,7 +76,7 @@ class Answer:
 
     @property
     def caution(self) -> tuple[int, int, str]:
-        """The order in which answers are preferred: the more cautious one, then the one that expires first."""
+        """The sort key: the most cautious answer first, then the one that expires first, then by monitor."""
         return _CAUTION[self.state], self.valid_until or 0, "" if self.about is None else self.about.monitor
 
 
@@ -85,13 +85,14 @@ NOTHING: Final = Answer("unknown", "nothing_published")
 
 @dataclass(frozen=True, repr=False)
 class Known:
-    """What is known about a place. Frozen, and computed from the clock at each reading; reading never raises.
+    """What is known about a place. Frozen; each field is computed from the clock when it is read. Reading never raises.
 
-    After `valid_until` the state is "unknown", although nobody calls anything. While the state is "unknown" there are
-    no bounds. If several monitors answer about the place, this is the most cautious of their answers: a noisy count,
-    else a pause, else unknown, else safe. To read several fields of one moment, use `current`.
+    After `valid_until` the state is "unknown", although no record says so. While the state is "unknown" there are no
+    bounds. If several monitors answer about the place, this is the most cautious of their answers: a noisy count, else
+    a pause, else unknown, else safe. To read several fields of one moment, use `current`.
 
-    `answers` are the answers of the monitors, `now` returns the present as an instant, and `slot` is in microseconds.
+    `answers` are the answers of the monitors, `now` returns the present as an instant, and `slot` is the length of
+    a slot in microseconds.
     """
 
     answers: tuple[Answer, ...]
@@ -130,7 +131,7 @@ class Known:
 
     @property
     def count_at_least(self) -> int:
-        """A certain lower bound of the number of people: those who consented. 0 has no information."""
+        """A certain lower bound of the number of people, from those who consented. 0 has no information."""
         return self.current.count_at_least
 
     @property

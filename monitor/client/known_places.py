@@ -1,4 +1,4 @@
-"""Reads the state of a view as what is known about each place at a moment. Pure: the clock is injected."""
+"""Derives from a view what is known about each place at a moment. Pure: the clock is injected."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from monitor.client.designated_time import Shards, Snapshots, Unreadable, calls_others_safe, interval
+from monitor.client.designated_time import Shards, Snapshots, Unreadable, calls_others_safe, make_interval
 from monitor.client.known import About, Answer, Kind, Known, Reason, State
 from monitor.client.subscriber_view import Alert, NewerAlert, SubscriberView
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.public.instants import DAY, parse_instant, to_datetime, to_instant
 
 VALID_SLOTS: Final = 2
-"""For how many slots after its as_of an answer is valid. A newer answer comes within this time, unless it is late."""
+"""The number of slots after its as_of for which an answer is valid. A newer one comes earlier, unless it is late."""
 
 _LAST: Final = to_instant(datetime.fromisoformat("9999-12-31T00:00:00+00:00"))
 _REASONS: Final[dict[State, Reason]] = {
@@ -31,7 +31,7 @@ class KnownPlaces:
     """What a view knows about each place.
 
     `slot` is the length of a slot. `final_for` is how long the last answer about a designated time stays valid, if that
-    is longer than two slots: no newer one will come. Both are in microseconds. `now` returns the present as an instant.
+    is longer than two slots: no newer one follows. Both are in microseconds. `now` returns the present as an instant.
     """
 
     view: SubscriberView
@@ -45,16 +45,16 @@ class KnownPlaces:
         object.__setattr__(self, "_shards", Shards(self.view.registry))
 
     def get(self, location_id: str) -> Known:
-        """Return what is known about a place. Hot spots compare with no threshold, so they count only without others.
+        """Return what is known about a place. It never raises: a place without records is unknown.
 
-        It never raises. About a place that nobody has heard of nothing is published, so it is unknown.
+        Hot spots are compared with no threshold, so they count only if there is no other answer.
         """
-        answers = tuple(self._compared(location_id))
-        return Known(answers or tuple(self._named(location_id)), self.now, self.slot)
+        answers = tuple(self._find_compared(location_id))
+        return Known(answers or tuple(self._find_hot_spots(location_id)), self.now, self.slot)
 
     def answers(self, location_id: str) -> list[Known]:
-        """Return what each monitor says about a place, sorted by monitor, with hot spots."""
-        answers = [*self._compared(location_id), *self._named(location_id)]
+        """Return what each monitor says about a place, including its hot spots, sorted by monitor."""
+        answers = [*self._find_compared(location_id), *self._find_hot_spots(location_id)]
         answers.sort(key=lambda answer: answer.caution[-1])
         return [Known((answer,), self.now, self.slot) for answer in answers]
 
@@ -66,26 +66,26 @@ class KnownPlaces:
         return [*self.view.registry.ids, *sorted(others)]
 
     def is_old(self, as_of: str, *, final: bool = False) -> bool:
-        """Return whether an answer with this as_of is no longer valid. `final`: the last one about its time."""
+        """Return whether an answer with this as_of is no longer valid. `final`: it is the last one about its time."""
         return self.now() > self._valid_until(parse_instant(as_of), final=final)
 
-    def _compared(self, location_id: str) -> Iterator[Answer]:
+    def _find_compared(self, location_id: str) -> Iterator[Answer]:
         """Yield the answers of the monitors that compare counts with a threshold."""
         for monitor in self.view.alert_monitors:
             alert = self.view.alert_index.get((monitor, location_id))
             if alert is not None:
-                yield self._over_time(alert)
+                yield self._read_alert(alert)
         latest: dict[str, tuple[Snapshots, int]] = {}
         for (monitor, _), snapshots in self.view.snapshot_index.items():
             shard = self._shards.of(location_id, snapshots.shards)
             if shard in snapshots.by_shard and (monitor not in latest or latest[monitor][0].time < snapshots.time):
                 latest[monitor] = snapshots, shard
         for monitor, (snapshots, shard) in latest.items():
-            yield self._at_time(monitor, snapshots, shard, location_id)
+            yield self._read_snapshot(monitor, snapshots, shard, location_id)
 
-    def _named(self, location_id: str) -> Iterator[Answer]:
+    def _find_hot_spots(self, location_id: str) -> Iterator[Answer]:
         for snapshot in self.view.hot_spots:
-            about = _designated(snapshot.monitor, "hot_spots", parse_instant(snapshot.time))
+            about = _make_about(snapshot.monitor, "hot_spots", parse_instant(snapshot.time))
             as_of = parse_instant(snapshot.as_of)
             for spot in snapshot.hot_spots:
                 if spot.location_id == location_id:
@@ -95,7 +95,7 @@ class KnownPlaces:
     def _valid_until(self, as_of: int, *, final: bool = False) -> int:
         return min(as_of + max(VALID_SLOTS * self.slot, self.final_for if final else 0), _LAST)
 
-    def _over_time(self, alert: Alert | NewerAlert) -> Answer:
+    def _read_alert(self, alert: Alert | NewerAlert) -> Answer:
         as_of = parse_instant(alert.as_of)
         until, end = self._valid_until(as_of), to_datetime(as_of)
         if isinstance(alert, NewerAlert):
@@ -107,17 +107,17 @@ class KnownPlaces:
         most = alert.threshold - 1 if alert.status == "safe" else most
         return Answer(alert.status, _REASONS[alert.status], as_of, until, most, about=about)
 
-    def _at_time(self, monitor: str, snapshots: Snapshots, shard: int, location_id: str) -> Answer:
+    def _read_snapshot(self, monitor: str, snapshots: Snapshots, shard: int, location_id: str) -> Answer:
         snapshot, as_of, time = snapshots.by_shard[shard], snapshots.as_ofs[shard], snapshots.time
         if isinstance(snapshot, Unreadable):
-            about = _designated(monitor, "at_times", time)
+            about = _make_about(monitor, "at_times", time)
             return Answer("unknown", "not_understood", as_of, self._valid_until(as_of), about=about)
         least, noisy = snapshots.bounds.get(location_id, 0), snapshot.noisy_counts.get(location_id)
         until = self._valid_until(as_of, final=snapshot.final)
-        about = _designated(monitor, "at_times", time, snapshot.threshold)
+        about = _make_about(monitor, "at_times", time, snapshot.threshold)
         if noisy is not None:
             counted = max(0, as_of - max(0, snapshot.tick - noisy.tick) * self.slot)
-            most = interval(least, noisy.noisy_count)[1]
+            most = make_interval(least, noisy.noisy_count)[1]
             return Answer("noisy_count", "noisy", counted, until, most, least, about)
         if calls_others_safe(snapshot, self.view.registry) and location_id in self.view.registry.rows:
             return Answer("safe", "below_threshold", as_of, until, snapshot.threshold - 1, least, about)
@@ -126,7 +126,7 @@ class KnownPlaces:
 
 
 @lru_cache(maxsize=1024)
-def _designated(monitor: str, kind: Kind, time: int, threshold: int | None = None) -> About:
+def _make_about(monitor: str, kind: Kind, time: int, threshold: int | None = None) -> About:
     return About(monitor, kind, to_datetime(time), to_datetime(time), threshold)
 
 

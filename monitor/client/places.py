@@ -1,4 +1,4 @@
-"""A subscriber: follows the output topic, and gives what is known about each place at any moment."""
+"""A subscriber: follows the output topic, and returns what is known about each place at any moment."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Update(NamedTuple):
 class Places:
     """What is known about each place, from the output topic. A context manager; `get` may be called by any thread.
 
-    It reads all partitions with a plain consumer, with the isolation level read_committed. There is no consumer group,
-    and nothing is committed. Creating it reads the records that are still valid.
+    It reads all partitions with the isolation level read_committed, without a consumer group, and commits nothing. The
+    constructor reads the records that are still valid.
 
     Iterating, with `for` or `async for`, yields first each place about which something is known, then each place whose
     state, reason or bounds have changed: because of a record, or because an answer has expired. Only one loop at a time
     may iterate. After `close` the loop ends.
 
-    `now` returns the present that answers are read at. It never goes back, also if the computer's clock is set back.
+    `now` returns the instant at which answers are read. It never goes back, even if the computer's clock is set back.
 
     `resume`: a token. The first updates are then the changes since the token was taken.
 
@@ -88,17 +88,17 @@ class Places:
             self._subscriber.close()
 
     def get(self, place: str) -> Known:
-        """Return what is known about a place. It never raises, also not for an unknown place or after `close`."""
+        """Return what is known about a place. It never raises, not even for an unknown place or after `close`."""
         with self._state:
             return self._known.get(place)
 
     def answers(self, place: str) -> list[Known]:
-        """Return what each monitor says about a place, with its hot spots, sorted by monitor."""
+        """Return what each monitor says about a place, including its hot spots, sorted by monitor."""
         with self._state:
             return self._known.answers(place)
 
     def at(self, time: datetime) -> KnownPlaces:
-        """Return what was known at a time: from the records with an as_of up to it, read from the topic.
+        """Return what was known at a time, from the records whose as_of is not later. They are read from the topic.
 
         Answers that the topic no longer retains were known then, but are unknown here.
 
@@ -110,9 +110,9 @@ class Places:
         view = SubscriberView(self.view.registry, keep=self.view.keep)
         first = instant - FINAL_FOR - VALID_SLOTS * self._slot
         with self._reading:
-            # A record's timestamp is the as_of of its tick. Those of other records are later, and may come before it.
+            # The timestamp of an answer is the as_of of its tick. Other records have later ones, and may precede it.
             records = self._subscriber.read_span(first // MILLISECOND, (instant + self._slot) // MILLISECOND + 1)
-        _fold(view, (record for record in records if _as_of(record, instant) <= instant))
+        _fold(view, (record for record in records if _read_as_of(record, instant) <= instant))
         return KnownPlaces(view, self._slot, lambda: instant, FINAL_FOR)
 
     @property
@@ -148,23 +148,24 @@ class Places:
             _fold(self.view, (record for record in records if dict(record.headers).get("ce_type") in _TOTALS))
 
     def updates(self) -> list[Update]:
-        """Return the places that have changed since the last call: the first time, all that are known."""
+        """Return the places that have changed since the last call; the first call returns all that are known."""
         with self._state:
             now, changed, expires = self.now(), [], list[int]()
             for place in self._known.places():
                 known = self._known.get(place)
                 answer = known.at(now)
-                if self._is_new(place, answer):
+                if self._note(place, answer):
                     changed.append(Update(place, known))
                 if answer.state != "unknown" and answer.valid_until is not None:
                     expires.append(answer.valid_until)
             self._expires = min(expires, default=None)
             return changed
 
-    def _is_new(self, place: str, answer: Answer) -> bool:
-        shown = self._shown.get(place, _shown(NOTHING))
-        self._shown[place] = _shown(answer)
-        return shown != _shown(answer)
+    def _note(self, place: str, answer: Answer) -> bool:
+        """Note an answer as shown. Return whether it differs from the one shown before."""
+        shown = self._shown.get(place, _extract_shown(NOTHING))
+        self._shown[place] = _extract_shown(answer)
+        return shown != _extract_shown(answer)
 
     def __iter__(self) -> Iterator[Update]:
         """Yield what is known about each place, and then each change, until `close`."""
@@ -204,13 +205,13 @@ class Places:
                 _fold(self.view, self._subscriber.read_to_end())
 
     def _resume(self, token: Token) -> None:
-        """Read what was valid when the token was taken, take that as shown, and read what came after it."""
+        """Read the records that were valid when the token was taken, note them as shown, and read the later ones."""
         self._subscriber.begin(None if token.as_of is None else token.as_of // MILLISECOND)
         records = list(self._subscriber.read_up_to(token.offsets))
         after = [record for record in records if record.offset >= token.offsets.get(record.partition, 0)]
         _fold(self.view, (record for record in records if record.offset < token.offsets.get(record.partition, 0)))
         for place in self._known.places():
-            self._shown[place] = _shown(self._known.get(place).at(token.taken))
+            self._shown[place] = _extract_shown(self._known.get(place).at(token.taken))
         _fold(self.view, after)
         _fold(self.view, self._subscriber.read_to_end())
 
@@ -260,6 +261,8 @@ def open_places(
     """Subscribe with existing connection settings. `slot` is in microseconds.
 
     `timed`: whether there may be designated times. Their last answers are valid for a day, so a day's records are read.
+
+    Raise the errors of `subscribe` except ConfigError.
     """
     back = max(BACK_TICKS * slot, FINAL_FOR + VALID_SLOTS * slot if timed else 0)
     subscriber = Subscriber(connections, topic, slot // MILLISECOND, (back + slot) // MILLISECOND)
@@ -275,11 +278,11 @@ def _fold(view: SubscriberView, records: Iterable[Published]) -> list[Change]:
     return [change for change in changes if change is not None]
 
 
-def _shown(answer: Answer) -> tuple[object, ...]:
+def _extract_shown(answer: Answer) -> tuple[object, ...]:
     return answer.state, answer.reason, answer.count_at_most, answer.count_at_least
 
 
-def _as_of(record: Published, default: int) -> int:
+def _read_as_of(record: Published, default: int) -> int:
     with suppress(TimeError):
         return parse_instant((dict(record.headers).get("ce_time") or b"").decode(errors="replace"))
     return default

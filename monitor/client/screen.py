@@ -26,7 +26,7 @@ _MIN_ROWS: Final = 5
 _PADDING: Final = 6  # one space on each side of three columns
 
 
-def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
+def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
     """Yield a line with the as_of of the current state (UTC), and a warning if the state is old."""
     if subscriber_view.tick is None or subscriber_view.as_of is None:
         yield _NOTHING
@@ -40,14 +40,14 @@ def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Itera
         yield f"{subscriber_view.unreadable} invalid records were skipped."
 
 
-def lines(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
-    """Yield the current state: one line per `over_time` alert, recent designated time, and hot spots record."""
-    yield from headline(subscriber_view, words.grid, now)
+def describe_view(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
+    """Yield the headline, and one line per `over_time` alert, recent designated time, hot spots and dwell record."""
+    yield from describe_headline(subscriber_view, words.grid, now)
     states = _States(subscriber_view, words, now)
     for alert in subscriber_view.alerts:
-        yield f"{alert.monitor} {alert.location_id}: {states.of_alert(alert)[1]}"
+        yield f"{alert.monitor} {alert.location_id}: {states.describe_alert(alert)[1]}"
     for at in subscriber_view.times:
-        yield f"{at.monitor} {moment(at.time)}: {states.of_time(at)[1]}"
+        yield f"{at.monitor} {moment(at.time)}: {states.describe_time(at)[1]}"
     for snapshot in subscriber_view.hot_spots:
         yield f"{snapshot.monitor} {moment(snapshot.time)}: {words.hot_spots(snapshot)}"
     for dwell in subscriber_view.dwell:
@@ -61,20 +61,20 @@ class _States:
         self._tick, self._words = subscriber_view.tick, words
         self._known = KnownPlaces(subscriber_view, words.grid.length, lambda: now)
 
-    def of_alert(self, alert: Alert) -> tuple[str, str]:
+    def describe_alert(self, alert: Alert) -> tuple[str, str]:
         """Describe the state of one location (`over_time`)."""
         if self._known.is_old(alert.as_of):
             return "unknown", self._words.too_old(alert.as_of)
-        return alert.status, self._words.alert(alert) + self._older(alert.tick, alert.as_of)
+        return alert.status, self._words.alert(alert) + self._describe_age(alert.tick, alert.as_of)
 
-    def of_time(self, at: AtTime) -> tuple[str, str]:
+    def describe_time(self, at: AtTime) -> tuple[str, str]:
         """Describe all locations at one designated time."""
         if self._known.is_old(at.sample.as_of, final=at.final):
             return "unknown", self._words.too_old(at.sample.as_of)
         status = "noisy_count" if at.noisy_counts else "safe" if at.is_known else "unknown"
-        return status, self._words.at_time(at) + self._older(at.tick, at.sample.as_of)
+        return status, self._words.at_time(at) + self._describe_age(at.tick, at.sample.as_of)
 
-    def _older(self, tick: int, as_of: str) -> str:
+    def _describe_age(self, tick: int, as_of: str) -> str:
         return f" (as of {moment(as_of)})" if self._tick is not None and tick < self._tick else ""
 
 
@@ -91,22 +91,23 @@ class _Row(NamedTuple):
 
 
 class Screen:
-    """A live table: first the rows that are not safe, then as many safe ones as fit. `news` is the latest changes."""
+    """A live table: first the rows that are not safe, then as many safe ones as fit. `news` has the latest changes."""
 
     def __init__(self, subscriber_view: SubscriberView, words: Words, now: int, news: list[NewsLine]) -> None:
         self._subscriber_view, self._words, self._now, self._news = subscriber_view, words, now, news
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render the headline, the table and the news."""
-        head = [Text(line, style="bold") for line in headline(self._subscriber_view, self._words.grid, self._now)]
+        headline = describe_headline(self._subscriber_view, self._words.grid, self._now)
+        head = [Text(line, style="bold") for line in headline]
         news = [Text(f"  {line.text}", style=STYLES[line.status]) for line in self._news]
         taken = sum(len(text.wrap(console, options.max_width)) for text in (*head, *news))
         room = max(_MIN_ROWS, options.size.height - taken - _FRAME_LINES)
-        yield Group(*head, self._table(console, options.max_width, room), *news)
+        yield Group(*head, self._build_table(console, options.max_width, room), *news)
 
-    def _table(self, console: Console, width: int, room: int) -> Table:
+    def _build_table(self, console: Console, width: int, room: int) -> Table:
         """Return the table with as many rows as fit in `room` lines."""
-        rows = sorted(self._rows(), key=lambda row: row.calm)
+        rows = sorted(self._list_rows(), key=lambda row: row.calm)
         sides = [("monitor", [row.monitor for row in rows]), ("where or when", [row.where for row in rows])]
         table = Table(expand=True, box=None, padding=(0, 1), header_style="bold")
         left = width - _PADDING
@@ -125,13 +126,13 @@ class Screen:
             table.add_row(row.monitor, row.where, state)
         return table
 
-    def _rows(self) -> Iterator[_Row]:
+    def _list_rows(self) -> Iterator[_Row]:
         states = _States(self._subscriber_view, self._words, self._now)
         for alert in self._subscriber_view.alerts:
-            status, text = states.of_alert(alert)
+            status, text = states.describe_alert(alert)
             yield _Row(alert.monitor, alert.location_id, status, f"{SYMBOLS[status]} {text}")
         for at in self._subscriber_view.times:
-            status, text = states.of_time(at)
+            status, text = states.describe_time(at)
             yield _Row(at.monitor, moment(at.time), status, f"{SYMBOLS[status]} {text}")
         for snapshot in self._subscriber_view.hot_spots:
             status = hot_spots_status(snapshot)

@@ -1,4 +1,4 @@
-"""The present for a subscriber, which does not go back when the computer's clock is set back."""
+"""A clock for subscribers, which does not go back when the computer's clock is set back."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from monitor.public.instants import SECOND
 
 
 class SteadyTime:
-    """A clock's time, or the last one read and the time elapsed since then, if that is later.
+    """The time of a clock or, if that is later, the last time returned plus the time elapsed since then.
 
-    Otherwise an answer would be valid for longer if the clock is set back. May be read by any thread.
+    Without this, an answer would be valid for longer after the clock is set back. Thread-safe.
     """
 
     def __init__(self, clock: Clock) -> None:

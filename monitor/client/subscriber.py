@@ -12,7 +12,7 @@ from monitor.errors import TopicError
 
 POLL_MS: Final = 250
 BACK_TICKS: Final = 3
-_WIDER: Final = 8
+_WIDER: Final = 8  # how many times further back each later seek goes
 _MAX_RECORDS: Final = 5_000
 
 
@@ -30,8 +30,8 @@ class Subscriber:
 
     The timestamp of an answer is the as_of of its tick. A seek by timestamp therefore finds complete ticks,
     independently of any clock. `tick_ms` is the length of a slot, and `back_ms` how far back the first seek goes; None:
-    a few ticks. The isolation level is read_committed. `topic_id` is Kafka's id of the topic: a topic that was
-    deleted and created again has another one.
+    a few ticks. The isolation level is read_committed. `topic_id` is Kafka's id of the topic; a re-created topic has
+    another one.
 
     Raises:
         TopicError: the topic does not exist (constructor only).
@@ -86,7 +86,7 @@ class Subscriber:
         }
 
     def begin(self, before_ms: int | None = None) -> bool:
-        """Seek to a few ticks before a timestamp, or before the latest record. Each later call seeks much further back.
+        """Seek to `back_ms` before a timestamp, or before the latest record. Each later call goes 8 times as far back.
 
         Returns:
             Whether another call can seek further back.
@@ -110,8 +110,8 @@ class Subscriber:
     def reaches(self, as_of_ms: int) -> bool:
         """Return whether the last `begin` went back far enough before the latest answer, given its timestamp.
 
-        The latest record need not be an answer. Owner records and the markers of transactions have timestamps of the
-        servers' clocks, which may be much later than the answers, for example if the public clock is simulated.
+        The latest record need not be an answer. Owner records and the markers of transactions have timestamps from the
+        brokers' clocks, which may be much later than the answers, for example if the public clock is simulated.
         """
         return self._started_ms <= max(0, as_of_ms - self._first_back_ms + self._tick_ms)
 
@@ -156,7 +156,7 @@ class Subscriber:
         yield from self._read_until(ends)
 
     def read_up_to(self, offsets: Mapping[int, int]) -> Iterator[Published]:
-        """Yield the records from the position to these offsets, by partition, and maybe some after them."""
+        """Yield the records from the position to the given offset of each partition, and maybe some after it."""
         with self._connections.translate_errors():
             ends = self._consumer.end_offsets(self._topic_partitions)
         yield from self._read_until(

@@ -1,7 +1,7 @@
 """Folds the records of the output topic into the current state of each location, without Kafka, a clock or a screen.
 
-A subscriber needs only the records and its copy of the public registry. `known_places.py` reads this state as what is
-known about each place at a moment.
+A subscriber needs only the records and its copy of the public registry. `known_places.py` derives from this state what
+is known about each place at a moment.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KEPT_SLOTS: Final = 24
 
 
 def keep_for(slot: int, final_for: int = DAY) -> int:
-    """Return for how long places and times without new records are kept: `final_for`, or 24 slots if that is longer.
+    """Return how long places and times without new records are kept: `final_for`, or 24 slots if that is longer.
 
     All durations are in microseconds.
     """
@@ -116,12 +116,12 @@ Change = AlertChange | SnapshotChange | HotSpotsChange | DwellChange
 class SubscriberView:
     """The current state of all locations. `unreadable` counts invalid records of a known type.
 
-    Records may come twice, late and in any order. The order of their as_of decides, not that of their ticks, which a
-    change of the slot grid numbers differently. If a record is not understood, because it has a newer form, the earlier
+    Records may come twice, late and in any order. The latest as_of counts, not the latest tick, because a change of the
+    slot grid numbers ticks differently. If a record is not understood, because it has a newer form, the earlier
     answer about its subject no longer counts.
 
-    `keep`: for how long (in microseconds; see `keep_for`) places and times without new records are kept. They have
-    ended, or were removed from the configuration.
+    `keep`: how long (in microseconds; see `keep_for`) a place or time without new records is kept. Later it counts as
+    no longer watched.
     """
 
     registry: Registry
@@ -204,8 +204,8 @@ class SubscriberView:
 
     def _add_hot_spots(self, value: bytes) -> Change | None:
         snapshot = HotSpotsSnapshot.model_validate_json(value)
-        as_of, before = parse_instant(snapshot.time), self._hot_spots.get(snapshot.monitor)
-        if before is not None and parse_instant(before.time) >= as_of:
+        time, before = parse_instant(snapshot.time), self._hot_spots.get(snapshot.monitor)
+        if before is not None and parse_instant(before.time) >= time:
             return None
         self._advance(snapshot.as_of, snapshot.tick)
         self._hot_spots[snapshot.monitor] = snapshot
@@ -213,8 +213,8 @@ class SubscriberView:
 
     def _add_dwell(self, value: bytes) -> Change | None:
         snapshot = DwellSnapshot.model_validate_json(value)
-        as_of, before = parse_instant(snapshot.time), self._dwell.get(snapshot.monitor)
-        if before is not None and parse_instant(before.time) >= as_of:
+        time, before = parse_instant(snapshot.time), self._dwell.get(snapshot.monitor)
+        if before is not None and parse_instant(before.time) >= time:
             return None
         self._advance(snapshot.as_of, snapshot.tick)
         self._dwell[snapshot.monitor] = snapshot
@@ -239,7 +239,7 @@ class SubscriberView:
 
     @property
     def empty(self) -> bool:
-        """Whether no record was added yet."""
+        """Whether no record has been understood yet."""
         return self.tick is None
 
     @property

@@ -53,6 +53,6 @@ def decode_token(text: str, topic: str, topic_id: str) -> Token:
     if token.topic_id not in {"", topic_id}:
         raise TokenError(
             f"the token is of topic {topic!r} with the id {token.topic_id}: expected the id {topic_id}, because the "
-            "topic was created again since the token was taken. Start without a token."
+            "topic was re-created since the token was taken. Start without a token."
         )
     return token

@@ -61,7 +61,7 @@ class Words:
                 f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value)}"
             )
         if isinstance(alert, PausedAlert):
-            return f"silent until {moment(alert.resumes_at)}, its ε is spent{self._spent(alert)}"
+            return f"silent until {moment(alert.resumes_at)}, its ε is spent{self._describe_spent(alert)}"
         if alert.status == "safe":
             return f"safe: fewer than {alert.threshold} {self.people} since {since}"
         return _UNKNOWN
@@ -70,7 +70,7 @@ class Words:
         """Describe an item whose answer is no longer valid."""
         return f"unknown: nothing newer since {moment(as_of)}"
 
-    def _spent(self, alert: PausedAlert) -> str:
+    def _describe_spent(self, alert: PausedAlert) -> str:
         if not alert.answers:
             return " (an earlier ledger was lost, so all ε counts as spent)"
         latest = alert.answers[-1]
@@ -79,8 +79,8 @@ class Words:
     def at_time(self, at: AtTime) -> str:
         """Describe all locations at one designated time."""
         parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {self.people})"]
-        parts += [f"{place} {_between(*interval)}" for place, interval in at.intervals.items()]
-        parts += _unknown(at)
+        parts += [f"{place} {_describe_bounds(*interval)}" for place, interval in at.intervals.items()]
+        parts += _describe_unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
 
     def hot_spots(self, snapshot: HotSpotsSnapshot, most: int | None = None) -> str:
@@ -122,20 +122,20 @@ class Words:
 
         Lower bounds are published once, so every lower bound is new.
         """
-        parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_unknown(at)]
+        parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_describe_unknown(at)]
         places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.intervals.keys()))
-        parts += [f"{place} {_between(*at.intervals[place])} {self.people}" for place in places]
+        parts += [f"{place} {_describe_bounds(*at.intervals[place])} {self.people}" for place in places]
         return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
 
 
-def _between(least: int, most: int | None) -> str:
+def _describe_bounds(least: int, most: int | None) -> str:
     """Return certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
     if most is None:
         return f"at least {least}"
     return f"{least} to {most}" if least else f"at most {most}"
 
 
-def _unknown(at: AtTime) -> list[str]:
+def _describe_unknown(at: AtTime) -> list[str]:
     """Return a phrase with the number of unknown locations and the reason; an empty list if there are none."""
     count = sum(status == "unknown" for status in at.statuses.values())
     if not count:
@@ -148,7 +148,7 @@ def _unknown(at: AtTime) -> list[str]:
 
 
 def dwell_status(snapshot: DwellSnapshot) -> str:
-    """Return the status that selects the colour of dwell times, which have no statement about safety."""
+    """Return the status that selects the colour of dwell times, which say nothing about safety."""
     return "unknown" if snapshot.status == "unknown" else "noisy_count"
 
 

@@ -34,7 +34,12 @@ from monitor.tools.auditor.command import FollowOptions, audit_topics, follow_to
 @click.option("--live", is_flag=True, help="The service ran in real time, so ticks may have been skipped.")
 @click.option("--follow", is_flag=True, help="Follow the topics until SIGTERM, with metrics and health.")
 @click.option("--output-only", is_flag=True, help="With --follow: do not read the input, check only the output.")
-@click.option("--metrics-port", "port", type=click.IntRange(0, 65535), help="With --follow: instead of auditor.port.")
+@click.option(
+    "--metrics-port",
+    "port",
+    type=click.IntRange(0, 65535),
+    help="With --follow: the port of metrics and health, instead of auditor.port.",
+)
 @click.option("--since", help="With --follow: report no findings about ticks until this time (RFC 3339).")
 @click.option("--result", type=NEW, help="With --follow: keep the result for the public page in this file (JSON).")
 @report_errors
@@ -49,11 +54,11 @@ def audit(
     """Check a run against its input.
 
     The audit shares no code with the service. It exits with 1 if the run breaks a promise. Without VISITS and --alerts
-    it reads the topics of the configuration, once or with --follow as they grow.
+    it reads the topics of the configuration: once, or continuously with --follow.
     """
     options = FollowOptions(**follow_options)
     if (visits is None) != (alerts is None):
-        raise UsageError("VISITS and --alerts must be given together; without both, the topics are read")
+        raise UsageError("VISITS and --alerts must be given together; leave out both to read the topics")
     if follow and visits is not None:
         raise UsageError("--follow reads the topics: leave out VISITS and --alerts")
     if not follow and options != FollowOptions():

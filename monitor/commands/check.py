@@ -1,4 +1,4 @@
-"""`location-monitor check`: a configuration, validated and explained; with --live, on the servers as they are now."""
+"""`location-monitor check`: a configuration, validated and explained; with --live, also what `run` would decide now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from monitor.commands.options import config_option, report_errors
-from monitor.commands.settings import secret_problems
+from monitor.commands.settings import find_secret_problems
 from monitor.config import ParsedConfig, read_config, read_person_key
 from monitor.config.validate import collect_problems, examine
 from monitor.errors import Problem
@@ -23,22 +23,23 @@ from monitor.tools.check.command import check_command, check_live_command
 @click.command()
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--live", is_flag=True, help="Also show what `run` would decide on the servers as they are; only reads.")
+@click.option("--live", is_flag=True, help="Also show what `run` would decide now; reads the servers, changes nothing.")
 @report_errors
 def check(config_file: Path, as_json: bool, live: bool) -> None:  # noqa: FBT001  # click passes options by name
     """Validate a configuration, and explain it.
 
-    The report says in plain words what the configuration means. With --live, it also says what would be read again,
-    what would be silent, and what it may cost with earlier answers; the exit code is then that of `run`.
+    The report says in plain words what the configuration means. With --live, it also says which input would be read
+    again, which answers would be missing at first, and what one person may pay, with earlier answers included. The exit
+    code is then that of `run`.
     """
     read = read_config(config_file, os.environ)
     if not live:
-        check_command(examine(read, tuple(_person_key_problems(read))), Console(), as_json=as_json)
+        check_command(examine(read, tuple(_find_person_key_problems(read))), Console(), as_json=as_json)
         return
     set_up_logging(40)
     visits = read.sections.get("visits")
     has_key = visits is not None and (visits.person_key is not None or _has_key_file(read))
-    valid = examine(read, tuple(secret_problems(read, needs_key=has_key)))
+    valid = examine(read, tuple(find_secret_problems(read, needs_key=has_key)))
     sys.exit(check_live_command(valid, SystemClock(), Console(), has_key=has_key, as_json=as_json))
 
 
@@ -48,8 +49,8 @@ def _has_key_file(read: ParsedConfig) -> bool:
     return visits is not None and visits.person_key_file is not None and os.access(visits.person_key_file, os.R_OK)
 
 
-def _person_key_problems(read: ParsedConfig) -> Iterator[Problem]:
-    """Yield the problems of the person key file. `check` also runs where this file does not exist or is unreadable."""
+def _find_person_key_problems(read: ParsedConfig) -> Iterator[Problem]:
+    """Yield the problems of the person key file if it can be read here: `check` also runs on hosts without it."""
     if _has_key_file(read):
         visits = read.sections["visits"]
         yield from collect_problems(lambda: read_person_key(visits))

@@ -29,9 +29,9 @@ def consent_option(command: _Command) -> _Command:
 @click.option("--out", type=NEW, required=True, help="The file of visits to write.")
 @click.option("--locations", type=EXISTING, help="The public places: CSV with location_id[,name][,lat,lon].")
 @click.option("--registry", type=NEW, help="The registry to write.")
-@click.option("--person-column", default=Columns().person, show_default=True)
-@click.option("--location-column", default=Columns().location, show_default=True)
-@click.option("--time-column", default=Columns().time, show_default=True)
+@click.option("--person-column", default=Columns().person, show_default=True, help="The column of the person's id.")
+@click.option("--location-column", default=Columns().location, show_default=True, help="The column of the place's id.")
+@click.option("--time-column", default=Columns().time, show_default=True, help="The column of the time.")
 @click.option(
     "--time-format", default=RFC3339, show_default=True, help="rfc3339, epoch (seconds), or a strptime pattern with %z."
 )
@@ -57,7 +57,7 @@ def consent_option(command: _Command) -> _Command:
     metavar="DURATION",
     help="Time from the end of a visit to its report.",
 )
-@click.option("--person-per-day", is_flag=True, help="The same id on another day (UTC) is another person.")
+@click.option("--person-per-day", is_flag=True, help="Treat the same id on another day (UTC) as another person.")
 @consent_option
 @click.option("--strict", is_flag=True, help="Stop at the first bad row: write nothing, exit with 1.")
 @report_errors
@@ -77,7 +77,7 @@ def convert(**options: Any) -> None:
     the data, and its entries reveal where people have been (docs/rules.md, rule 6).
     """
     known = None if options["locations"] is None else read_locations(options["locations"])
-    conversion = Conversion(_columns(options), _shape(options), known)
+    conversion = Conversion(_read_columns(options), _read_shape(options), known)
     source, console = options["visits"], Console(stderr=True)
     with progress("Converting", max(1, source.stat().st_size), console) as meter, _translate_errors():
         conversion.run(source, options["out"], strict=options["strict"], on_rows=meter.advance)
@@ -96,7 +96,7 @@ def convert(**options: Any) -> None:
     )
 
 
-def _columns(options: dict[str, Any]) -> Columns:
+def _read_columns(options: dict[str, Any]) -> Columns:
     delimiter = options["delimiter"].replace("\\t", "\t")
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise UsageError(f"--delimiter is {delimiter!r}: expected one character such as , ; or \\t")
@@ -105,9 +105,9 @@ def _columns(options: dict[str, Any]) -> Columns:
     )
 
 
-def _shape(options: dict[str, Any]) -> Shape:
+def _read_shape(options: dict[str, Any]) -> Shape:
     if options["merge"] and options["stay"] is not None:
-        raise UsageError("--stay and --merge exclude each other: merged points end at the last point + --gap")
+        raise UsageError("--stay and --merge exclude each other: a merged visit ends at its last point + --gap")
     return Shape(
         stay=options["stay"],
         merge_gap=options["gap"] if options["merge"] else None,

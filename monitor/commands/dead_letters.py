@@ -19,11 +19,11 @@ from monitor.tools.dead_letters.command import ShowOptions, export_command, reas
 @click.command("dead-letters")
 @config_option
 @click.option("--reason", "reason", multiple=True, type=click.Choice(reasons()), help="Only this reason; repeatable.")
-@click.option("--since", help="Only from a time on (RFC 3339), or of the last 2h, for example.")
+@click.option("--since", help="Only since this time (RFC 3339), or within this duration before now, such as 2h.")
 @click.option("--latest", type=click.IntRange(0), default=20, show_default=True, help="How many to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--export", type=click.Path(path_type=Path), help="Write them to a new file, for correction.")
-@click.option("--resend", type=EXISTING, help="Send the corrected visits of such a file to the input topic.")
+@click.option("--resend", type=EXISTING, help="Send the corrected visits of an exported file to the input topic.")
 @click.option("--dry-run", is_flag=True, help="With --resend: check the file and send nothing.")
 @report_errors
 def dead_letters(config_file: Path, export: Path | None, resend: Path | None, **options: Any) -> None:

@@ -18,8 +18,8 @@ from monitor.tools.demo import demo_command
 def demo(seed: int, with_page: bool, port: int) -> None:  # noqa: FBT001  # click passes options by name
     """Run a demo of a simulated town.
 
-    The demo starts a real Kafka and Valkey, and takes about a minute. With --page it also serves the public page; then
-    Kafka and the page stay until Ctrl-C.
+    The demo starts a real Kafka and Valkey, and takes about a minute. With --page it also serves the public page;
+    Kafka and the page then run until Ctrl-C.
     """
     set_up_logging(30)
     demo_command(seed, Console(), port if with_page else None)

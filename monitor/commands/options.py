@@ -49,7 +49,11 @@ def config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def read_duration(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
-    """Read the duration of an option, in microseconds."""
+    """Return the duration of an option in microseconds; None if the option is not given.
+
+    Raises:
+        BadParameter: the value is not a duration.
+    """
     try:
         return None if value is None else parse_duration(value)
     except DurationError as error:

@@ -28,7 +28,7 @@ def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
         click.option("--with", help="The probability for --alarm-at, as 0.95 or 95%."),
         click.option("--pays-at-most", help="The largest ε that one person may pay within the period of --in."),
         click.option("--in", help="The period; 14d by default."),
-        click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="over_time by default."),
+        click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="The kind; over_time by default."),
         click.option("--epsilon", help="Fix the monitor's ε."),
         click.option("--threshold", help="Fix the threshold T."),
         click.option("--slot", help="Fix the time between updates."),
@@ -38,7 +38,7 @@ def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
         click.option("--locations", help="over_time: the number of locations that share ε; 1 by default."),
         click.option("--at", multiple=True, help='at_times: a designated time, daily ("18:00") or an instant.'),
         click.option("--timezone", help="at_times: the time zone of daily times; UTC by default."),
-        click.option("--horizon", help="at_times: how long reports are awaited; 1d by default."),
+        click.option("--horizon", help="at_times: how long after a designated time reports count; 1d by default."),
     )
     for option in reversed(options):
         command = option(command)
@@ -46,7 +46,9 @@ def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 @click.command()
-@click.option("--config", "config_file", type=EXISTING, help="Show the values of its monitors and neighbouring values.")
+@click.option(
+    "--config", "config_file", type=EXISTING, help="Show the values of this file's monitors, and neighbouring values."
+)
 @_plan_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(

@@ -32,10 +32,10 @@ def replay(visits: Path, config_file: Path, alerts: Path, embedded: bool, until:
     3339 with an offset, such as 2026-11-20T08:15:00Z. docs/interface.md, section 2, describes the format.
     """
     set_up_logging(30)
-    replay_command(visits, config_file, alerts, _instant(until), embedded=embedded)
+    replay_command(visits, config_file, alerts, _parse_until(until), embedded=embedded)
 
 
-def _instant(text: str | None) -> int | None:
+def _parse_until(text: str | None) -> int | None:
     try:
         return None if text is None else parse_instant(text)
     except TimeError as error:

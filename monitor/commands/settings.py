@@ -24,14 +24,14 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
 
     Raises:
         ConfigError: with the problems of all files.
-        OverspentError: the sum over the period is too large, and there is no other problem.
+        OverspentError: one person may pay more than `privacy.epsilon` within a period, and there is no other problem.
     """
     read = read_config(config_file, os.environ)
-    valid = examine(read, tuple(secret_problems(read, needs_key=key is None)))
+    valid = examine(read, tuple(find_secret_problems(read, needs_key=key is None)))
     return settings_of(valid, read_person_key(valid.config.visits) if key is None else key)
 
 
-def secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:
+def find_secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:
     """Yield the problems of the secret and certificate files that `run` needs, if the configuration is valid."""
     if read.problems:
         return

@@ -22,9 +22,11 @@ _DEFAULTS = ExportOptions(0)
 @click.command()
 @config_option
 @click.option("--once", is_flag=True, help="Print the current state, and exit.")
-@click.option("--metrics", type=click.IntRange(0, 65535), help="Serve the answers as metrics on this port; 0: any.")
 @click.option(
-    "--metrics-host", default=_DEFAULTS.host, show_default=True, help="The address that the metrics listen on."
+    "--metrics", type=click.IntRange(0, 65535), help="Serve the answers as metrics on this port; 0: any free port."
+)
+@click.option(
+    "--metrics-host", default=_DEFAULTS.host, show_default=True, help="The address on which the metrics are served."
 )
 @click.option(
     "--metrics-places",

@@ -9,7 +9,7 @@ with the geometric distribution instead of the exponential one.
 For a vector of queries whose changes add up to at most Δ, each query gets independent noise at ε/Δ. The ratios multiply
 to e^((ε/Δ)·Σ|f_i(D) - f_i(D')|) ≤ e^ε.
 
-Continuous noise is not offered, because the set of binary floats that can occur as a sum reveals the count (Mironov).
+Continuous noise is not offered, because the set of binary floats that can occur as a sum reveals the count ([Mironov]).
 On a grid, the distribution is exact (`AsymmetricLaplace`).
 """
 
@@ -30,7 +30,7 @@ from monitor.privacy.epsilon import parse_epsilon, require_drawable
 from monitor.privacy.noise import Noise
 
 Moving = Literal["decreasing", "increasing", "not monotone"]
-"""How a query may change towards P-neighbours (`monitor.onesided.policies.Direction`), except constant ones."""
+"""How a query that is not constant may change towards P-neighbours (`monitor.onesided.policies.Direction`)."""
 
 Monotone = Literal["decreasing", "increasing"]
 

@@ -87,7 +87,7 @@ def step(rule: SparseVectorRule, charged: int, threshold: int, count: int, drawn
             rule.noise_epsilon, Fraction(0), f"All {rule.answers} charged answers have been given: stop the queries."
         )
     if count < 0 or drawn < 0:
-        raise CountsError("A count or its noise is negative: expected 0 or more; pass people and one-sided noise.")
+        raise CountsError("A count or its noise is negative: expected 0 or more; pass a count and one-sided noise.")
     noisy = count + drawn if rule.direction == "decreasing" else count - drawn
     if (noisy < threshold) == (rule.direction == "decreasing"):
         return SparseVectorAnswer(FREE, charged)

@@ -55,7 +55,7 @@ REQUIREMENTS: Final[Mapping[Mechanism, Requirement]] = MappingProxyType(
 )
 
 
-def applicable(query: Sensitivity) -> tuple[Mechanism, ...]:
+def list_applicable(query: Sensitivity) -> tuple[Mechanism, ...]:
     """Return the mechanisms whose proof is valid for a query of this sensitivity, in the order of `Mechanism`."""
     return tuple(mechanism for mechanism in Mechanism if not _objections(mechanism, query))
 
@@ -65,7 +65,7 @@ def require(mechanism: Mechanism, query: Sensitivity) -> None:
     objections = _objections(mechanism, query)
     if objections:
         raise UnsuitableError(
-            f"{mechanism} is not valid: {' '.join(objections)} Valid mechanisms: {'; '.join(applicable(query))}."
+            f"{mechanism} is not valid: {' '.join(objections)} Valid mechanisms: {'; '.join(list_applicable(query))}."
         )
 
 

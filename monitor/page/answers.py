@@ -1,4 +1,4 @@
-"""The bodies of the answers about locations: JSON, CSV, GeoJSON, the registry, and records."""
+"""Writes the places as JSON, CSV and GeoJSON, and the registry as JSON."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def describe_place(place: Place) -> dict[str, Any]:
     leading = describe_answer(place.leading, place.reason(place.leading))
     answer = {name: leading[name] for name in CSV_COLUMNS[4:] if name in leading}
     answers = [describe_answer(each, place.reason(each)) for each in place.answers]
-    return _registered(place) | answer | {"answers": answers}
+    return _describe_location(place) | answer | {"answers": answers}
 
 
-def _registered(place: Place) -> dict[str, Any]:
+def _describe_location(place: Place) -> dict[str, Any]:
     location = place.location
     described: dict[str, Any] = {"id": location.id, "name": place.name}
     if location.latitude is not None and location.longitude is not None:
@@ -71,7 +71,7 @@ def _registered(place: Place) -> dict[str, Any]:
     return described
 
 
-def locations_json(places: Sequence[Place], as_of: int | None, parameters: Parameters) -> bytes:
+def write_locations_json(places: Sequence[Place], as_of: int | None, parameters: Parameters) -> bytes:
     """Return all places as JSON, with the latest as_of."""
     return _encode(
         {
@@ -90,23 +90,23 @@ def count_states(places: Sequence[Place]) -> dict[str, int]:
     return {state: counted[state] for state in STATES}
 
 
-def locations_csv(places: Sequence[Place]) -> bytes:
-    """Return all places as CSV (RFC 4180), one line per place with its leading statement."""
+def write_locations_csv(places: Sequence[Place]) -> bytes:
+    """Return all places as CSV (RFC 4180), one line for each place with its leading answer."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(CSV_COLUMNS)
     for place in places:
         row = describe_place(place) | {"location_id": place.location.id}
-        writer.writerow([_cell(row.get(column, "")) for column in CSV_COLUMNS])
+        writer.writerow([_escape_formula(row.get(column, "")) for column in CSV_COLUMNS])
     return text.getvalue().encode()
 
 
-def _cell(value: object) -> object:
-    """Return a cell that no spreadsheet runs as a formula. Numbers are never changed."""
+def _escape_formula(value: object) -> object:
+    """Return the value of a cell so that no spreadsheet runs it as a formula. Numbers are never changed."""
     return _FORMULA.sub(r"\1\2'", value) if isinstance(value, str) else value
 
 
-def locations_geojson(places: Sequence[Place]) -> bytes:
+def write_locations_geojson(places: Sequence[Place]) -> bytes:
     """Return all places as GeoJSON (RFC 7946). A place without coordinates has the geometry null."""
     features = []
     for place in places:
@@ -117,7 +117,7 @@ def locations_geojson(places: Sequence[Place]) -> bytes:
     return _encode({"type": "FeatureCollection", "features": features})
 
 
-def registry_json(locations: Sequence[Location], parameters: Parameters) -> bytes:
+def write_registry_json(locations: Sequence[Location], parameters: Parameters) -> bytes:
     """Return the registry as JSON in columns, which is much shorter than one object per place."""
     columns = {
         "digest": parameters.registry.digest,

@@ -1,4 +1,4 @@
-"""The routes of the page. Every answer is public, equal for everybody, and can be kept by a CDN."""
+"""The routes of the page. Every answer is public, the same for everybody, and may be kept by a CDN."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from monitor.errors import TimeError
 from monitor.page import answers
 from monitor.page.bodies import Bodies, Body
 from monitor.page.headers import Headers
-from monitor.page.history import history_json
+from monitor.page.history import write_history
 from monitor.page.html import Html, View, count_pages
 from monitor.page.late import seconds_left
 from monitor.page.metrics import CountResponses
-from monitor.page.openapi import openapi
+from monitor.page.openapi import describe_api
 from monitor.page.present import Present, Recount
 from monitor.page.records import Records
 from monitor.page.static import Static
 from monitor.page.texts import choose_language
 from monitor.public.instants import format_instant, parse_instant
 
-_BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"  # never an old "safe", also not in an outage
+_BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"  # never an old "safe", not even in an outage
 _FIXED: Final = "public, max-age=86400"
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _NEVER: Final = "no-store"
@@ -52,7 +52,7 @@ class Site:
     _records: Records = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare the bodies with records."""
+        """Create the cache of the bodies of `/v1/records`."""
         self._records = Records(self.present.feed)
 
     def app(self, embed_from: tuple[str, ...]) -> Starlette:
@@ -78,16 +78,16 @@ class Site:
                 Middleware(CountResponses, count=self.count_response),
                 Middleware(Headers, embed_from=embed_from),
             ],
-            exception_handlers={HTTPException: _problem},
+            exception_handlers={HTTPException: _describe_problem},
         )
 
     async def page(self, request: Request) -> Response:
         """Return the page as HTML."""
-        query = _query(request, "lang", "page", "embed")
+        query = _read_query(request, "lang", "page", "embed")
         language = choose_language(query.get("lang"), request.headers.get("accept-language", ""))
         present, recount, as_of = await self.present.read(), self.read_recount(), self.present.feed.board.as_of
         pages = count_pages(len(present.places))
-        view = View(language, _number(query.get("page", "1"), pages), query.get("embed") == "1")
+        view = View(language, _read_page_number(query.get("page", "1"), pages), query.get("embed") == "1")
         left = seconds_left(present.expires - self.present.feed.clock.now())
         body = await self._bodies.get_large(
             ("page", view),
@@ -98,55 +98,55 @@ class Site:
 
     async def locations_json(self, request: Request) -> Response:
         """Return all places as JSON."""
-        _query(request)
+        _read_query(request)
         present, as_of = await self.present.read(), self.present.feed.board.as_of
         body = await self._bodies.get_large(
-            "json", present.number, lambda: answers.locations_json(present.places, as_of, self.present.parameters)
+            "json", present.number, lambda: answers.write_locations_json(present.places, as_of, self.present.parameters)
         )
         return _respond(request, body, "application/json", _BRIEF)
 
     async def locations_csv(self, request: Request) -> Response:
         """Return all places as CSV."""
-        _query(request)
+        _read_query(request)
         present = await self.present.read()
-        body = await self._bodies.get_large("csv", present.number, lambda: answers.locations_csv(present.places))
+        body = await self._bodies.get_large("csv", present.number, lambda: answers.write_locations_csv(present.places))
         return _respond(request, body, "text/csv; charset=utf-8; header=present", _BRIEF)
 
     async def locations_geojson(self, request: Request) -> Response:
         """Return all places as GeoJSON."""
-        _query(request)
+        _read_query(request)
         present = await self.present.read()
         body = await self._bodies.get_large(
-            "geojson", present.number, lambda: answers.locations_geojson(present.places)
+            "geojson", present.number, lambda: answers.write_locations_geojson(present.places)
         )
         return _respond(request, body, "application/geo+json", _BRIEF)
 
     async def history(self, request: Request) -> Response:
         """Return what was published about one place."""
-        _query(request)
+        _read_query(request)
         location_id: str = request.path_params["id"]
         parameters, board = self.present.parameters, self.present.feed.board
         row = parameters.registry.rows.get(location_id) if len(location_id) <= _LONGEST_ID else None
         if row is None:
             raise HTTPException(404, "there is no location with this id in /v1/registry")
         body = self._bodies.get(
-            ("history", row), board.version, lambda: history_json(location_id, row, board, parameters)
+            ("history", row), board.version, lambda: write_history(location_id, row, board, parameters)
         )
         return _respond(request, body, "application/json", _BRIEF)
 
     async def registry(self, request: Request) -> Response:
         """Return the registry in columns."""
-        _query(request)
+        _read_query(request)
         body = await self._bodies.get_large(
-            "registry", None, lambda: answers.registry_json(self.present.locations, self.present.parameters)
+            "registry", None, lambda: answers.write_registry_json(self.present.locations, self.present.parameters)
         )
         return _respond(request, body, "application/json", _BRIEF)
 
     async def records(self, request: Request) -> Response:
         """Return the records from which the state at a time follows; without `at`, the present state."""
-        query = _query(request, "at")
+        query = _read_query(request, "at")
         feed, grid = self.present.feed, self.present.parameters.grid
-        at = _instant(query["at"]) if "at" in query else None
+        at = _read_instant(query["at"]) if "at" in query else None
         if at is None or feed.board.as_of is None or at >= feed.board.as_of:
             body = await self._records.present()
             return _respond(request, body, "application/json", _NEVER if at is None else _BRIEF)
@@ -155,7 +155,7 @@ class Site:
 
     async def ticks(self, request: Request) -> Response:
         """Return the kept ticks, each with the number of noisy counts that it drew."""
-        _query(request)
+        _read_query(request)
         board = self.present.feed.board
 
         def build() -> bytes:
@@ -166,15 +166,15 @@ class Site:
 
     async def stream(self, request: Request) -> Response:
         """Return the stream of server-sent events. It continues after `Last-Event-ID`, or else after `after`."""
-        after = request.headers.get("last-event-id") or _query(request, "after").get("after")
+        after = request.headers.get("last-event-id") or _read_query(request, "after").get("after")
         feed, hub = self.present.feed, self.present.feed.hub
         if hub.is_full:
             raise HTTPException(503, "too many subscribers: try again later", _RETRY)
 
         async def events() -> AsyncGenerator[bytes]:
-            if hub.is_full:  # others may have come since
+            if hub.is_full:  # others may have connected since
                 return
-            # Not earlier: a generator that never starts, because the client has left, never ends its subscription.
+            # Subscribe only now: if the client has left, the generator never starts, and could not end a subscription.
             subscription = hub.subscribe(feed.resume(after))
             try:
                 async with aclosing(subscription.events()) as following:
@@ -188,15 +188,15 @@ class Site:
 
     async def background_geojson(self, request: Request) -> Response:
         """Return the agency's own map."""
-        _query(request)
+        _read_query(request)
         if self.background is None:
             raise HTTPException(404, "page.background is not set")
         return _respond(request, self.background, "application/geo+json", _FIXED)
 
     async def openapi(self, request: Request) -> Response:
         """Return the OpenAPI document."""
-        _query(request)
-        body = self._bodies.get("openapi", None, lambda: msgspec.json.encode(openapi()))
+        _read_query(request)
+        body = self._bodies.get("openapi", None, lambda: msgspec.json.encode(describe_api()))
         return _respond(request, body, "application/json", _FIXED)
 
     async def static_file(self, request: Request) -> Response:
@@ -207,7 +207,7 @@ class Site:
         return _respond(request, found.body, found.media_type, _FOREVER)
 
     async def health(self, _request: Request) -> Response:
-        """Return 200 if Kafka has answered recently."""
+        """Return 200 if Kafka has answered recently, otherwise 503."""
         reachable = self.present.is_reachable
         status = {**self.present.feed.status(), "subscribers": len(self.present.feed.hub)}
         return JSONResponse(status, 200 if reachable else 503, headers={"Cache-Control": _NEVER})
@@ -226,34 +226,34 @@ def _respond(request: Request, body: Body, media_type: str, caching: str, **furt
     return Response((body.compressed if zipped else None) or body.content, media_type=media_type, headers=headers)
 
 
-def _query(request: Request, *known: str) -> Mapping[str, str]:
+def _read_query(request: Request, *known: str) -> Mapping[str, str]:
     """Return the parameters of a request.
 
     Raises:
-        HTTPException: 400, because a parameter is unknown or given twice. Unknown ones would defeat a CDN's cache.
+        HTTPException: 400, for a parameter that is unknown or given twice. Unknown ones would defeat a CDN's cache.
     """
     pairs = request.query_params.multi_items()
     names = [name for name, _value in pairs]
     if len(set(names)) < len(names) or not set(names) <= set(known):
-        wanted = ", ".join(known) if known else "no parameters"
-        raise HTTPException(400, f"expected {wanted}, each at most once")
+        wanted = f"{', '.join(known)}, each at most once" if known else "no parameters"
+        raise HTTPException(400, f"query parameters: expected {wanted}")
     return dict(pairs)
 
 
-def _number(text: str, most: int) -> int:
+def _read_page_number(text: str, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= most):  # noqa: PLR2004  # digits
         raise HTTPException(400, f"page: expected a number from 1 to {most}")
     return int(text)
 
 
-def _instant(text: str) -> int:
+def _read_instant(text: str) -> int:
     try:
         return parse_instant(text)
     except TimeError as error:
         raise HTTPException(400, f"at: {error}") from None
 
 
-async def _problem(_request: Request, error: Exception) -> Response:
+async def _describe_problem(_request: Request, error: Exception) -> Response:
     """Return an error as problem details (RFC 9457)."""
     assert isinstance(error, HTTPException)  # noqa: S101  # the type that it is registered for
     headers = {"Cache-Control": _NEVER, **(error.headers or {})}

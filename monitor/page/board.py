@@ -35,11 +35,11 @@ class Board:
     """The kept records. `history` and `valid` are in microseconds, `most_bytes` is the limit of their size.
 
     A record is dropped when it is older than `history`, measured from the latest as_of, or to stay below the limit. The
-    latest record of a key stays for at least `valid`, also above the limit: without a monitor's alarm, the "safe" of
+    latest record of a key stays for at least `valid`, even above the limit: without a monitor's alarm, the "safe" of
     another monitor would be all that is known about a place.
 
     `topic_id` is Kafka's id of the topic that is being read, and `position` the position in it.
-    `complete_since`: the state at an earlier instant may lack records that were valid then, so it is not given.
+    `complete_since`: the state at an earlier instant may lack records that were valid then, so it is not returned.
     """
 
     history: int
@@ -123,10 +123,10 @@ class Board:
                 alarms[entry.as_of] = alarms.get(entry.as_of, 0) + entry.alarms
         return dict(sorted(alarms.items()))
 
-    def since(self, topic_id: str, position: Position) -> list[Batch] | None:
+    def list_since(self, topic_id: str, position: Position) -> list[Batch] | None:
         """Return the batches that contain a record at or after a position.
 
-        Return None if such records may be dropped, or if the position is not one of this topic.
+        Return None if such records may have been dropped, or if the position is not one of this topic.
         """
         if (
             topic_id != self.topic_id
@@ -146,9 +146,9 @@ class Board:
         return wanted[::-1] if kept else None
 
     def state(self, at: int | None = None) -> list[Entry]:
-        """Return the latest record of each key until an instant; of designated times only those of the latest ones.
+        """Return the latest record of each key up to an instant, but only of the latest designated times.
 
-        Before `complete_since` there is none: a place that has lost an alarm must not look safe.
+        Before `complete_since` the list is empty: a place whose alarm was dropped must not look safe.
         """
         if at is not None and at < self.complete_since:
             return []
@@ -177,7 +177,7 @@ def _latest(known: Sequence[Entry], at: int | None) -> Entry | None:
 
 
 def _without_old_times(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries, but of the designated times of each monitor and shard only the latest ones."""
+    """Yield the entries, without those of the earlier designated times of each monitor and shard."""
     timed: dict[tuple[str, str, str], dict[str, Entry]] = {}
     for entry in entries:
         if entry.type == OVER_TIME:

@@ -18,7 +18,7 @@ LEVEL: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body, its compressed form if it is worth it, and its strong ETag without quotes."""
+    """A body, its compressed form (None for a short body), and its strong ETag without quotes."""
 
     content: bytes
     compressed: bytes | None
@@ -43,7 +43,7 @@ class Bodies:
         return self.find(key, state) or self._keep(key, state, make_body(build()))
 
     async def get_large(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
-        """Return a body as `get` does, but build it in a thread. `build` uses only what does not change."""
+        """Return a body as `get` does, but build it in a thread. `build` must not use values that may change."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             found = self.find(key, state)

@@ -26,7 +26,7 @@ class Subject(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A record of the output topic. `as_of` is an instant, and `line` the whole record in the form of `replay`.
+    """A record of the output topic. `as_of` is an instant, and `line` the whole record as `replay` writes it.
 
     `key`: what the record is about: `monitor/location`, `monitor/time/shard` or `monitor/time`. `alarms`: the number of
     noisy counts that its tick drew. `value_at`: where the value begins in the line.
@@ -48,10 +48,10 @@ class Entry(NamedTuple):
 
 
 def read_entry(record: Any) -> Entry | None:
-    """Return a consumer's record as an entry; None if it is not for subscribers, or does not name what it is about.
+    """Return a consumer's record as an entry; None if it is not for subscribers, or does not name its subject.
 
     A newer form of a record is kept, because a subscriber must learn that it does not understand the latest answer. So
-    nothing is required but what `SubscriberView` requires of such a record.
+    a record needs only the fields that `SubscriberView` requires of a newer form.
     """
     headers = {name: (value or b"").decode(errors="replace") for name, value in record.headers or ()}
     kind = headers.get("ce_type", "")
@@ -70,12 +70,12 @@ def read_entry(record: Any) -> Entry | None:
     return Entry(record.partition, record.offset, kind, key, as_of, _count_alarms(kind, value), line, len(head))
 
 
-def _alert(value: bytes) -> Subject:
+def _read_alert(value: bytes) -> Subject:
     alert = NewerAlert.model_validate_json(value)
     return Subject(f"{alert.monitor}/{alert.location_id}", parse_instant(alert.as_of))
 
 
-def _snapshot(value: bytes) -> Subject:
+def _read_snapshot(value: bytes) -> Subject:
     snapshot = NewerSnapshot.model_validate_json(value)
     if snapshot.shard >= snapshot.shards:
         raise LookupError(f"shard {snapshot.shard} of {snapshot.shards}: there is no such shard")
@@ -83,26 +83,26 @@ def _snapshot(value: bytes) -> Subject:
     return Subject(f"{snapshot.monitor}/{time}/{snapshot.shard}", parse_instant(snapshot.as_of))
 
 
-def _hot_spots(value: bytes) -> Subject:
-    return _totals(HotSpotsSnapshot.model_validate_json(value))
+def _read_hot_spots(value: bytes) -> Subject:
+    return _name_subject(HotSpotsSnapshot.model_validate_json(value))
 
 
-def _dwell(value: bytes) -> Subject:
-    return _totals(DwellSnapshot.model_validate_json(value))
+def _read_dwell(value: bytes) -> Subject:
+    return _name_subject(DwellSnapshot.model_validate_json(value))
 
 
-def _totals(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
+def _name_subject(snapshot: HotSpotsSnapshot | DwellSnapshot) -> Subject:
     time = format_instant(parse_instant(snapshot.time))
     return Subject(f"{snapshot.monitor}/{time}", parse_instant(snapshot.as_of))
 
 
 PUBLIC: Final[Mapping[str, Callable[[bytes], Subject]]] = {
-    OVER_TIME: _alert,
-    AT_TIMES: _snapshot,
-    HOT_SPOTS: _hot_spots,
-    DWELL: _dwell,
+    OVER_TIME: _read_alert,
+    AT_TIMES: _read_snapshot,
+    HOT_SPOTS: _read_hot_spots,
+    DWELL: _read_dwell,
 }
-"""The types of records for subscribers, and how to read what one is about. Others are of the service for itself."""
+"""The types of records for subscribers, and how to read their subject. The other types are for the service itself."""
 
 
 def _count_alarms(kind: str, value: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Connects the records with the subscribers: keeps them, turns them into events, and says how current they are."""
+"""Keeps the records, sends them to the subscribers as events, and reports when Kafka answered last."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parse_position(text: str) -> tuple[str, dict[int, int]] | None:
     return found[1], {int(partition): int(offset) for partition, offset in pairs}
 
 
-def records_event(batch: Batch) -> bytes:
+def write_records_event(batch: Batch) -> bytes:
     """Return the event with the records of a batch. Its id is the position after them."""
     lines = b",".join(entry.line for entry in batch.entries)
     return b"id: %s\nevent: records\ndata: [%s]\n\n" % (format_position(batch.topic_id, batch.after).encode(), lines)
@@ -71,20 +71,20 @@ class Feed:
         for batch in batches:
             for entry in batch.entries:
                 self.view.add([("ce_type", entry.type.encode())], entry.raw)
-            self.hub.publish(records_event(batch))
+            self.hub.publish(write_records_event(batch))
         if batches:
             self.beat()
 
     def beat(self) -> None:
         """Send the present time to all subscribers."""
-        self.hub.publish(self.beat_event())
+        self.hub.publish(self.write_beat_event())
 
     @property
     def silent_seconds(self) -> float:
         """Seconds since Kafka answered last; infinite if it never did."""
         return float("inf") if self._reached is None else self.monotonic() - self._reached
 
-    def beat_event(self) -> bytes:
+    def write_beat_event(self) -> bytes:
         """Return the event with the present time, the latest as_of and the seconds since Kafka answered."""
         return b"event: beat\ndata: %s\n\n" % _encode(self.status())
 
@@ -101,10 +101,9 @@ class Feed:
         }
 
     def resume(self, position: str | None) -> Iterator[bytes]:
-        """Return the first events of a stream: those after a position, or `reset` if they are too many or dropped."""
+        """Return the first events of a stream: those after a position, or `reset` if it is invalid or too far back."""
         parsed = None if position is None else parse_position(position)
-        batches = [] if position is None else None if parsed is None else self.board.since(*parsed)
+        batches = [] if position is None else None if parsed is None else self.board.list_since(*parsed)
         reset = batches is None or sum(len(batch.entries) for batch in batches) > _MOST_RESUMED
-        return chain(
-            [b"retry: 3000\n\n"], [_RESET] if reset else map(records_event, batches or ()), [self.beat_event()]
-        )
+        first = [_RESET] if reset else map(write_records_event, batches or ())
+        return chain([b"retry: 3000\n\n"], first, [self.write_beat_event()])

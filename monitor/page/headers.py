@@ -35,7 +35,7 @@ _PREFLIGHT: Final = {
 class Headers:
     """Middleware that adds the headers, and answers preflight requests.
 
-    The headers of CORS are the same for every origin, also without one, so a CDN may keep any response for all.
+    The headers of CORS are the same for every origin, and without one, so a CDN may keep any response for all.
     """
 
     def __init__(self, app: ASGIApp, embed_from: tuple[str, ...]) -> None:

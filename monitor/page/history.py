@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from monitor.client.designated_time import calls_others_safe, interval
+from monitor.client.designated_time import calls_others_safe, make_interval
 from monitor.contracts.alerts import AtTimesSnapshot, NoisyCountAlert, OverTimeAlert, PausedAlert
 from monitor.page.board import Board
 from monitor.page.entries import Entry
@@ -20,24 +20,24 @@ _NOT_UNDERSTOOD: Final = {"state": "unknown"}  # a newer form of a record
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class _Divided(msgspec.Struct):
-    """The shard that a snapshot is about. Every snapshot on the board names it."""
+class _Shard(msgspec.Struct):
+    """The shard that a snapshot is about, which every snapshot on the board names."""
 
     shard: int
     shards: int
 
 
-_divided: Final = msgspec.json.Decoder(_Divided).decode  # many times faster than the whole contract
+_read_shard: Final = msgspec.json.Decoder(_Shard).decode  # many times faster than the whole contract
 
 
-def history_json(location_id: str, row: int, board: Board, parameters: Parameters) -> bytes:
+def write_history(location_id: str, row: int, board: Board, parameters: Parameters) -> bytes:
     """Return the history of a place as JSON, the latest period first."""
-    periods = [*_over_time(location_id, row, board, parameters), *_at_times(location_id, board, parameters)]
+    periods = [*_list_over_time(location_id, row, board, parameters), *_list_at_times(location_id, board, parameters)]
     periods.sort(key=lambda period: (period["until"], period["monitor"]), reverse=True)
     return _encode({"id": location_id, "history": periods})
 
 
-def _over_time(location_id: str, row: int, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
+def _list_over_time(location_id: str, row: int, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
     for monitor in parameters.over_time:
         if row in monitor.rows:
             entries = board.of_key(f"{monitor.name}/{location_id}")
@@ -45,7 +45,7 @@ def _over_time(location_id: str, row: int, board: Board, parameters: Parameters)
             yield from _join({"monitor": monitor.name, "kind": "over_time"}, answers)
 
 
-def _at_times(location_id: str, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
+def _list_at_times(location_id: str, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
     for monitor in parameters.at_times:
         for key in board.keys(f"{monitor.name}/"):
             time = key.split("/")[1]
@@ -56,8 +56,8 @@ def _at_times(location_id: str, board: Board, parameters: Parameters) -> Iterato
 
 def _is_about(entry: Entry, location_id: str) -> bool:
     """Return whether a snapshot is about the shard of a place, by the number of shards that it had then."""
-    divided = _divided(entry.raw)
-    return shard_of(location_id, divided.shards) == divided.shard
+    about = _read_shard(entry.raw)
+    return shard_of(location_id, about.shards) == about.shard
 
 
 def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -98,7 +98,7 @@ def _read_snapshot(entry: Entry, location_id: str, registry: Registry) -> dict[s
     noisy, least = snapshot.noisy_counts.get(location_id), snapshot.counts_at_least.get(location_id, 0)
     most: int | None = None
     if noisy is not None:
-        answer["state"], most = "noisy_count", interval(least, noisy.noisy_count)[1]
+        answer["state"], most = "noisy_count", make_interval(least, noisy.noisy_count)[1]
     elif calls_others_safe(snapshot, registry):
         answer["state"], most = "safe", snapshot.threshold - 1
     return answer | ({} if most is None else {"count_at_most": most}) | ({"count_at_least": least} if least else {})

@@ -18,7 +18,7 @@ from monitor.page.places import STATES, Place
 from monitor.page.present import Recount
 from monitor.page.static import Static
 from monitor.page.texts import Texts
-from monitor.page.words import Words, format_time, machine_time
+from monitor.page.words import Words, format_machine_time, format_time
 
 PAGE_SIZE: Final = 500
 _STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
@@ -69,13 +69,13 @@ class Html:
             build=self._static.build,
             modules=self._static.modules,
             as_of=format_time(as_of) if as_of else None,
-            as_of_machine=machine_time(as_of),
+            as_of_machine=format_machine_time(as_of),
             states=STATES,
             counts=count_states(places),
             places=[_describe(place, words) for place in ordered[start : start + PAGE_SIZE]],
             page=view.page,
             pages=count_pages(len(places)),
-            audit=_audit_line(texts, recount),
+            audit=_write_audit_line(texts, recount),
             setup=self._write_setup(view, texts),
         ).encode()
 
@@ -100,19 +100,19 @@ def _describe(place: Place, words: Words) -> dict[str, Any]:
 
 
 def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) -> dict[str, Any]:
-    """Describe an answer. What to do follows from the most cautious one only, which leads."""
+    """Describe an answer. What to do follows only from the most cautious answer, which leads."""
     return {
         "state": answer.state,
         "question": words.question(answer.about) if answer.about else "",
         "sections": words.sections(answer, reason)[: 3 if leads else 2],
         "as_of": format_time(answer.as_of),
-        "as_of_machine": machine_time(answer.as_of),
+        "as_of_machine": format_machine_time(answer.as_of),
         "valid_until": format_time(answer.valid_until),
-        "valid_until_machine": machine_time(answer.valid_until),
+        "valid_until_machine": format_machine_time(answer.valid_until),
     }
 
 
-def _audit_line(texts: Texts, recount: Recount | None) -> str:
+def _write_audit_line(texts: Texts, recount: Recount | None) -> str:
     if recount is None:
         return ""
     result = {

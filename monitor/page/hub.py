@@ -1,4 +1,4 @@
-"""Sends events to all subscribers of the stream. Each event exists once; every subscriber has a bounded queue."""
+"""Sends events to all subscribers of the stream. Each event is stored once; every subscriber has a bounded queue."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Hides the list that the server wrote when its answers expire, if no script has replaced the list by then.
 
-A style does this, because it works when the script cannot be read. It is a part of the page: a server of another
-version has neither the script nor the style sheet that the page names.
+A style does this, because it works when the script cannot be read. It is inline, because a server of another version
+has neither the script nor the style sheet that the page names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STYLE: Final = (
 """The content of the page's style element."""
 
 STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
-"""What allows the style in a Content-Security-Policy."""
+"""The source that allows the style in a Content-Security-Policy."""
 
 
 def seconds_left(left: int) -> int:

@@ -1,4 +1,4 @@
-"""Metrics and readiness of the page. No label has a place, a client or a path: visitors leave no trace."""
+"""Metrics and readiness of the page. No label has a place, a client or a path, so visitors leave no trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AS_OF: Final = "page_as_of_timestamp_seconds"
 
 
 class PageMetrics(Collectors):
-    """The metrics of one page in their own registry.
+    """The metrics of one page, in a Prometheus registry of their own.
 
     Args:
         slot: the length of a slot, in microseconds.
@@ -36,21 +36,21 @@ class PageMetrics(Collectors):
         self._silent_seconds: Callable[[], float] = lambda: 0.0
 
     def watch(self, subscribers: Sized, silent_seconds: Callable[[], float]) -> None:
-        """Set what each scrape asks: the open subscriptions, and the seconds since Kafka has answered."""
+        """Set the sources that each scrape reads: the open subscriptions, and the seconds since Kafka last answered."""
         self._silent_seconds = silent_seconds
         self._gauge("page_subscribers").set_function(lambda: len(subscribers))
         self._gauge("page_source_age_seconds").set_function(silent_seconds)
 
-    def response(self, route: str, status: int) -> None:
+    def count_response(self, route: str, status: int) -> None:
         """Count a response."""
         known = route if route in ROUTES else OTHER
         self._counter("page_responses").labels(known, f"{status // 100}xx").inc()
 
-    def cut(self) -> None:
+    def count_cut(self) -> None:
         """Count a subscriber that was too slow."""
         self._counter("page_subscribers_cut").inc()
 
-    def shown(self, as_of: int | None) -> None:
+    def set_as_of(self, as_of: int | None) -> None:
         """Set the as_of of the latest answer, an instant; None before the first one."""
         if as_of is None:
             return

@@ -94,12 +94,12 @@ _SCHEMAS: Final[dict[str, Any]] = {
 }
 
 
-def openapi() -> dict[str, Any]:
+def describe_api() -> dict[str, Any]:
     """Return the document (OpenAPI 3.1)."""
     at = _parameter("at", "query", "The time; without it, now.", _TIME)
     position = {"type": "string", "pattern": "^[A-Za-z0-9_-]+/[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*$"}
     after = _parameter("after", "query", "The position of /v1/records, for the first connection.", position)
-    last = _parameter("Last-Event-ID", "header", "The id of the last event, for the next ones.", position)
+    last = _parameter("Last-Event-ID", "header", "The id of the last event, for later connections.", position)
     location = _parameter("id", "path", "The id of the place, percent-encoded.", {"type": "string"})
     text = {"type": "string"}
     return {
@@ -119,8 +119,8 @@ def openapi() -> dict[str, Any]:
                 "What was published about one place", "application/json", _reference("History"), location
             ),
             "/v1/registry": _get("The registry in columns", "application/json", {"type": "object"}),
-            "/v1/records": _get("The records that give a state", "application/json", _reference("Records"), at),
-            "/v1/ticks": _get("The kept ticks", "application/json", _reference("Ticks")),
+            "/v1/records": _get("The records of a state", "application/json", _reference("Records"), at),
+            "/v1/ticks": _get("The ticks that are kept, with their alarms", "application/json", _reference("Ticks")),
             "/v1/stream": _get("All new records, as server-sent events", "text/event-stream", text, after, last),
             "/v1/background.geojson": _get("The agency's map", "application/geo+json", {"type": "object"}),
         },

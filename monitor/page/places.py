@@ -13,12 +13,12 @@ STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")
 """All states, the one that counts most first: a place is safe only if all answers about it say so."""
 
 UNREACHABLE: Final = "unreachable"
-"""Why everything is unknown while Kafka does not answer."""
+"""The reason for which every place is unknown while Kafka does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A location, the answer that counts, and the answers of all monitors. `reason` says why the answer is as it is."""
+    """A location, the answer that counts, and the answers of all monitors. `reachable`: whether Kafka answers."""
 
     location: Location
     leading: Answer
@@ -31,12 +31,12 @@ class Place:
         return self.location.name or self.location.id
 
     def reason(self, answer: Answer) -> str:
-        """Return why an answer is as it is."""
+        """Return why an answer has its state."""
         return answer.reason if self.reachable else UNREACHABLE
 
 
 def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:
-    """Return what is known about a location at an instant. Without a source, nothing is."""
+    """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown."""
     most_cautious = known.get(location.id)
     found = most_cautious.answers
     if known.view.hot_spots:  # they count only without other answers, but are shown in any case

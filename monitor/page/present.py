@@ -1,4 +1,4 @@
-"""The present state of all places, computed again only if a record came or an answer expired."""
+"""The present state of all places, computed again only after a record, an expiry, or a change of reachability."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _AT_A_TIME: Final = 500  # places, between other requests
 
 
 class Recount(BaseModel):
-    """The result of an independent recount: all answers up to an instant, how many were false, and the largest ε paid.
+    """The result of an independent recount: up to which instant, how many false statements, and the largest ε paid.
 
-    `since`, in the file `from`: the instant of the first answers, if it is known. In the file, instants are text, such
-    as "2026-01-06T14:00:00Z".
+    `since` (`from` in the file) is the instant of the first answers, if it is known. In the file, instants are text,
+    such as "2026-01-06T14:00:00Z".
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -51,7 +51,7 @@ def read_recount(path: Path | None, now: int) -> Recount | None:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The places at one moment. `number` differs if the places may differ; at `expires` the first answer does."""
+    """The places at one moment. `number` differs if the places may differ; at `expires` the first answer expires."""
 
     number: int
     places: list[Place]

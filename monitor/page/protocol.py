@@ -1,4 +1,4 @@
-"""HTTP/1.1 with limits of time, so that slow clients hold a connection only for a while.
+"""HTTP/1.1 with time limits, so that no slow client keeps a connection for long.
 
 uvicorn limits the size of a request's head, but not the time that a client takes to send it or to read the response.
 """
@@ -20,7 +20,7 @@ MOST_HEAD_BYTES: Final = 16_384
 
 
 class _Deadline:
-    """A timer that can be set again and again. It calls `expire` once its seconds have passed."""
+    """A timer that can be restarted. It calls `expire` once its seconds have passed."""
 
     def __init__(self, seconds: float, expire: Callable[[], None]) -> None:
         self._seconds, self._expire = seconds, expire

@@ -39,8 +39,8 @@ class Source:
 class Reader:
     """The connection to the output topic. It reads whole transactions only (`read_committed`). Not thread-safe.
 
-    It continues at a position if the topic still has the id `topic_id`. A topic that was deleted and created again has
-    another id, and its offsets start at 0 again.
+    It continues at a position if the topic still has the id `topic_id`. A re-created topic has another id, and its
+    offsets start at 0 again.
 
     Raises:
         TopicError: the topic does not exist.
@@ -112,7 +112,7 @@ class Reader:
         """Ask Kafka for the end and the id of the topic. A poll does not fail if Kafka does not answer, but this does.
 
         Raises:
-            UnreachableError: Kafka does not answer, or the topic was created again, so another connection must begin.
+            UnreachableError: Kafka does not answer, or the topic was re-created, so a new Reader must be opened.
         """
         self.is_at_end()
         self.require_same_topic()
@@ -121,11 +121,11 @@ class Reader:
         """Ask Kafka whether the topic still has its id. If it has, all records polled so far came from that topic.
 
         Raises:
-            UnreachableError: Kafka does not answer, or the topic was created again, so another connection must begin.
+            UnreachableError: Kafka does not answer, or the topic was re-created, so a new Reader must be opened.
         """
         with self._connections.translate_errors():
             if self._read_topic_id() != self.topic_id:
-                raise UnreachableError(f"the topic {self._topic} was created again: it is read from its beginning")
+                raise UnreachableError(f"the topic {self._topic} was re-created: it is read from its beginning")
 
     def _read_topic_id(self) -> str:
         (described,) = self._admin.describe_topics([self._topic])

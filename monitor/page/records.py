@@ -23,7 +23,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """The records of one state as the beginning of a body, plain and compressed, and what belongs to that state.
+    """The records of one state as the beginning of a body, plain and compressed, and the status of that state.
 
     `compressor` continues after `compressed`; each body uses a copy of it.
     """
@@ -38,7 +38,7 @@ class _Prepared:
         end = b"," + _encode({**status, **self.status})[1:]
         compressor = self.compressor.copy()
         compressed = self.compressed + compressor.compress(end) + compressor.flush()
-        tag = hashlib.sha256(end).hexdigest()[:32]  # the position stands for the records
+        tag = hashlib.sha256(end).hexdigest()[:32]  # the position identifies the records
         return Body(self.content + end, compressed, tag)
 
 

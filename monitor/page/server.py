@@ -32,7 +32,7 @@ from monitor.page.present import Present, read_recount
 from monitor.page.protocol import MOST_HEAD_BYTES, LimitedProtocol
 from monitor.page.reader import Reader, Source, follow
 from monitor.page.static import read_static
-from monitor.page.texts import texts_of
+from monitor.page.texts import build_texts
 from monitor.public.clock import Clock
 from monitor.public.instants import MILLISECOND, SECOND
 from monitor.public.parameters import Parameters
@@ -78,7 +78,7 @@ class Page:
             "slot_seconds": parts.parameters.grid.length / SECOND,
         }
         self._metrics = PageMetrics(parts.parameters.grid.length, settings.unreachable_after, settings.subscribers)
-        hub = Hub(settings.subscribers, self._metrics.cut)
+        hub = Hub(settings.subscribers, self._metrics.count_cut)
         self._feed = Feed(board, view, hub, clock, settings=shared)
         self._metrics.watch(hub, lambda: self._feed.silent_seconds)
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
@@ -88,14 +88,14 @@ class Page:
             "unreachableMs": settings.unreachable_after // MILLISECOND,
             "background": background is not None,
         }
-        html = Html(texts_of(settings), setup, static)
+        html = Html(build_texts(settings), setup, static)
         self._site = Site(
             present,
             html,
             static,
             background,
             lambda: read_recount(settings.audit_file, clock.now()),
-            self._metrics.response,
+            self._metrics.count_response,
         )
         self._beat_seconds = beat_seconds
         self._stop = threading.Event()
@@ -143,7 +143,7 @@ class Page:
         self._close_metrics()
 
     def _open_metrics(self) -> Endpoint | None:
-        """Serve the metrics on an address of their own, if that is configured: the public shall not read them."""
+        """Serve the metrics on an address of their own, if it is configured: the public must not read them."""
         host, port = self._settings.metrics_host, self._settings.metrics_port
         if port is None:
             return None
@@ -160,12 +160,12 @@ class Page:
             entries, position = reader.poll()
             reader.require_same_topic()
             self._feed.deliver(reader.topic_id, entries, position)
-            self._metrics.shown(self._feed.board.as_of)
+            self._metrics.set_as_of(self._feed.board.as_of)
             if reader.is_at_end():
                 return position
 
     def _deliver(self, topic_id: str, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
-        """Deliver records in the event loop, and wait for that. The reader so never runs ahead of the server."""
+        """Deliver records in the event loop, and wait until it is done, so that the reader never runs ahead."""
         if self._loop is None:
             return
         done = threading.Event()
@@ -173,7 +173,7 @@ class Page:
         def deliver() -> None:
             try:
                 self._feed.deliver(topic_id, entries, position)
-                self._metrics.shown(self._feed.board.as_of)
+                self._metrics.set_as_of(self._feed.board.as_of)
             finally:
                 done.set()
 

@@ -1,4 +1,4 @@
-"""The static files of the package, read once. A request is a look-up, so no path can lead anywhere else."""
+"""The static files of the package, read once. A request only looks up a name, so no path leads to other files."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def read_texts(language: Language) -> Texts:
     return texts
 
 
-def texts_of(settings: PageSettings) -> dict[Language, Texts]:
+def build_texts(settings: PageSettings) -> dict[Language, Texts]:
     """Return the texts of all languages.
 
     Raises:
@@ -46,22 +46,23 @@ def _find_problems(settings: PageSettings) -> Iterator[Problem]:
             if key not in known:
                 yield Problem(name, repr(text[:80]), "a key of monitor/page/texts/en.json", "Correct or remove it.")
             elif not _is_usable(text, known[key]):
-                wanted = ", ".join(f"{{{field}}}" for field in sorted(_placeholders(known[key]))) or "no placeholder"
+                fields = sorted(_find_placeholders(known[key]))
+                wanted = ", ".join(f"{{{field}}}" for field in fields) or "no placeholder"
                 yield Problem(name, repr(text[:80]), f"a text with these placeholders or fewer: {wanted}")
 
 
 def _is_usable(text: str, known: str) -> bool:
     try:
-        return _placeholders(text) <= _placeholders(known)
+        return _find_placeholders(text) <= _find_placeholders(known)
     except ValueError:
         return False
 
 
-def _placeholders(text: str) -> set[str]:
+def _find_placeholders(text: str) -> set[str]:
     """Return the placeholders of a text.
 
     Raises:
-        ValueError: a brace has no partner, or a placeholder has a format, which fails if there is no value.
+        ValueError: a brace is unmatched, or a placeholder has a format, which fails if there is no value.
     """
     placeholders = set()
     for _text, field, spec, conversion in string.Formatter().parse(text):
@@ -76,10 +77,10 @@ def choose_language(wanted: str | None, accepted: str) -> Language:
     for language in LANGUAGES:
         if wanted == language:
             return language
-    return next((language for tag in _by_weight(accepted) for language in LANGUAGES if tag == language), _DEFAULT)
+    return next((language for tag in _sort_by_weight(accepted) for language in LANGUAGES if tag == language), _DEFAULT)
 
 
-def _by_weight(accepted: str) -> list[str]:
+def _sort_by_weight(accepted: str) -> list[str]:
     """Return the primary tags of an Accept-Language header, the preferred ones first."""
     weighed = []
     for position, part in enumerate(accepted[:1_000].split(",")):

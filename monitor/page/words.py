@@ -39,7 +39,7 @@ class Words:
         """Return what an answer means, what it does not mean, and what to do."""
         state, about = answer.state, answer.about
         named = state == "noisy_count" and about is not None and about.kind == "hot_spots"
-        kind = "hot_spot" if named else state  # a hot spot is no alarm: it compares with no threshold
+        kind = "hot_spot" if named else state  # a hot spot is no alarm: it is compared with no threshold
         keys = (self._choose(f"{state}_means", "_means", answer), f"{kind}_not", f"{kind}_do")
         titles = (self.texts["means"], self.texts["not"], self.texts["do"])
         return [Section(title, self._fill(key, answer, reason)) for title, key in zip(titles, keys, strict=True)]
@@ -72,6 +72,6 @@ class Words:
         return when.format(start=format_time(about.start), end=format_time(about.end))
 
 
-def machine_time(instant: int | None) -> str:
+def format_machine_time(instant: int | None) -> str:
     """Return an instant for the attribute `datetime` of HTML; empty for None."""
     return "" if instant is None else format_instant(instant)

@@ -236,7 +236,7 @@ def test_token_of_a_replaced_topic_is_refused(
         eventually(lambda: admin.describe_topics([topic])[0]["error_code"] != 0)
         admin.create_topics([NewTopic(topic, 1, 1)])
         eventually(lambda: admin.describe_topics([topic])[0]["topic_id"] != before["topic_id"])
-    with pytest.raises(TokenError, match="created again since the token was taken"):
+    with pytest.raises(TokenError, match="re-created since the token was taken"):
         open_at(resume=token)
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import pytest
 from rich.console import Console
 
-from monitor.client.command import final_ticks, watch
+from monitor.client.command import list_final_ticks, watch
 from monitor.contracts.alerts import OutputRecord, owner_record
 from monitor.errors import TopicError
 from monitor.public.clock import SteppedClock
@@ -133,7 +133,7 @@ def test_look_back_shows_only_hot_spots(
     assert "park: safe" not in file.getvalue()
 
 
-def test_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -> None:
+def test_list_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -> None:
     """The computed ticks of hot spots are those at which the release publishes them."""
     (monitor,) = busiest.parameters.hot_spots
     released = [
@@ -141,7 +141,7 @@ def test_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -> Non
         for tick in range(100)
         if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.live(grid.as_of(tick)))
     ]
-    assert [tick for tick in final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
+    assert [tick for tick in list_final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
 
 
 def test_once_on_an_empty_topic(settings: Settings, publish: Callable[[Published], None], grid: SlotGrid) -> None:

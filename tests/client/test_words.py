@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from rich.console import Console
 
-from monitor.client.screen import Screen, lines
+from monitor.client.screen import Screen, describe_view
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.words import News, Words, chance, moment, span
 from monitor.contracts.alerts import OutputRecord
@@ -131,7 +131,7 @@ def test_lines_show_all_hot_spots(
     named = {f"place-{n}": 20 - n for n in range(8)}
     for record in (hot_spots_of(2, named), alert_record("market", 90, 0)):
         subscriber_view.add(record.headers, record.value)
-    assert list(lines(subscriber_view, words, words.grid.as_of(90)))[-1] == (
+    assert list(describe_view(subscriber_view, words, words.grid.as_of(90)))[-1] == (
         "busiest Mon 5 Jan 02:30: "
         + ", ".join(f"{place} at most {count}" for place, count in named.items())
         + " (target people; noisy, drawn once)"
@@ -160,7 +160,7 @@ def test_state_has_one_line_per_item(
         snapshot_record(1, 6, {"market": (3, 9)}),
     ):
         subscriber_view.add(record.headers, record.value)
-    text = list(lines(subscriber_view, words, words.grid.as_of(6)))
+    text = list(describe_view(subscriber_view, words, words.grid.as_of(6)))
     assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6"
     assert text[1].startswith("places market: at most 12 target people")
     assert text[2].endswith("(as of Mon 5 Jan 06:00)")
@@ -171,10 +171,10 @@ def test_state_has_one_line_per_item(
 
 def test_late_state_is_marked(subscriber_view: SubscriberView, words: Words, alert_record: Record) -> None:
     """A late state is marked as such."""
-    assert list(lines(subscriber_view, words, 0)) == ["Nothing has been published yet."]
+    assert list(describe_view(subscriber_view, words, 0)) == ["Nothing has been published yet."]
     record = alert_record("market", 6, 0)
     subscriber_view.add(record.headers, record.value)
-    late = list(lines(subscriber_view, words, words.grid.as_of(6) + 3 * HOUR))[1]
+    late = list(describe_view(subscriber_view, words, words.grid.as_of(6) + 3 * HOUR))[1]
     assert late.startswith("Nothing new for 3h: the service may be down.")
 
 
@@ -212,7 +212,7 @@ def test_intervals_are_described(
     (line,) = news(final)
     assert line.startswith("Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 target people, ")
     assert line.endswith(", market 4 to 9 target people, park 2 to 7 target people")
-    assert list(lines(subscriber_view, words, words.grid.as_of(6)))[1] == (
+    assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1] == (
         "midday Mon 5 Jan 02:30: 2 of 4 locations safe (fewer than 8 target people), clinic at most 8, market 4 to 9, "
         "park 2 to 7; final"
     )
@@ -231,4 +231,6 @@ def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView
         "Mon 5 Jan 04:00 lengths: unknown: not confirmed in time that all visits had been read"
     ]
     assert [snapshot.time for snapshot in subscriber_view.dwell] == ["2026-01-05T04:00:00Z"]
-    assert list(lines(subscriber_view, words, words.grid.as_of(6)))[1].startswith("lengths Mon 5 Jan 04:00: unknown")
+    assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1].startswith(
+        "lengths Mon 5 Jan 04:00: unknown"
+    )

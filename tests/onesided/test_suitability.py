@@ -6,20 +6,20 @@ import pytest
 
 from monitor.errors import UnsuitableError
 from monitor.onesided.policies import VISITED, Policy, RecordPolicy, Sensitivity, sum_sensitivity
-from monitor.onesided.suitability import Mechanism, applicable, require
+from monitor.onesided.suitability import Mechanism, list_applicable, require
 
 
 def test_visitor_counts_allow_upward_noise() -> None:
     """Under the policy "a visit is sensitive" counts never rise, so all mechanisms with upward noise are valid."""
     query = sum_sensitivity(RecordPolicy.uniform(VISITED, 2), lambda record: [int(value == 1) for value in record])
-    assert applicable(query) == (
+    assert list_applicable(query) == (
         Mechanism.UPWARDS,
         Mechanism.TWO_SIDED,
         Mechanism.CERTAINLY_BELOW,
         Mechanism.NOISY_MAX,
         Mechanism.SPARSE_VECTOR,
     )
-    for mechanism in applicable(query):
+    for mechanism in list_applicable(query):
         require(mechanism, query)
 
 
@@ -27,7 +27,7 @@ def test_symmetric_policy_allows_two_sided_noise() -> None:
     """Under the symmetric policy only two-sided noise is valid, and the error names Theorem 4."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
     query = sum_sensitivity(symmetric, lambda record: [int(value == 1) for value in record])
-    assert applicable(query) == (Mechanism.TWO_SIDED,)
+    assert list_applicable(query) == (Mechanism.TWO_SIDED,)
     with pytest.raises(UnsuitableError, match=r"symmetric policy .* Theorem 4.* Valid mechanisms: two-sided"):
         require(Mechanism.NOISY_MAX, query)
 
@@ -35,8 +35,8 @@ def test_symmetric_policy_allows_two_sided_noise() -> None:
 def test_wrong_direction_is_refused() -> None:
     """Upward noise for an increasing query is refused, because it would make outcomes impossible."""
     rising = Sensitivity("increasing", 1, 1, 1)
-    assert Mechanism.DOWNWARDS in applicable(rising)
-    assert Mechanism.SPARSE_VECTOR_ABOVE in applicable(rising)
+    assert Mechanism.DOWNWARDS in list_applicable(rising)
+    assert Mechanism.SPARSE_VECTOR_ABOVE in list_applicable(rising)
     with pytest.raises(UnsuitableError, match="expected decreasing; noise on the wrong side"):
         require(Mechanism.UPWARDS, rising)
 
@@ -51,4 +51,4 @@ def test_large_changes_are_refused() -> None:
 
 def test_constant_query_allows_everything() -> None:
     """A constant query depends on nobody, so every mechanism is valid."""
-    assert applicable(Sensitivity("constant", 0, 0, 0)) == tuple(Mechanism)
+    assert list_applicable(Sensitivity("constant", 0, 0, 0)) == tuple(Mechanism)

@@ -219,7 +219,7 @@ def test_promtool_accepts_metrics(metrics: Metrics, kind: str) -> None:
     if promtool is None:
         report_missing("Prometheus (no promtool on the PATH)", "make test-tools")
     page, public = PageMetrics(MINUTE, MINUTE, 10), PublicMetrics(["inn"], HOUR, 5)
-    page.shown(HOUR)
+    page.set_as_of(HOUR)
     public.show((), "2026-01-05T00:00:00Z")
     collectors: dict[str, Collectors] = {"service": metrics, "page": page, "public answers": public}
     text = generate_latest(collectors[kind].registry)

@@ -51,7 +51,7 @@ def test_subscriber_resumes_at_position() -> None:
     kept = board(entry(0, "m/a", 1), entry(1, "m/a", 2), entry(5, "m/a", 3))
 
     def ticks(position: dict[int, int], topic_id: str = "") -> list[int] | None:
-        batches = kept.since(topic_id, position)
+        batches = kept.list_since(topic_id, position)
         return None if batches is None else [each.as_of // 1_000_000 for batch in batches for each in batch.entries]
 
     assert ticks({0: 0}) == [1, 2, 3]
@@ -72,8 +72,8 @@ def test_old_records_are_dropped() -> None:
     """Records older than the history are dropped, and a subscriber that needs them is reset."""
     kept = board(entry(0, "m/a", 1), entry(1, "m/b", 2), entry(2, "m/b", 9), history=5_000_000)
     assert found(kept) == [("m/b", 9)]
-    assert kept.since("", {0: 0}) is None
-    assert kept.since("", {0: 2}) is not None
+    assert kept.list_since("", {0: 0}) is None
+    assert kept.list_since("", {0: 2}) is not None
     assert kept.of_key("m/a") == ()
 
 

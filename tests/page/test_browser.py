@@ -132,7 +132,7 @@ def test_list_and_map_agree(browser: Browser, page: Page, shared: Town) -> None:
         assert sorted(one.open().names()) == sorted(names)
         assert one.states() == states
         assert [one.state(name).inner_text() for name in names[:4]] == ["Alarm", "Alarm", "Silent", "Silent"]
-        expect(one.tab.locator("#map .note")).to_have_text("In the list only, because they have no coordinates: 1.")
+        expect(one.tab.locator("#map .note")).to_have_text("Places without coordinates, in the list only: 1.")
 
 
 def test_search_and_filters(browser: Browser, page: Page) -> None:
@@ -155,7 +155,7 @@ def test_device_keeps_what_is_mine(browser: Browser, page: Page) -> None:
     here = {"geolocation": {"latitude": 40.0099, "longitude": -29.9846}, "permissions": ["geolocation"]}
     with visit(browser, page.url, **here) as one:
         one.open().place("Baker").locator("summary").click()
-        one.chip("Keep in my places").click()
+        one.chip("Add to my places").click()
         one.open().chip("My places").click()
         assert one.names() == ["Baker"]
         one.chip("My places").click()
@@ -337,7 +337,7 @@ def test_lost_server_turns_unknown(browser: Browser, shared: Town) -> None:
         page.close()
         expect(one.state("Baker")).to_have_text("Unknown")
         expect(one.place("Baker")).to_contain_text("no connection to the source")
-        expect(one.tab.get_by_role("alert")).to_contain_text("lost its source")
+        expect(one.tab.get_by_role("alert")).to_contain_text("no connection to its source")
         assert one.chip("Unknown").locator("b").inner_text() == str(len(shared.parts.locations))
         # Chromium itself reports each failed connection.
         one.errors = [error for error in one.errors if "net::ERR_" not in error]

@@ -9,7 +9,7 @@ from typing import Any
 from monitor.contracts.alerts import OutputRecord
 from monitor.page.board import Board
 from monitor.page.entries import read_entry
-from monitor.page.history import history_json
+from monitor.page.history import write_history
 from monitor.public.instants import DAY
 from monitor.public.parameters import Registry, shard_of
 from tests.client.records import REGISTRY, over_time, snapshot
@@ -32,7 +32,7 @@ def history(place: str, *records: OutputRecord, **changes: Any) -> list[dict[str
         over_time=[SimpleNamespace(name="places", rows=(row,))],
         at_times=[SimpleNamespace(name="midday")],
     )
-    periods: list[dict[str, Any]] = json.loads(history_json(place, row, board, parameters))["history"]
+    periods: list[dict[str, Any]] = json.loads(write_history(place, row, board, parameters))["history"]
     return periods
 
 

@@ -133,7 +133,7 @@ def test_routes_are_closed(watched: Page) -> None:
 def test_slow_subscriber_is_counted() -> None:
     """A subscriber that does not read is cut off, and counted, once."""
     metrics = PageMetrics(MINUTE, MINUTE, 10)
-    hub = Hub(10, metrics.cut)
+    hub = Hub(10, metrics.count_cut)
     metrics.watch(hub, lambda: 0.0)
     hub.subscribe(())
     values = parse(generate_latest(metrics.registry).decode())

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from monitor.client.known import NOTHING
 from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Location
-from monitor.page.answers import locations_csv
+from monitor.page.answers import write_locations_csv
 from monitor.page.app import Site
 from monitor.page.board import Board
 from monitor.page.entries import Entry, read_entry
@@ -103,7 +103,7 @@ def test_cut_connection_leaves_no_subscription() -> None:
 def test_csv_has_no_formula(name: str) -> None:
     """No cell begins with a formula, also not in a spreadsheet that separates cells by semicolons or tabs."""
     place = Place(Location(id="x", name=name), NOTHING, ())
-    row = next(csv.DictReader(io.StringIO(locations_csv([place]).decode(), newline="")))
+    row = next(csv.DictReader(io.StringIO(write_locations_csv([place]).decode(), newline="")))
     for separator in (";", "\t", ",", "\n", "\r"):
         cells = [cell.strip().strip('"').strip() for cell in row["name"].split(separator)]
         assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]

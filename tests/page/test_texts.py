@@ -9,7 +9,7 @@ import pytest
 
 from monitor.client.known import About, Answer, Kind, Reason, State
 from monitor.config.page import LANGUAGES, Language, PageSettings
-from monitor.page.texts import choose_language, read_texts, texts_of
+from monitor.page.texts import build_texts, choose_language, read_texts
 from monitor.page.words import Words
 from monitor.public.instants import to_datetime
 
@@ -88,5 +88,5 @@ def test_language_follows_request() -> None:
 def test_settings_replace_texts() -> None:
     """The title and single texts come from the settings; the other texts stay."""
     settings = PageSettings(title="Town", texts={"de": {"safe": "Unbedenklich"}})
-    texts = texts_of(settings)
+    texts = build_texts(settings)
     assert (texts["en"]["title"], texts["de"]["safe"], texts["en"]["safe"]) == ("Town", "Unbedenklich", "Safe")

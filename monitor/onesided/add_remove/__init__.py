@@ -1,1 +1,1 @@
-"""One-sided noise for neighbours that only have one record more, or only one record less."""
+"""One-sided noise for privacy under addition of a record alone, or under removal of a record alone."""

@@ -61,7 +61,7 @@ class OneSidedCounts:
 
 
 def removal_as_addition(q: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
-    """Return (factor, δ') such that (ε, δ) for removal, q = e^-ε, implies Pr[M(x) in T] ≤ factor·Pr[M(x') in T] + δ'.
+    """Return (factor, δ'): (ε, δ)-privacy for removal implies Pr[M(x) in T] ≤ factor·Pr[M(x') in T] + δ'. q is e^-ε.
 
     The factor is q and δ' = 1 - q + q·δ: privacy for removal is privacy for addition at -ε. Proof ([OSN]): apply the
     definition to the complement of T, so 1 - Pr[M(x') in T] ≤ (1 - Pr[M(x) in T])/q + δ, and solve for Pr[M(x) in T].

@@ -13,8 +13,8 @@ and a greater one for n ≥ 2, at every ε.
 **With real-valued noise.** The variances are n/(E - 1) + (λ/p)², λ = 1/ln(1 + E), and 2/ε². The subsampled estimate is
 better if and only if n < (E - 1)(2/ε² - (λ/p)²) (`break_even`). For small ε, λ/p is near 1/(ε ln 2), whose square is
 2.08/ε², so the bound is negative. It is above 0 from ε = 0.092 (`least_epsilon`), above 1 from ε = 1.19, above 10 from
-ε = 5.84, and grows as e^ε/ε². The gain is that of integers: for large ε real-valued Laplace noise is far from the best
-noise for counts.
+ε = 5.84, and grows as e^ε/ε². It gains nothing over integer noise: for large ε, real-valued Laplace noise is far
+from the best noise for counts.
 
 **The published number itself**, which estimates p·n, has the variance n(1 - p)p + λ². It is below 2/ε² for n up to
 about 2/ε³ for small ε (`raw_break_even`). But its bias is n/E.
@@ -43,13 +43,16 @@ def two_sided_variance(epsilon: float) -> float:
 
 
 def laplace_variance(epsilon: float) -> float:
-    """Return 2/ε². Raise EpsilonError if ε is not above 0."""
+    """Return 2/ε², the variance of Laplace noise for a count. Raise EpsilonError if ε is not above 0."""
     _require_positive(epsilon)
     return 2 / epsilon**2
 
 
 def subsampled_estimate(epsilon: float, published: int) -> float:
-    """Return the unbiased estimate of n from the number that `SubsampledCount` publishes: (z - 1/E)/(1 - 1/E)."""
+    """Return the unbiased estimate of n from the number that `SubsampledCount` publishes: (z - 1/E)/(1 - 1/E).
+
+    Raise EpsilonError if ε is not above 0.
+    """
     _require_positive(epsilon)
     return (published - math.exp(-epsilon)) / -math.expm1(-epsilon)
 
@@ -71,10 +74,10 @@ def subsampled_variance_continuous(epsilon: float, records: int) -> float:
     """
     _require_positive(epsilon)
     require_records(records)
-    return records / math.expm1(epsilon) + (noise_mean(epsilon) / -math.expm1(-epsilon)) ** 2
+    return records / math.expm1(epsilon) + (sampling_noise_mean(epsilon) / -math.expm1(-epsilon)) ** 2
 
 
-def noise_mean(epsilon: float) -> float:
+def sampling_noise_mean(epsilon: float) -> float:
     """Return λ = 1/ln(1 + E), the mean of the exponential noise in [OSN], Equation 3."""
     return 1 / (epsilon + math.log1p(math.exp(-epsilon)))
 
@@ -83,20 +86,25 @@ def break_even(epsilon: float) -> float:
     """Return the n at which the subsampled estimate with exponential noise has the variance of Laplace noise.
 
     For smaller n, the subsampled estimate is better. The result is negative if it is better for no n.
+
+    Raise EpsilonError if ε is not above 0.
     """
     _require_positive(epsilon)
     return math.expm1(epsilon) * (laplace_variance(epsilon) - subsampled_variance_continuous(epsilon, 0))
 
 
 def raw_break_even(epsilon: float) -> float:
-    """Return the n below which the published number has a variance below 2/ε², in spite of its bias n/E."""
+    """Return the n below which the published number has a variance below 2/ε². Its bias n/E is not included.
+
+    Raise EpsilonError if ε is not above 0.
+    """
     _require_positive(epsilon)
     kept = -math.expm1(-epsilon)
-    return (laplace_variance(epsilon) - noise_mean(epsilon) ** 2) / (kept * math.exp(-epsilon))
+    return (laplace_variance(epsilon) - sampling_noise_mean(epsilon) ** 2) / (kept * math.exp(-epsilon))
 
 
 def least_epsilon(records: int) -> float:
-    """Return the ε from which `break_even` is above n, so that n records are in the regime.
+    """Return the ε from which `break_even` is above n: from there the subsampled estimate is better for n records.
 
     Raise CountsError if n is negative.
     """

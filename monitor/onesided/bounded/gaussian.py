@@ -1,8 +1,8 @@
 """Gaussian noise for several sums at once: independent, and correlated ([CJL]), with exact discrete noise ([CKS]).
 
-The guarantee is ρ-zero-concentrated differential privacy under addition and removal: for integer noise of the discrete
-Gaussian law with the parameter σ², P[Z = z] ∝ e^(-z²/(2σ²)), independent in each number, a change by an integer vector
-v costs ρ = |v|²/(2σ²), as for the continuous law ([CKS]). |v| is the L2 norm.
+The guarantee is ρ-zero-concentrated differential privacy under addition and removal. Each number gets independent
+integer noise of the discrete Gaussian law with the parameter σ²: P[Z = z] ∝ e^(-z²/(2σ²)). A change by an integer
+vector v then costs ρ = |v|²/(2σ²), as for the continuous law ([CKS]). |v| is the L2 norm.
 
 Each person has d values from 0 to R, one for each sum.
 
@@ -10,7 +10,8 @@ Each person has d values from 0 to R, one for each sum.
 * `CorrelatedSums` publishes Σ (2x_j - R) for each j, and W times the number of people. A person's vector has a norm of
   at most √(dR² + W²). The estimate of a sum is half of (first + R·second/W): the noise of the count is shared by all
   sums, so it is correlated. Its variance is σ²(1 + R²/W²)/4, which is least for W² = R²√d: then it is
-  R²(√d + 1)²/4 in units of 1/(2ρ), against R²d. This is the same for d = 1, and approaches a quarter for many sums.
+  R²(√d + 1)²/4 in units of 1/(2ρ). Independent sums have R²d: the same for d = 1, nearly four times as much for many
+  sums.
 
 docs/references.md defines [CJL] and [CKS].
 """
@@ -69,7 +70,7 @@ def draw_gaussian(noise: Noise, variance: Fraction, size: int) -> NDArray[np.int
 
 @dataclass(frozen=True, slots=True)
 class IndependentSums:
-    """The textbook mechanism: d sums with independent Gaussian noise. `rho` is ρ, `high` is R."""
+    """The textbook mechanism: d sums with independent Gaussian noise. `rho` is ρ, `queries` is d, `high` is R."""
 
     rho: Fraction
     queries: int
@@ -92,7 +93,7 @@ class IndependentSums:
 
 @dataclass(frozen=True, slots=True)
 class CorrelatedSums:
-    """d sums with correlated Gaussian noise. `rho` is ρ, `high` is R."""
+    """d sums with correlated Gaussian noise. `rho` is ρ, `queries` is d, `high` is R."""
 
     rho: Fraction
     queries: int

@@ -10,9 +10,9 @@ independent two-sided noise of one scale this is a square on its corner (a bound
 | `CentredMean` | (2x - L - U, R) | at most 2R | 2(1 + 4(μ - 1/2)²)/ε² |
 | `PairedMean` | (x - L, U - x) | exactly R | (1 + 4(μ - 1/2)²)/ε² |
 
-For independent noise of one scale, the paired region is the best linear map: the convex hull of its contributions and
-their negatives is the whole square, so none of the noise is wasted. It has half of the variance of the centred one at
-every mean μ, and at most a quarter of the naive one's (a tenth at μ = 1/2). `monitor.onesided.bounded.variances` has
+For independent noise of one scale, the paired mechanism uses the best linear map: the convex hull of its contributions
+and their negatives is the whole square, so none of the noise is wasted. It has half of the variance of the centred one
+at every mean μ, and at most a quarter of the naive one's (a tenth at μ = 1/2). `monitor.onesided.bounded.variances` has
 the formulas with geometric noise, and a lower bound for additive noise.
 
 docs/references.md defines [KSW] and [GEO].
@@ -149,7 +149,7 @@ class PairedSum:
     totals by abs(x - x'), together by up to 2R, so each needs noise at ε/(2R). The sum alone changes by at most R and
     needs noise at ε/R. So this form has twice the variance of the textbook sum, not half of it: 4(R/ε)² instead of
     2(R/ε)². It has half of the variance only if the textbook sum has noise for a removal followed by an addition, which
-    is a change of 2R. The text [GEO] computes the sensitivity R of adding one value, for which the number of values is
+    is a change of 2R. [GEO] computes the sensitivity R of adding one value, but then the number of values is
     not public. Use `PairedRule` in that case: it estimates the count too. docs/references.md defines [FHSS] and [GEO].
     """
 
@@ -185,7 +185,7 @@ class PairedSum:
 def require_whole(value: object) -> int:
     """Return an integer value. Raise ExactnessError if it is something else."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ExactnessError(f"A value is a {type(value).__name__}: expected an integer; choose a unit that is whole.")
+        raise ExactnessError(f"A value is a {type(value).__name__}: expected an integer; choose a smaller unit.")
     return value
 
 
@@ -195,12 +195,12 @@ def as_rows(
     """Return one row of values for each person, each value from 0 to `high`. Without people, the table has no rows.
 
     Raises:
-        CountsError: a row has another length.
+        CountsError: a row does not have `queries` values.
         ExactnessError: a value is not an integer.
         BoundsError: a value is beyond its bounds.
     """
     if any(len(row) != queries for row in values):
-        raise CountsError(f"A row has another length: expected {queries} values, one for each query.")
+        raise CountsError(f"A row has the wrong length: expected {queries} values, one for each query; complete it.")
     rows = [[require_whole(value) for value in row] for row in values]
     if any(not 0 <= value <= high for row in rows for value in row):
         raise BoundsError(f"A value is out of bounds: expected 0 to {high}; clamp it, or widen the bounds publicly.")

@@ -16,7 +16,7 @@ _PRECISION: Final = 1e-9
 
 
 def laplace(epsilon: float, sensitivity: float = 1.0) -> float:
-    """Return 2(Δ/ε)². Raise EpsilonError if ε is not above 0."""
+    """Return 2(Δ/ε)², the variance of Laplace noise. Raise EpsilonError if ε is not above 0."""
     _require_positive(epsilon)
     return 2 * (sensitivity / epsilon) ** 2
 
@@ -56,8 +56,8 @@ def least_mean(epsilon: float, mean: float) -> float:
     """Return a lower bound of n²·variance for any additive noise: max(μ, 1 - μ)² times that of the staircase.
 
     The error of the mean is that of Σ (x - μ)/n, which one person changes by up to max(μ, 1 - μ) under addition and
-    removal. For one number of sensitivity 1, staircase noise has the least variance of all additive noise. The paired
-    mean is within the factor 2 for small ε: exact at μ = 0 and 1, twice the bound at μ = 1/2.
+    removal. For one number of sensitivity 1, staircase noise has the least variance of all additive noise. For small ε,
+    the paired mean has at most twice this bound: exactly the bound at μ = 0 and 1, and twice the bound at μ = 1/2.
     """
     _require_mean(mean)
     return max(mean, 1 - mean) ** 2 * staircase(epsilon)

@@ -11,13 +11,14 @@ in this unit.
 Proof of ε1. If x_j changes by 1, the cost of a bucket of length L with bin j changes by at most 2(1 - 1/L) < 2, and
 other costs stay the same. With replaced records, one bin falls and one rises: if they are in one bucket, its cost
 changes by at most 2, otherwise those of two buckets by at most 2 each. So the cost of any partition changes by at most
-Δ = 4 (2 if records are added or removed). Given the noise under D and the chosen partition, lower the noisy cost under
-D' of its one or two changed buckets by Δ in total, by a shift of their noise: this shift is at most Δ for the change of
-their costs, plus Δ. Every partition's noisy cost falls by at most as much as that of the chosen one: buckets that they
-share fall alike, and each partition's other changed buckets fall by at most 2 each. So the same partition is chosen
-(ties are broken by one public order). For each partition the shift is constant, so with noise at ε1/(2Δ) per unit of
-cost the ratio of its chances is at most e^ε1. `simulators.osdp.published_dawa` shows what goes wrong if buckets of one
-bin have no noise, or if noisy costs are cut off at 0, as in the published program.
+Δ = 4 (2 if records are added or removed). Take the noise under D and the partition chosen with it. Under D', shift the
+noise of its one or two changed buckets so that their noisy costs are lower than under D by Δ in total. The shift is at
+most 2Δ: Δ offsets the change of their costs, and Δ lowers them. Every partition's noisy cost falls by at most as much
+as that of the chosen one: buckets that they share fall alike, and each partition's other changed buckets fall by at
+most 2 each. So the same partition is chosen (ties are broken by one public order). For each partition the shift is
+constant, so with noise at ε1/(2Δ) per unit of cost the ratio of its chances is at most e^ε1.
+`simulators.osdp.published_dawa` shows what goes wrong if buckets of one bin have no noise, or if noisy costs are cut
+off at 0, as in the published program.
 
 Proof of ε2: the totals change by at most 2 in sum (1 if records are added or removed), and get noise at ε2/2 (ε2).
 """
@@ -95,7 +96,7 @@ class Dawa:
         return self.epsilon * (1 - self.partition_share) / (2 if self.neighbours == "replaced" else 1)
 
     def penalty(self, bins: int) -> int:
-        """Return the public cost of each bucket in units: the noise of its total, and of the choice among n bins.
+        """Return the public penalty per bucket, in units of 1/`unit`: for the noise of its total, and for the choice.
 
         The choice of the least cost favours costs with negative noise. A penalty of half of log2(n) times the noise's
         scale for each bucket makes it rare that noise alone decides. Any other public number is equally private.

@@ -1,6 +1,6 @@
 """Exclusion attacks: an outcome reveals whether a record is sensitive ([OSDP], section 3.2).
 
-All functions enumerate exact laws (outcome → chance, as fractions of q = e^-ε), so their results are exact.
+All functions enumerate exact laws (outcome → chance, as a Fraction in q = e^-ε), so their results are exact.
 docs/references.md defines [OSDP].
 """
 
@@ -25,7 +25,7 @@ UNBOUNDED = None
 
 
 def worst_ratio(pairs: Iterable[tuple[Law, Law]]) -> Fraction | None:
-    """Return the greatest Pr[outcome | D]/Pr[outcome | D'] over pairs of laws; UNBOUNDED (None) if there is none.
+    """Return the greatest Pr[outcome | D]/Pr[outcome | D'] over pairs of laws; UNBOUNDED if it is infinite.
 
     It also bounds every set of outcomes. Raise NoDataError if there are no pairs.
     """

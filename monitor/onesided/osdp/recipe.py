@@ -69,7 +69,7 @@ class ZeroAware:
         if exact.shape != open_counts.shape or bool((open_counts > exact).any()):
             raise CountsError(
                 f"The histograms have {exact.size} and {open_counts.size} bins, or a bin has more non-sensitive "
-                "records than records: expected the same bins, and a part of the records."
+                "records than records: expected the same bins, and the non-sensitive records among all records."
             )
         published = self.primitive(self.epsilon * self.share, open_counts, noise)
         buckets = self.algorithm(self.epsilon * (1 - self.share), exact, noise)

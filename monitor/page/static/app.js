@@ -1,4 +1,4 @@
-/* The page: it replaces the list that the server wrote by one that updates itself, and adds the map and the tools. */
+/* The page: replaces the list that the server wrote with one that updates itself, and adds the map and the tools. */
 
 import { LastVisit, MyPlaces, distance, locate } from "./device.js";
 import { element, icon } from "./dom.js";
@@ -78,7 +78,7 @@ function showCounts() {
   return { ...counts, as_of: asOf ?? "–" };
 }
 
-/** Says what has changed in this tick to those who do not see it. Nothing is said again while nothing changes. */
+/** Announces the changes of this tick to screen readers. Nothing is repeated while nothing changes. */
 function announce(counts, fresh) {
   if (said.asOf !== store.asOf) said = { asOf: store.asOf, rows: new Set() };
   else if (!fresh.length) return;
@@ -182,7 +182,7 @@ function prepare() {
   folded = store.names.map((name, row) => fold(`${name} ${store.ids[row]}`));
 }
 
-/** Makes the list that the server wrote unknown: nothing can be read, so nothing in it would ever expire. */
+/** Makes every place of the server's list unknown: if nothing can be read, nothing in it would ever expire. */
 function distrust() {
   showScriptFailed();
   if (document.documentElement.dataset.ready) return;
@@ -204,7 +204,7 @@ function showScriptFailed() {
   byId("banner").hidden = false;
 }
 
-/** Reads a new page. All visitors need one then, so each waits for another time; a page that is new waits longer. */
+/** Reloads the page. All visitors do this then, so each waits a random time; a page just loaded waits longer. */
 function reload() {
   const pause = performance.now() < YOUNG_MS ? YOUNG_MS / 2 : 0;
   setTimeout(() => location.reload(), pause + Math.random() * RELOAD_MS);

@@ -16,7 +16,7 @@ export class ServerClock {
   set(now, mark = ServerClock.mark()) {
     this.#server = now;
     this.#mark = mark;
-    this.#slack = this.elapsed(); // by so much this clock may be ahead
+    this.#slack = this.elapsed(); // how far this clock may be ahead
   }
 
   /** The present time in ms. If the device slept, or its clock jumped, the later of two measures counts. */
@@ -30,7 +30,7 @@ export class ServerClock {
     return Math.max(performance.now() - this.#mark.steady, Date.now() - this.#mark.wall, 0);
   }
 
-  /** Whether a time of the server, received now, would turn this clock back: it waited on its way. */
+  /** Whether a time of the server, received now, would turn this clock back, because it was delayed. */
   isLate(now) {
     return this.#server !== null && now < this.now() - LATE_MS - this.#slack;
   }

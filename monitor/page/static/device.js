@@ -1,4 +1,4 @@
-/* What stays on this device: my places, the states at the last visit, and the position. Nothing of it is ever sent. */
+/* What stays on this device: my places, the states at the last visit, and the position. None of it is ever sent. */
 
 const PREFIX = "location-monitor.";
 const CODES = { noisy_count: "n", paused: "p", unknown: "u", safe: "s" };
@@ -33,7 +33,7 @@ export class MyPlaces {
   }
 }
 
-/** The states at the last visit. A place has changed if its state is another one, however often it was published. */
+/** The states at the last visit. A place has changed if its state differs; a repeated answer is no change. */
 export class LastVisit {
   #before = new Map(Object.entries(load("visit") ?? {}));
 

@@ -12,12 +12,12 @@
  * fold.apply({ type, data }): `data` is the value, as an object or as JSON. Other fields are ignored. It never throws.
  *   Records may come twice, late, or in any order.
  * fold.get(id): the most cautious answer of all monitors (noisy_count, paused, unknown, safe). Never throws.
- * fold.answers(id): one Known for each monitor that speaks about the place. Hot spots compare with no threshold, so
- *   `get` uses them only if there is no other answer.
+ * fold.answers(id): one Known for each monitor that answers about the place. Hot spots are compared with no
+ *   threshold, so `get` uses them only if there is no other answer.
  * fold.hotSpots, fold.dwell: the latest `data` of these kinds, in a Map by monitor. fold.asOf: the latest as_of, or
  *   null. fold.unreadable: the number of invalid records.
  * Known has state, asOf, validUntil (Dates or null), countAtMost (null: no upper bound), countAtLeast (0: none),
- *   reason, and about: { monitor, kind, start, end, threshold, resumesAt }, which monitor, and the time of the visits
+ *   reason, and about: { monitor, kind, start, end, threshold, resumesAt }: the monitor, and the time of the visits
  *   that it counts (start = end: a designated time). Each is computed when read: after validUntil, "unknown".
  *   known.current has all fields of one moment; JSON.stringify(known) writes them.
  * reason: below_threshold (safe), noisy (noisy_count), budget_spent (paused until about.resumesAt), or, if unknown:

@@ -1,7 +1,7 @@
 /* The map: the same places as in the list, on a canvas. No tiles, and no request to another host.
  *
- * The marks are written as pixels into one image. This takes the same time with and without a graphics processor, and
- * a mark that would cover an equal one exactly is left out, so 100,000 places cost little more than 10,000. */
+ * The marks are written as pixels into one image. This takes the same time with and without a graphics processor. A
+ * mark that would cover an equal one exactly is left out, which saves time if there are many places. */
 
 import { element } from "./dom.js";
 

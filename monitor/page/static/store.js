@@ -1,5 +1,5 @@
 /* What is known about each place: one source for the list and the map. It reads records, folds them, and lets answers
- * expire by its own timer, also without a connection. */
+ * expire by its own timer, even without a connection. */
 
 import { ServerClock } from "./clock.js";
 import { Fold } from "./known.js";
@@ -44,7 +44,7 @@ export class Store extends EventTarget {
     this.#random = random;
   }
 
-  /** Reads the registry and the present state, then follows the stream. Until that works: the event "failed". */
+  /** Reads the registry and the present state, then follows the stream. Each failure dispatches "failed". */
   async start() {
     for (;;) {
       try {
@@ -70,7 +70,7 @@ export class Store extends EventTarget {
   async #load() {
     const asked = ServerClock.mark();
     const state = await read("v1/records");
-    // What is known stays: another server of the page may be behind the one that sent it.
+    // What is known stays, because another server of the page may be behind the one that sent it.
     this.#fold ??= this.#newFold(() => this.clock.now());
     this.#fill(this.#fold, state.records);
     this.#hear(state, asked);
@@ -128,7 +128,7 @@ export class Store extends EventTarget {
     return longest * (0.5 + this.#random() / 2);
   }
 
-  /** Looks at the time after the device slept, or the tab was frozen or hidden. */
+  /** Checks the time after the device slept, or the tab was frozen or hidden. */
   wake() {
     if (!this.#source) return;
     this.#check();
@@ -180,7 +180,7 @@ export class Store extends EventTarget {
     this.dispatchEvent(new CustomEvent("change", { detail: { changed, first } }));
   }
 
-  /** The rows whose present state changed. That the past is shown is no change. */
+  /** The rows whose present state changed. Showing the past is no change. */
   #changes() {
     const before = this.#present;
     this.#present = this.known;

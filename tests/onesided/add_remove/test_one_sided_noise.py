@@ -19,8 +19,8 @@ from monitor.onesided.add_remove.variances import (
     break_even,
     laplace_variance,
     least_epsilon,
-    noise_mean,
     raw_break_even,
+    sampling_noise_mean,
     subsampled_estimate,
     subsampled_variance,
     subsampled_variance_continuous,
@@ -273,7 +273,7 @@ def test_raw_number_has_the_smaller_variance_for_few_records() -> None:
         assert bound == pytest.approx(2 / epsilon**3, rel=0.2)
         p = -math.expm1(-epsilon)
         for n, better in ((bound - 1, True), (bound + 1, False)):
-            assert (n * p * (1 - p) + noise_mean(epsilon) ** 2 < laplace_variance(epsilon)) == better
+            assert (n * p * (1 - p) + sampling_noise_mean(epsilon) ** 2 < laplace_variance(epsilon)) == better
 
 
 def test_bad_input_is_refused() -> None:
