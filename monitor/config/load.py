@@ -130,7 +130,7 @@ class _Parser:
                 self._read_monitors()
             else:
                 self._read_section(name)
-        valid = {name: self.sections.get(name) for name in ("service", "clock", "visits", "kafka", "redis")}
+        valid = {name: self.sections.get(name) for name in ("service", "clock", "visits", "kafka", "redis", "auditor")}
         self.problems += find_broken_rules(Sections(**valid, monitors=self.monitors))
 
     def _read_section(self, name: str) -> None:

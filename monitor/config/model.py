@@ -42,7 +42,15 @@ class Config(Section):
     def _check_rules(self) -> Self:
         problems = tuple(
             find_broken_rules(
-                Sections(self.clock, self.visits, self.kafka, self.redis, dict(enumerate(self.monitors)), self.service)
+                Sections(
+                    self.clock,
+                    self.visits,
+                    self.kafka,
+                    self.redis,
+                    dict(enumerate(self.monitors)),
+                    self.service,
+                    self.auditor,
+                )
             )
         )
         if problems:

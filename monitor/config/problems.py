@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,10 @@ from monitor.errors import Problem
 MASKED: Final = "***"
 
 _SECRET_KEYS: Final = frozenset({"person_key", "password", "url"})
+_SERVER_SECTIONS: Final = frozenset({"auditor", "kafka", "otel", "redis"})
+_USER_IN_ADDRESS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.DOTALL | re.IGNORECASE)
+"""The user and password of an address, as in `https://user:password@host`. Group 1 is the scheme."""
+
 _SHAPES: Final = {
     "model_type": "a mapping of keys to values",
     "model_attributes_type": "a mapping of keys to values",
@@ -53,13 +58,18 @@ def report_misplaced_secret(key: str) -> Problem:
 
 
 def format_value(key: str, value: object) -> str:
-    """Return a value as text for a message. Secrets are masked; of mappings and lists, only the type is shown."""
+    """Return a value as text for a message. Secrets are masked; of mappings and lists, only the type is shown.
+
+    In addresses of servers, user and password are masked, also where an address must not have them.
+    """
     if key.rpartition(".")[2] in _SECRET_KEYS:
         return MASKED
     if isinstance(value, dict | list | tuple | set):
         return "a mapping" if isinstance(value, dict) else "a list"
     if value is None:
         return "empty"
+    if isinstance(value, str) and key.partition(".")[0] in _SERVER_SECTIONS:
+        value = _USER_IN_ADDRESS.sub(rf"\1{MASKED}@", value)
     text = repr(value) if not isinstance(value, bool) else str(value).lower()
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.scalars import MAX_SHARDS
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
-from monitor.config.servers import KafkaSettings, RedisSettings, url_password
+from monitor.config.servers import AuditorSettings, KafkaSettings, RedisSettings, url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.public.instants import DAY, SECOND, format_duration, format_instant, to_datetime
@@ -40,6 +40,7 @@ class Sections:
     redis: RedisSettings | None
     monitors: Mapping[int, AnyMonitor]
     service: ServiceSettings | None = None
+    auditor: AuditorSettings | None = None
 
 
 def find_broken_rules(sections: Sections) -> Iterator[Problem]:
@@ -53,13 +54,7 @@ def find_broken_rules(sections: Sections) -> Iterator[Problem]:
         yield from _check_service_name(sections.service)
     yield from _check_monitor_names(monitors)
     for index, monitor in monitors.items():
-        key = f"monitors.{index}"
-        if isinstance(monitor, OverTimeMonitor):
-            yield from _check_over_time(key, monitor, clock)
-        else:
-            yield from _check_designated_times(key, monitor, clock)
-        if isinstance(monitor, DwellMonitor):
-            yield from _check_dwell(key, monitor)
+        yield from _check_monitor(f"monitors.{index}", monitor, clock)
     if sections.kafka is not None:
         yield from _check_topics(sections.kafka)
         yield from _check_partitions(sections.kafka)
@@ -69,6 +64,17 @@ def find_broken_rules(sections: Sections) -> Iterator[Problem]:
         yield from _check_tls(sections.kafka)
     if sections.redis is not None:
         yield from _check_redis(sections.redis)
+    if sections.auditor is not None:
+        yield from _check_auditor(sections.auditor)
+
+
+def _check_monitor(key: str, monitor: AnyMonitor, clock: ClockSettings | None) -> Iterator[Problem]:
+    if isinstance(monitor, OverTimeMonitor):
+        yield from _check_over_time(key, monitor, clock)
+    else:
+        yield from _check_designated_times(key, monitor, clock)
+    if isinstance(monitor, DwellMonitor):
+        yield from _check_dwell(key, monitor)
 
 
 def _check_release_delay(clock: ClockSettings) -> Iterator[Problem]:
@@ -287,11 +293,37 @@ def _check_tls(kafka: KafkaSettings) -> Iterator[Problem]:
     for name in ("ca_file", "certificate_file", "key_file"):
         if getattr(kafka, name) is not None and not kafka.uses_tls:
             yield _report_unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")
-    for name, other in (("certificate_file", "key_file"), ("key_file", "certificate_file")):
-        if getattr(kafka, name) is None and getattr(kafka, other) is not None:
-            yield Problem(
-                f"kafka.{name}", "missing", f"a file, because kafka.{other} is set", "Add it, or remove the other."
-            )
+    yield from _check_certificate("kafka", kafka)
+
+
+def _check_auditor(auditor: AuditorSettings) -> Iterator[Problem]:
+    """Yield a problem for each half of an identity: without its other half, the auditor could not use it."""
+    yield from _check_certificate("auditor", auditor)
+    has_password = auditor.password_file is not None or auditor.password is not None
+    if has_password and auditor.username is None:
+        yield Problem(
+            "auditor.username", "missing", "a user, because auditor has a password", "Add it, or remove the password."
+        )
+    if auditor.username is not None and not has_password:
+        yield Problem(
+            "auditor.password_file",
+            "missing",
+            "a file, because auditor.username is set",
+            "Add it, or set LOCATION_MONITOR__AUDITOR__PASSWORD.",
+        )
+
+
+def _check_certificate(section: str, settings: KafkaSettings | AuditorSettings) -> Iterator[Problem]:
+    """Yield a problem for a certificate without its private key, or a private key without its certificate."""
+    certificate, key = settings.certificate_file is not None, settings.key_file is not None
+    if certificate != key:
+        missing, given = ("key_file", "certificate_file") if certificate else ("certificate_file", "key_file")
+        yield Problem(
+            f"{section}.{missing}",
+            "missing",
+            f"a file, because {section}.{given} is set",
+            f"Add it, or remove {section}.{given}.",
+        )
 
 
 def _check_redis(redis: RedisSettings) -> Iterator[Problem]:

@@ -215,6 +215,25 @@ def test_certificate_needs_its_key(refusal: Any, load: Any) -> None:
     assert load(tls | {"kafka.certificate_file": "client.pem", "kafka.key_file": "client.key"})
 
 
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ("username", "password_file"),
+        ("password_file", "username"),
+        ("certificate_file", "key_file"),
+        ("key_file", "certificate_file"),
+    ],
+)
+def test_auditor_identity_is_whole(refusal: Any, given: str, missing: str) -> None:
+    """Half of an auditor's identity is refused, because the auditor would use that of the service."""
+    assert list(refusal({f"auditor.{given}": "x"})) == [f"auditor.{missing}"]
+
+
+def test_auditor_password_needs_a_user(refusal: Any) -> None:
+    """A password of the auditor in the environment, without a user, is refused."""
+    assert list(refusal({}, {"LOCATION_MONITOR__AUDITOR__PASSWORD": "hunter2"})) == ["auditor.username"]
+
+
 @pytest.mark.parametrize(("key", "value"), [("security_protocol", "TLS"), ("sasl_mechanism", "GSSAPI")])
 def test_unknown_protocols_are_refused(refusal: Any, key: str, value: str) -> None:
     """Unknown protocols and mechanisms are refused with the valid values."""

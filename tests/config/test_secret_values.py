@@ -73,6 +73,23 @@ def test_errors_show_no_secret(load: Any, environ: dict[str, str]) -> None:
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.promise(23)
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("otel.endpoint", "https://user:hunter2@collector:4318", "'https://***@collector:4318'"),
+        ("otel.endpoint", "HTTPS://user:hunter2/@x@collector", "'HTTPS://***@collector'"),
+        ("kafka.bootstrap_servers", ["user:hunter2@localhost:9092"], "'***@localhost:9092'"),
+    ],
+)
+def test_address_shows_no_password(load: Any, key: str, value: object, shown: str) -> None:
+    """An address with a user and a password is refused, and the message masks both."""
+    with pytest.raises(ConfigError) as caught:
+        load({key: value})
+    assert [problem.value for problem in caught.value.problems] == [shown]
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
 def test_pydantic_error_shows_no_secret() -> None:
     """Pydantic's own error does not show a secret."""
     with pytest.raises(ValueError, match="redis") as caught:
