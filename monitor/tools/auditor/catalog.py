@@ -20,8 +20,8 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         'Anything but 0 is a broken promise, or a record that the service did not write. `safe`: a false "safe". '
         "`noisy_count`, `at_least`, `dwell`: a bound or total that the input contradicts. `bytes`: two values for one "
         "id. `budget`: a pause or drawing against the rules. `paid`: more ε than stated. `ticks`: a tick answered in "
-        "part, again or out of order. `form`: a record of another form, or of a stranger. After a restart the counter "
-        "reaches the same value again, as long as the topics contain the records.",
+        "part, again or out of order. `form`: a record of another form, or of another program. After a restart the "
+        "counter reaches the same value again, as long as the topics contain the records.",
     ),
     Metric("counter", "audit_records", "Records of the output topic that were read", {"kind": RECORD_KINDS}),
     Metric("counter", "audit_input_records", "Records of the input topic that were read"),
@@ -32,7 +32,8 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         {"outcome": tuple(outcome.value for outcome in Outcome)},
         "`proven`: every answer agrees with the whole input that it counts, except for findings. `partial`: some of "
         'this input has expired, so a false "safe" may not be found. `output_only`: nothing was compared with input. '
-        "`unproven`: the input could not be read for too long. `unjudged`: no given configuration was in force.",
+        "`unproven`: the comparison was given up, because the input could not be read. `unjudged`: no given "
+        "configuration was in force.",
     ),
     Metric(
         "counter",
@@ -61,7 +62,7 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "gauge",
         "audit_last_success_timestamp_seconds",
-        "When everything published had last been judged completely",
+        "Time at which everything published was last judged completely",
         note="Completely: the ticks of the last turn that judged any are `proven`, or `output_only` with "
         "`--output-only`, and no partition is `unjudged`. Absent before the first time.",
     ),
@@ -85,7 +86,7 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         "From the output alone, for somebody who was at every place.",
     ),
     Metric("gauge", "audit_epsilon_stated", "Most ε that a person may pay in one period, as configured"),
-    Metric("gauge", "audit_visits_in_memory", "Visits that later answers may count or charge"),
+    Metric("gauge", "audit_visits_in_memory", "Visits in memory: those that later answers may count or charge"),
     Metric("gauge", "audit_slot_seconds", "Length of a slot"),
     Metric("gauge", "audit_build_info", "Version, as a label of the constant 1", {"version": "the package's version"}),
 )
