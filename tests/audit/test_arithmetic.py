@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from monitor.tools.audit import paid
 from monitor.tools.audit.at_times import TimedAnswer
-from monitor.tools.audit.bench import Bench
 from monitor.tools.audit.counts import add_up, count_people, find_present
 from monitor.tools.audit.findings import Findings
 from monitor.tools.audit.hot_spots import Drawing
+from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.over_time import Answer
 from monitor.tools.audit.paid import PaidCheck
-from monitor.tools.audit.payments import Charge, NoisyAnswers, Payer, most_in_a_period, most_paid
+from monitor.tools.audit.payments import Charge, NoisyAnswers, Payer, find_most_in_a_period, find_most_paid
 from monitor.tools.audit.spending import Cost
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.visits import AcceptedVisit, Visits
@@ -63,13 +63,13 @@ def test_most_paid_is_that_of_the_worst_period(answers: list[tuple[Fraction, lis
             )
             for at in range(-9, 16)
         )
-        assert most_in_a_period(charges) == expected
+        assert find_most_in_a_period(charges) == expected
 
 
 def test_costs_add_exactly() -> None:
     """No rounding occurs, whatever the sizes of the costs."""
     tiny, huge = Fraction(1, 10**30 + 1), Fraction(10**30)
-    assert most_in_a_period([Charge("tiny", tiny, 0, 1), Charge("huge", huge, 0, 1)]) == tiny + huge
+    assert find_most_in_a_period([Charge("tiny", tiny, 0, 1), Charge("huge", huge, 0, 1)]) == tiny + huge
 
 
 VISITS = st.lists(
@@ -135,7 +135,7 @@ def test_charges_follow_from_the_counts(
                 rows = {visit.row for visit in there if visit.person == person and visit.current <= 4}
                 paid += busiest.epsilon * len(rows)
             most = max(most, paid)
-    assert most_paid([Payer(noisy, visits)]) == most
+    assert find_most_paid([Payer(noisy, visits)]) == most
     counts, presence = count_people(visits, terms, walk)["park"], find_present(visits, terms, night)
     for tick in range(9):
         inside = {v.person for v in visits.accepted if v.row == 0 and v.current <= tick < v.last + walk.window}
@@ -156,11 +156,11 @@ def tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
 def test_stated_most_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
     """The published "at most ε" also holds for answers that the follower has forgotten."""
     costs = [Cost("walk", Fraction(2), 0, 10), Cost("walk", Fraction(1), 20, 30)]
-    monkeypatch.setattr(paid, "list_costs", lambda _bench: list(costs))
-    bench = cast("Bench", None)  # only `list_costs` reads it
-    check = PaidCheck([bench], [None], Findings())
+    monkeypatch.setattr(paid, "list_costs", lambda _judge: list(costs))
+    judge = cast("Judge", None)  # only `list_costs` reads it
+    check = PaidCheck([judge], [None], Findings())
     check.take_published(Fraction(3))
-    assert check.most == 2
+    assert check.most_spent == 2
     del costs[0]
     check.take_published(Fraction(3))
-    assert check.most == 2
+    assert check.most_spent == 2

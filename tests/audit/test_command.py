@@ -81,7 +81,7 @@ def test_unreadable_file_exits_2(tiny: Tiny) -> None:
 def test_early_end_is_reported(tiny: Tiny) -> None:
     """The command says so if the run ends before every visit has left every window."""
     tiny.remove("walk/park/6")
-    assert "The run ends before every visit has left" in run(tiny)[1]
+    assert "The run ends before tick 6, when every visit has left" in run(tiny)[1]
 
 
 @pytest.mark.promise(22)

@@ -48,23 +48,23 @@ class Reports:
     stretches: list[tuple[int | None, bool]] = field(default_factory=list)
     last: dict[int, int] = field(default_factory=dict)
 
-    def finding(self, kind: str, text: str | None) -> None:
+    def report_finding(self, kind: str, text: str | None) -> None:
         self.findings.append((kind, text))
 
-    def record(self, kind: str) -> None:
+    def report_record(self, kind: str) -> None:
         self.records[kind] += 1
 
-    def tick(self, partition: int, tick: int, as_of: int) -> None:
+    def report_tick(self, partition: int, tick: int, as_of: int) -> None:
         assert as_of > 0
         self.last[partition] = tick
 
-    def outcome(self, outcome: Outcome) -> None:
+    def report_outcome(self, outcome: Outcome) -> None:
         self.outcomes[outcome] += 1
 
-    def missing(self, partition: int, first: int, last: int) -> None:
+    def report_missing(self, partition: int, first: int, last: int) -> None:
         self.gaps.append((partition, first, last))
 
-    def unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
+    def report_unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
         assert place
         self.stretches.append((partition, begins))
 
@@ -130,10 +130,10 @@ class Run:
         """Follow what there is to its end."""
         reports = Reports()
         with closing(self.follow(reports, **options)) as follower:
-            while follower.turn():
+            while follower.take_turn():
                 pass
             assert follower.cut_off == ""
-            assert follower.waiting == 0
+            assert follower.waiting_ticks == 0
         return reports
 
 
@@ -303,7 +303,7 @@ def test_findings_come_as_ticks_are_published(run: Run) -> None:
             if tick == 6:
                 run.report(["q2,park,2026-01-01T06:15:00Z,2026-01-01T06:20:00Z,"])
             run.publish(*records, *records)
-            while follower.turn():
+            while follower.take_turn():
                 pass
             assert reports.outcomes == {Outcome.PROVEN: tick + 1}
             assert reports.kinds == ({"safe"} if tick == 6 else set())
@@ -332,7 +332,7 @@ def test_answer_read_past_the_asked_end_is_compared_with_its_input(run: Run) -> 
     facts = Late(run.kafka)
     sources = Sources(run.alerts, run.kafka.consumer, facts, run.visits, run.kafka.consumer)
     with closing(facts), closing(run.follow(reports, sources=sources)) as follower:
-        while follower.turn() or reports.last[0] < 6:
+        while follower.take_turn() or reports.last[0] < 6:
             pass
     assert reports.kinds == {"safe"}
 
@@ -366,14 +366,14 @@ def test_open_transaction_is_waited_for(run: Run, commits: bool) -> None:
     reports = Reports()
     with transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
         for _ in range(2):
-            assert not follower.turn()
+            assert not follower.take_turn()
             assert reports.outcomes == {Outcome.PROVEN: 1}  # later visits than this tick's were read
-            assert follower.waiting == 6
+            assert follower.waiting_ticks == 6
             assert "a transaction is open" in follower.delayed
             assert follower.cut_off == ""
         (producer.commit_transaction if commits else producer.abort_transaction)()
-        while follower.waiting:
-            follower.turn()
+        while follower.waiting_ticks:
+            follower.take_turn()
         assert (follower.delayed, follower.cut_off) == ("", "")
     assert reports.outcomes == {Outcome.PROVEN: 7}
     assert reports.kinds == ({"safe"} if commits else set())
@@ -385,11 +385,11 @@ def test_later_transactions_are_not_waited_for(run: Run) -> None:
     run.publish(owner(charges()), *run.tiny.records)
     reports = Reports()
     with transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
-        follower.turn()
+        follower.take_turn()
         producer.abort_transaction()
         producer.begin_transaction()
         producer.send(run.visits, b"{}", partition=0).get(timeout=10)
-        follower.turn()
+        follower.take_turn()
         assert reports.outcomes == {Outcome.PROVEN: 7}
         producer.abort_transaction()
 
@@ -400,10 +400,10 @@ def test_long_transaction_cuts_off_input(run: Run, monkeypatch: pytest.MonkeyPat
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     with transaction(run, *HIDDEN) as producer, closing(run.follow(Reports())) as follower:
-        follower.turn()
+        follower.take_turn()
         assert re.search(r"beyond offset 2 of partition 0: a transaction is open there", follower.cut_off)
         assert follower.delayed == ""
-        assert follower.waiting == 6
+        assert follower.waiting_ticks == 6
         producer.abort_transaction()
 
 
@@ -424,11 +424,11 @@ def test_longer_topic_of_the_same_name_is_noticed(run: Run) -> None:
     run.publish(*run.tiny.records)
     reports = Reports()
     with closing(run.follow(reports)) as follower:
-        follower.turn()
+        follower.take_turn()
         recreate(run, run.alerts, 1)
         run.publish(*run.tiny.records, *run.tiny.records)
         with pytest.raises(TopicChangedError, match="has another id than before"):
-            follower.turn()
+            follower.take_turn()
     assert reports.findings == []
 
 
@@ -456,16 +456,16 @@ def test_recreated_input_is_noticed_after_a_wait(run: Run) -> None:
         admin.delete_topics([run.visits])
     reports = Reports()
     with closing(run.follow(reports)) as follower:
-        follower.turn()
-        assert follower.waiting
+        follower.take_turn()
+        assert follower.waiting_ticks
         with closing(run.kafka.admin()) as admin:
             admin.create_topics({run.visits: run.settings(2)}, wait_for_metadata=True)
         run.report()
         deadline = time.monotonic() + 30
-        while follower.waiting:
+        while follower.waiting_ticks:
             assert time.monotonic() < deadline
-            follower.turn()
-        assert follower.proven is None
+            follower.take_turn()
+        assert follower.proven_stretch is None
     assert reports.outcomes == {Outcome.PARTIAL: 7}
     assert reports.findings == []
 
@@ -505,11 +505,11 @@ def test_answers_about_an_earlier_input_are_no_findings(run: Run, kind: str, lat
     consumer = run.kafka.consumer
     sources = Sources(run.alerts, consumer, LateFacts(run, late), run.visits, consumer)
     with closing(run.follow(reports, sources=sources)) as follower:
-        follower.turn()
-        assert follower.waiting
-        while follower.turn() or follower.waiting:
+        follower.take_turn()
+        assert follower.waiting_ticks
+        while follower.take_turn() or follower.waiting_ticks:
             pass
-        assert follower.proven is None
+        assert follower.proven_stretch is None
     assert reports.findings == []
     assert set(reports.outcomes) == {Outcome.PARTIAL}
 
@@ -520,7 +520,7 @@ def test_life_is_reported_within_a_turn(run: Run) -> None:
     alive: list[int] = []
     sources = Sources(run.alerts, run.kafka.consumer, run.facts, alive=lambda: alive.append(1))
     with closing(run.follow(Reports(), sources=sources)) as follower:
-        follower.turn()
+        follower.take_turn()
         assert follower.complete
     assert len(alive) > 7
 
@@ -581,14 +581,14 @@ def test_lost_input_is_said_and_made_up_for(run: Run) -> None:
 
     sources = Sources(run.alerts, run.kafka.consumer, run.facts, run.visits, open_input)
     with closing(run.follow(reports, sources=sources)) as follower:
-        follower.turn()
+        follower.take_turn()
         assert "not now" in follower.cut_off
-        assert follower.waiting == 7
+        assert follower.waiting_ticks == 7
         assert reports.outcomes == {}
         assert "budget" in reports.kinds
         assert "safe" not in reports.kinds
         down.clear()
-        follower.turn()
+        follower.take_turn()
         assert follower.cut_off == ""
     assert reports.outcomes == {Outcome.PROVEN: 7}
     assert "safe" in reports.kinds
@@ -606,8 +606,8 @@ def test_waiting_answers_are_bounded_by_bytes(run: Run, monkeypatch: pytest.Monk
     with closing(
         run.follow(reports, sources=Sources(run.alerts, run.kafka.consumer, run.facts, run.visits, open_input))
     ) as follower:
-        follower.turn()
-        assert follower.waiting == 1
+        follower.take_turn()
+        assert follower.waiting_ticks == 1
         assert not follower.complete
     assert reports.outcomes == {Outcome.UNPROVEN: 6}
 
@@ -665,8 +665,8 @@ def test_expired_input_is_partial(run: Run) -> None:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
     reports = Reports()
     with closing(run.follow(reports)) as follower:
-        while follower.turn():
+        while follower.take_turn():
             pass
-        follower.turn()  # without new ticks
+        follower.take_turn()  # without new ticks
         assert not follower.complete
     assert reports.outcomes[Outcome.PARTIAL] == 7

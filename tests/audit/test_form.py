@@ -46,7 +46,7 @@ def test_snapshot_beyond_horizon_is_found(tiny: Tiny) -> None:
     late["headers"].update(ce_id=f"{NIGHT}/5", ce_time="2026-01-01T06:00:00Z")
     late["value"].update(tick=5, as_of="2026-01-01T06:00:00Z", final=False)
     tiny.records.append(late)
-    assert find(tiny, "ticks") == [f"{NIGHT}, tick 5: the time is not designated, or not asked about at this tick"]
+    assert find(tiny, "ticks") == [f"{NIGHT}, tick 5: the time is not designated, or not evaluated at this tick"]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_unknown_costs_nothing(tiny: Tiny) -> None:
 def test_unknown_with_names_is_found(tiny: Tiny) -> None:
     """An unknown answer must not name a location."""
     tiny.watch_busiest({"shop": 3}, status="unknown")
-    assert find(tiny, "form") == [f"{BUSIEST}, tick 4: unknown, and locations are named"]
+    assert find(tiny, "form") == [f"{BUSIEST}, tick 4: the status is unknown, but locations are named"]
 
 
 def test_missing_drawing_is_found(tiny: Tiny) -> None:

@@ -112,9 +112,9 @@ def _follow(config: Path, report: AuditReport) -> None:
     facts = KafkaTopics(kafka_connections(loaded))
     sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
     with closing(facts), closing(Follower([read_terms(config)], sources, reports)) as follower:
-        while follower.turn():
+        while follower.take_turn():
             kept = max(kept, follower.kept_visits)
-        spent = sum(follower.spent(name) for name in {name for name, _status in report.answers})
+        spent = sum(follower.find_most_spent(name) for name in {name for name, _status in report.answers})
     assert reports.findings == []
     assert reports.outcomes == {Outcome.PROVEN: report.ticks}
     assert sum(reports.records.values()) >= report.records

@@ -90,10 +90,10 @@ def test_half_a_tick_is_not_proven(run: Run) -> None:
     with closing(run.follow(reports)) as follower:
         for part, hour in ((None, 3), (parts[0], 3), (parts[1], 4)):
             run.publish(part or owner(charges()))
-            while follower.turn():
+            while follower.take_turn():
                 pass
-            assert follower.proven is not None
-            assert follower.proven.up_to == parse_instant(f"2026-01-01T{hour:02}:00:00Z")
+            assert follower.proven_stretch is not None
+            assert follower.proven_stretch.up_to == parse_instant(f"2026-01-01T{hour:02}:00:00Z")
     assert reports.findings == []
 
 
@@ -102,7 +102,7 @@ def test_nothing_is_claimed_before_since(run: Run) -> None:
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     with closing(run.follow(Reports(), since=parse_instant("2026-01-01T04:00:00Z"))) as follower:
-        while follower.turn():
+        while follower.take_turn():
             pass
-        assert follower.proven is not None
-        assert follower.proven.since == parse_instant("2026-01-01T05:00:00Z")
+        assert follower.proven_stretch is not None
+        assert follower.proven_stretch.since == parse_instant("2026-01-01T05:00:00Z")

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.tools.audit.bench import Bench
 from monitor.tools.audit.counts import add_up
 from monitor.tools.audit.findings import Findings
 from monitor.tools.audit.history import History
+from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.over_time import Answer
 from monitor.tools.audit.rolling import RollingCount
-from monitor.tools.audit.sequence import Sequence
-from monitor.tools.audit.spending import list_costs, most_spent
+from monitor.tools.audit.sequence import TickSequence
+from monitor.tools.audit.spending import find_most_spent, list_costs
 from monitor.tools.audit.terms import read_terms
 from tests.audit.conftest import Tiny
 
@@ -60,7 +60,7 @@ def test_spending_is_the_worst_case_of_the_rules(tiny: Tiny, spacing: int, expec
     """
     tiny.write()
     terms, findings = read_terms(tiny.folder / "config.yaml"), Findings()
-    bench = Bench(terms, None, History.of(Sequence(findings, every_tick=False), whole=True), findings)
-    bench.over_time["walk"].answers = [Answer("park", tick, Fraction(1), tick) for tick in range(0, 400, spacing)]
-    assert most_spent(list_costs(bench)) == most_spent(list_costs(bench), "walk") == expected
-    assert most_spent(list_costs(bench), "night") == 0
+    judge = Judge(terms, None, History.create(TickSequence(findings, every_tick=False), whole=True), findings)
+    judge.over_time["walk"].answers = [Answer("park", tick, Fraction(1), tick) for tick in range(0, 400, spacing)]
+    assert find_most_spent(list_costs(judge)) == find_most_spent(list_costs(judge), "walk") == expected
+    assert find_most_spent(list_costs(judge), "night") == 0

@@ -64,9 +64,9 @@ def test_noisy_counts_are_news(story: Story, published: Published, metrics: Metr
 
 def test_story_progress(story: Story, published: Published, metrics: Metrics) -> None:
     """The story counts ticks and days."""
-    assert (story.done, story.ticks, story.day, story.days) == (0, 48, 1, 2)
+    assert (story.ticks_published, story.ticks, story.day, story.days) == (0, 48, 1, 2)
     story.add_tick(23, published(23), metrics.registry)
-    assert (story.done, story.day, story.intake) == (24, 1, Intake(100, 2))
+    assert (story.ticks_published, story.day, story.intake) == (24, 1, Intake(100, 2))
     story.add_tick(24, published(24), metrics.registry)
     assert story.day == 2
 

@@ -34,7 +34,7 @@ def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr("jgo.constants.MAVEN_CENTRAL_URL", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("JGO_CONFIG_FILE", str(tmp_path / "absent.conf"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(jars, "pinned_jars", lambda: pinned)
+    monkeypatch.setattr(jars, "read_pinned_jars", lambda: pinned)
     yield folder
     server.shutdown()
     server.server_close()
@@ -85,7 +85,7 @@ def test_truncated_jar_is_fetched_again(central: Path, tmp_path: Path) -> None:
 
 def test_altered_jar_is_refused(central: Path, tmp_path: Path) -> None:
     """A jar with another SHA-256 is refused, and neither it nor the staging folder is kept."""
-    first, _ = jars.pinned_jars()
+    first, _ = jars.read_pinned_jars()
     (central / first.path).write_bytes(b"eno" * 1000)
     with pytest.raises(EmbeddedError, match=r"first-1\.0\.jar has SHA-256 .* expected " + first.sha256):
         jars.kafka_class_path(lambda _: None, tmp_path / "m2")
@@ -102,7 +102,7 @@ def test_no_network_error_message(central: Path, tmp_path: Path, monkeypatch: py
 
 def test_missing_jar_raises_embedded_error(central: Path, tmp_path: Path) -> None:
     """A jar that the repository lacks raises EmbeddedError."""
-    (central / jars.pinned_jars()[0].path).unlink()
+    (central / jars.read_pinned_jars()[0].path).unlink()
     with pytest.raises(EmbeddedError, match="cannot be fetched from Maven Central"):
         jars.kafka_class_path(lambda _: None, tmp_path / "m2")
 
@@ -120,7 +120,7 @@ def test_lock_has_one_kafka_and_one_log4j() -> None:
 
     Resolved with its logger, Kafka 4.3 got kafka-clients 3.9, which fails only when it runs.
     """
-    pinned = jars.pinned_jars()
+    pinned = jars.read_pinned_jars()
     assert {jar.version for jar in pinned if jar.group == "org.apache.kafka"} == {jars.KAFKA_VERSION}
     assert len({jar.version for jar in pinned if jar.group == "org.apache.logging.log4j"}) == 1
     assert len({(jar.group, jar.artifact) for jar in pinned}) == len(pinned)

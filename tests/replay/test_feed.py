@@ -65,11 +65,11 @@ def line(second: int, number: int, text: str = "", *, is_visit: bool = True) -> 
 def test_feed_until_an_instant(connections: KafkaConnections, name: str, feed: Callable[[list[Line]], Feed]) -> None:
     """Exactly the lines reported before an instant are in Kafka."""
     lines = feed([line(1, 0), line(2, 1), line(3, 2)])
-    assert lines.until(2_000_000) == 1
+    assert lines.produce_until(2_000_000) == 1
     assert [record.timestamp for record in read_records(connections, name)] == [1_000]
-    assert lines.until(2_000_001) == 1
-    assert lines.until(9_000_000) == 1
-    assert lines.until(99_000_000) == 0
+    assert lines.produce_until(2_000_001) == 1
+    assert lines.produce_until(9_000_000) == 1
+    assert lines.produce_until(99_000_000) == 0
     assert [(record.timestamp, json.loads(record.value)) for record in read_records(connections, name)] == [
         (1_000, {"n": 0}),
         (2_000, {"n": 1}),
@@ -80,7 +80,7 @@ def test_feed_until_an_instant(connections: KafkaConnections, name: str, feed: C
 def test_batches_and_bad_lines(connections: KafkaConnections, name: str, feed: Callable[[list[Line]], Feed]) -> None:
     """Visits of one instant share a record; an invalid line has its own."""
     lines = [line(1, 0), line(1, 1), line(1, 2, "{no json", is_visit=False), line(1, 3), line(2, 4)]
-    assert feed(lines).until(9_000_000) == 5
+    assert feed(lines).produce_until(9_000_000) == 5
     assert [record.value for record in read_records(connections, name)] == [
         b'{"visits":[{"n": 0},{"n": 1}]}',
         b"{no json",
@@ -91,7 +91,7 @@ def test_batches_and_bad_lines(connections: KafkaConnections, name: str, feed: C
 
 def test_batches_are_bounded(connections: KafkaConnections, name: str, feed: Callable[[list[Line]], Feed]) -> None:
     """A record has at most 500 visits."""
-    feed([line(1, n) for n in range(BATCH_VISITS + 1)]).until(9_000_000)
+    feed([line(1, n) for n in range(BATCH_VISITS + 1)]).produce_until(9_000_000)
     assert [len(json.loads(record.value).get("visits", [0])) for record in read_records(connections, name)] == [500, 1]
 
 
@@ -99,7 +99,7 @@ def test_long_bad_line_is_cut(connections: KafkaConnections, name: str, feed: Ca
     """An invalid line that is too long for a record is cut, and is then no JSON."""
     long = line(1, 0, "x" * 3_000_000, is_visit=False)._replace(fault=BAD_REPORT_TIME)
     lines = feed([long, line(1, 1)])
-    lines.until(9_000_000)
+    lines.produce_until(9_000_000)
     assert lines.refusals.reasons == {"not_json": 1}
     assert [record.value for record in read_records(connections, name)] == [b"x" * BAD_LINE_BYTES, b'{"n": 1}']
 
@@ -107,4 +107,4 @@ def test_long_bad_line_is_cut(connections: KafkaConnections, name: str, feed: Ca
 def test_refusal_is_an_error(feed: Callable[[list[Line]], Feed], name: str) -> None:
     """A record that Kafka refuses is an error."""
     with pytest.raises(ReplayError, match=f"Kafka refused 1 records for {name}"):
-        feed([line(1, 0, "x" * 2_000_000)]).until(9_000_000)
+        feed([line(1, 0, "x" * 2_000_000)]).produce_until(9_000_000)

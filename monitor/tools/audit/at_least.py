@@ -13,7 +13,7 @@ from monitor.tools.audit.terms import AtTimesTerms, AuditTerms
 _FIELDS = ("at_least_epsilon", "counts_at_least")
 
 
-class Bounded(NamedTuple):
+class BoundsDrawing(NamedTuple):
     """The lower bounds of a designated time and shard. They count visits reported up to the slot `last_report`."""
 
     time: int
@@ -25,9 +25,9 @@ class Bounded(NamedTuple):
 class AtLeastCheck:
     """The check of one monitor's lower bounds, snapshot by snapshot in order of tick.
 
-    `answers` lists the draws, and `bounds` is the number of bounds that were compared with the recount. While input
-    has expired (`whole_input` is False), bounds are not compared, because the recount may lack people. If output has
-    expired, or the number of shards has changed, missing bounds may have been published before.
+    `answers` lists the drawings, and `bounds` is the number of bounds that were compared with the recount. While
+    `whole_input` is False, bounds are not compared, because the recount may lack people. If output has expired, or the
+    number of shards has changed, missing bounds are no finding, because they may have been published before.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class AtLeastCheck:
         self._whole_output = history.marks.whole
         self._drawn = history.bounds_drawn
         self.whole_input = True
-        self.answers: list[Bounded] = []
+        self.answers: list[BoundsDrawing] = []
         self.bounds = 0
 
-    def take(self, bounded: Bounded, value: Any, where: str) -> None:
+    def take(self, drawing: BoundsDrawing, value: Any, where: str) -> None:
         """Check the next snapshot.
 
         Raises:
             KeyError, TypeError, ValueError, AttributeError: a field is missing, or is not in the form of the interface.
         """
         is_due = value["final"] and value["status"] == "complete" and self._monitor.at_least is not None
-        subject = self._monitor.name, bounded.time, bounded.shard, self._terms.shards
+        subject = self._monitor.name, drawing.time, drawing.shard, self._terms.shards
         if not any(name in value for name in _FIELDS):
             if is_due and self._whole_output and not self._may_be_drawn(subject):
                 self._findings.add(FORM, f"{where}: the final snapshot has no lower bounds")
@@ -65,40 +65,40 @@ class AtLeastCheck:
         if subject in self._drawn:
             self._findings.add(BUDGET, f"{where}: the lower bounds are drawn a second time")
         self._drawn.add(subject)
-        self.answers.append(bounded)
+        self.answers.append(drawing)
         if value["at_least_epsilon"] != str(self._monitor.at_least):
             self._findings.add(FORM, f"{where}: at_least_epsilon is not that of the configuration")
         for location, bound in value["counts_at_least"].items():
-            for text in self._find_misplaced(bounded, location, bound):
+            for text in self._find_misplaced(drawing, location, bound):
                 self._findings.add(FORM, f"{where}, {location}: {text}")
                 break
 
     def _may_be_drawn(self, subject: tuple[str, int, int, int]) -> bool:
-        """Return whether the bounds have been published before, perhaps by other shards."""
+        """Return whether the bounds may have been published before, by this shard or under another number of shards."""
         name, time, _shard, shards = subject
         return subject in self._drawn or any(
             (other, at) == (name, time) and number != shards for other, at, _, number in self._drawn
         )
 
-    def prove(self, bounded: Bounded, value: Any, where: str) -> None:
+    def prove(self, drawing: BoundsDrawing, value: Any, where: str) -> None:
         """Compare the bounds of a snapshot that `take` has checked with the recount."""
         if self._presence is None or not self.whole_input:
             return
         for location, bound in value.get("counts_at_least", {}).items():
-            if any(self._find_misplaced(bounded, location, bound)):
+            if any(self._find_misplaced(drawing, location, bound)):
                 continue
             self.bounds += 1
-            people = self._presence.count_consenting(bounded.time, self._terms.rows[location], bounded.last_report)
+            people = self._presence.count_consenting(drawing.time, self._terms.rows[location], drawing.last_report)
             if bound > people:
                 self._findings.add(LEAST, f"{where}, {location}: fewer people consented than the lower bound")
 
     def forget(self, tick: int) -> None:
-        """Forget the draws before a tick."""
+        """Forget the drawings before a tick."""
         self.answers = [answer for answer in self.answers if answer.tick >= tick]
 
-    def _find_misplaced(self, bounded: Bounded, location: str, bound: object) -> Iterator[str]:
+    def _find_misplaced(self, drawing: BoundsDrawing, location: str, bound: object) -> Iterator[str]:
         row = self._terms.rows.get(location)
-        if row is None or self._terms.shard[row] != bounded.shard:
+        if row is None or self._terms.shard[row] != drawing.shard:
             yield "the location is not in this shard"
         if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
             yield "the lower bound is not a whole number of at least 1"

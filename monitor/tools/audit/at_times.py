@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from monitor.tools.audit.at_least import AtLeastCheck, Bounded
+from monitor.tools.audit.at_least import AtLeastCheck, BoundsDrawing
 from monitor.tools.audit.counts import PeopleAtTimes
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, TICKS, Findings
 from monitor.tools.audit.history import History
@@ -46,9 +46,9 @@ class _Snapshot:
         return {name: (count["tick"], count["noisy_count"]) for name, count in self.value["noisy_counts"].items()}
 
     @property
-    def bounded(self) -> Bounded:
+    def bounds_drawing(self) -> BoundsDrawing:
         """The lower bounds that the snapshot may contain."""
-        return Bounded(self.time, self.shard, self.tick, self.tick + (self.record.late_slots or 0))
+        return BoundsDrawing(self.time, self.shard, self.tick, self.tick + (self.record.late_slots or 0))
 
 
 class AtTimesCheck:
@@ -74,7 +74,7 @@ class AtTimesCheck:
         self._findings = findings
         self._noisy = history.noisy
         self.lower_bounds = AtLeastCheck(terms, monitor, presence, history, findings)
-        self._asked: tuple[int, frozenset[int]] = (0, frozenset())
+        self._due: tuple[int, frozenset[int]] = (0, frozenset())
         self.answers: list[TimedAnswer] = []
         self.statuses: Counter[str] = Counter()
         self.safe = 0
@@ -92,8 +92,8 @@ class AtTimesCheck:
         """
         snapshot = self._read(record)
         value, shard, tick, where = record.value, snapshot.shard, snapshot.tick, snapshot.where
-        if snapshot.time not in self._times_asked(tick):
-            self._findings.add(TICKS, f"{where}: the time is not designated, or not asked about at this tick")
+        if snapshot.time not in self._find_times_due(tick):
+            self._findings.add(TICKS, f"{where}: the time is not designated, or not evaluated at this tick")
             return
         self.statuses[snapshot.status] += 1
         noisy = snapshot.noisy_counts
@@ -102,7 +102,7 @@ class AtTimesCheck:
             self.safe += self._terms.shard_sizes[shard] - len(noisy)
         if self._sequence.see((self._monitor.name, snapshot.time, shard), where.partition(",")[0], tick):
             self._check_changes(snapshot, noisy)
-            self.lower_bounds.take(snapshot.bounded, value, where)
+            self.lower_bounds.take(snapshot.bounds_drawing, value, where)
 
     def _read(self, record: PublishedRecord) -> _Snapshot:
         value = record.value
@@ -113,7 +113,7 @@ class AtTimesCheck:
     def prove(self, record: PublishedRecord) -> None:
         """Compare a record that `take` has checked with the recount."""
         snapshot = self._read(record)
-        if self._presence is None or snapshot.time not in self._times_asked(snapshot.tick):
+        if self._presence is None or snapshot.time not in self._find_times_due(snapshot.tick):
             return
         noisy = snapshot.noisy_counts
         if snapshot.status == "complete":
@@ -125,7 +125,7 @@ class AtTimesCheck:
             row = self._terms.rows.get(location)
             if tick == snapshot.tick and row is not None and self._presence.count(snapshot.time, row, tick) > count:
                 self._findings.add(NOISY, f"{snapshot.where}, {location}: there were more people than the noisy count")
-        self.lower_bounds.prove(snapshot.bounded, record.value, snapshot.where)
+        self.lower_bounds.prove(snapshot.bounds_drawing, record.value, snapshot.where)
 
     def forget(self, tick: int) -> None:
         """Forget the answers before a tick."""
@@ -135,19 +135,19 @@ class AtTimesCheck:
     def finish(self, first: int, last: int) -> None:
         """Check that each designated time has a snapshot in every shard at every tick of its horizon."""
         grid = self._terms.grid
-        for time in self._monitor.between(grid.as_of(first) - self._monitor.horizon, grid.as_of(last)):
-            began, ended = self._monitor.ticks(time, grid)
+        for time in self._monitor.find_times(grid.as_of(first) - self._monitor.horizon, grid.as_of(last)):
+            began, ended = self._monitor.find_ticks(time, grid)
             for shard in range(self._terms.shards):
                 name = f"{self._monitor.name}/{format_utc(time)}/{shard}"
                 subject = (self._monitor.name, time, shard)
                 self._sequence.expect(subject, name, max(first, began), min(last, ended))
 
-    def _times_asked(self, tick: int) -> frozenset[int]:
+    def _find_times_due(self, tick: int) -> frozenset[int]:
         """Return the designated times with τ < as_of ≤ τ + horizon. The result for the latest tick is cached."""
-        if not self._asked[1] or self._asked[0] != tick:
+        if not self._due[1] or self._due[0] != tick:
             as_of = self._terms.grid.as_of(tick)
-            self._asked = tick, frozenset(self._monitor.between(as_of - self._monitor.horizon, as_of))
-        return self._asked[1]
+            self._due = tick, frozenset(self._monitor.find_times(as_of - self._monitor.horizon, as_of))
+        return self._due[1]
 
     def _check_form(self, snapshot: _Snapshot) -> None:
         terms, monitor = self._terms, self._monitor
@@ -156,7 +156,7 @@ class AtTimesCheck:
         facts = {
             "kind": "at_times",
             "shards": terms.shards,
-            "final": snapshot.tick == monitor.ticks(snapshot.time, terms.grid)[1],
+            "final": snapshot.tick == monitor.find_ticks(snapshot.time, terms.grid)[1],
             "registry": terms.digest,
             "locations": terms.shard_sizes[snapshot.shard],
             "threshold": monitor.threshold,
@@ -167,11 +167,11 @@ class AtTimesCheck:
             self._findings.add(FORM, f"{snapshot.where}: {snapshot.status!r} is not a status")
 
     def _check_changes(self, snapshot: _Snapshot, noisy: dict[str, tuple[int, int]]) -> None:
-        """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and then never changes."""
+        """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and never changes."""
         before = {location: count for location, count in noisy.items() if count[0] < snapshot.tick}
         shard = snapshot.shard, self._terms.shards
-        known = self._noisy.of(self._monitor.name, snapshot.time, shard, before)
-        for location in self._of_shard(known, snapshot.shard) - noisy.keys():
+        known = self._noisy.get_known(self._monitor.name, snapshot.time, shard, before)
+        for location in self._select_shard(known, snapshot.shard) - noisy.keys():
             self._findings.add(BUDGET, f"{snapshot.where}: the noisy count of {location} is gone")
         for location, (tick, count) in noisy.items():
             if location not in known:
@@ -180,7 +180,7 @@ class AtTimesCheck:
             elif known[location] != (tick, count):
                 self._findings.add(BUDGET, f"{snapshot.where}: the noisy count of {location} has changed")
 
-    def _of_shard(self, locations: Iterable[str], shard: int) -> set[str]:
+    def _select_shard(self, locations: Iterable[str], shard: int) -> set[str]:
         """Return the locations that the registry assigns to a shard."""
         rows, shards = self._terms.rows, self._terms.shard
         return {name for name in locations if name in rows and shards[rows[name]] == shard}

@@ -8,19 +8,19 @@ from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 
-from monitor.tools.audit.bench import KINDS, Bench, WholeRecount
 from monitor.tools.audit.fates import count_fates
 from monitor.tools.audit.findings import FATES, PAID, TICKS, AuditReport, Findings
 from monitor.tools.audit.history import History
-from monitor.tools.audit.input_ids import InputIds, count_another
+from monitor.tools.audit.input_ids import InputIds, counts_another_input
+from monitor.tools.audit.judge import KINDS, Judge, WholeRecount
 from monitor.tools.audit.partition_ticks import PartitionTicks
-from monitor.tools.audit.payments import Payer, most_paid
+from monitor.tools.audit.payments import Payer, find_most_paid
 from monitor.tools.audit.reader import TopicFacts
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, drop_repeats, read_file
-from monitor.tools.audit.sequence import Sequence as Ticks
+from monitor.tools.audit.sequence import TickSequence
 from monitor.tools.audit.stretches import Stretches
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from monitor.tools.audit.topics import Kept, OpenConsumer, Topic, read_input, read_output
+from monitor.tools.audit.topics import OpenConsumer, Topic, TopicContents, read_input, read_output
 from monitor.tools.audit.visits import Visits, read_visits
 
 Configs = Path | Sequence[Path]
@@ -37,11 +37,11 @@ class Input:
 
 @dataclass
 class Auditor:
-    """Passes every record to the checks of the configuration that was in force, and collects the ticks.
+    """The audit of one run. It passes each record to the judge of the configuration that was in force.
 
-    If output has expired (`whole` is False), the first remaining records are trusted about earlier ones. If input has
-    expired (`whole_input` is False), lower bounds and dwell times are not compared. Neither are those that count
-    another input topic than the one with the id `input_id`.
+    If output has expired (`whole` is False), what the first remaining records say about earlier ones is assumed to be
+    correct. If input has expired (`whole_input` is False), lower bounds and dwell times are not compared. Nor are those
+    that count an input topic with another id than `input_id`.
     """
 
     inputs: Sequence[Input]
@@ -56,16 +56,16 @@ class Auditor:
     paid: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        """Count the visits, and make the checks of each configuration."""
-        self._history = History.of(Ticks(self.findings, self.every_tick), whole=self.whole)
-        self.benches = [
-            Bench(given.terms, WholeRecount(given.visits, given.terms), self._history, self.findings)
+        """Count the visits, and create the judge of each configuration."""
+        self._history = History.create(TickSequence(self.findings, self.every_tick), whole=self.whole)
+        self.judges = [
+            Judge(given.terms, WholeRecount(given.visits, given.terms), self._history, self.findings)
             for given in self.inputs
         ]
-        for bench in self.benches:
-            bench.set_whole_input(self.whole_input)
+        for judge in self.judges:
+            judge.set_whole_input(self.whole_input)
         self._input_ids = InputIds()
-        self._stretches = Stretches(self.benches)
+        self._stretches = Stretches(self.judges)
         self.partition_ticks = PartitionTicks()
 
     @property
@@ -78,13 +78,13 @@ class Auditor:
         self.records += 1
         self.partition_ticks.take(record)
         if record.kind not in KINDS:
-            for bench in self.benches:
-                bench.take_owner(record)
+            for judge in self.judges:
+                judge.take_owner(record)
             self._input_ids.take_owner(record)
             if record.kind == "owner":
                 self._stretches.take_owner(record)
             return
-        chosen = self._stretches.find(record) if isinstance(record.value, dict) else self.benches[0]
+        chosen = self._stretches.find(record) if isinstance(record.value, dict) else self.judges[0]
         if chosen is None:
             self.unjudged += 1
             self._history.doubt(record)
@@ -93,7 +93,7 @@ class Auditor:
         if isinstance(record.value, dict) and isinstance(record.value.get("tick"), int) and chosen.find_check(record):
             self.ticks.add(record.value["tick"])
         if taken is not None:
-            earlier = count_another(self._input_ids.find(record.partition), self.input_id)
+            earlier = counts_another_input(self._input_ids.find(record.partition), self.input_id)
             chosen.set_whole_input(self.whole_input and not earlier)
             chosen.prove(taken)
 
@@ -106,10 +106,13 @@ class Auditor:
         first, last = min(self.ticks), max(self.ticks)
         if self.every_tick:
             first = find_first_slot(self.inputs[0].visits, self.terms, first)
-        for bench in self.benches:
-            bench.finish(first, last)
-        self.paid = most_paid(
-            [Payer(bench.answers(), given.visits) for bench, given in zip(self.benches, self.inputs, strict=True)]
+        for judge in self.judges:
+            judge.finish(first, last)
+        self.paid = find_most_paid(
+            [
+                Payer(judge.collect_answers(), given.visits)
+                for judge, given in zip(self.judges, self.inputs, strict=True)
+            ]
         )
         if self.paid > self.terms.may_pay:
             text = f"one person paid ε = {self.paid} within a period, more than the stated {self.terms.may_pay}"
@@ -125,7 +128,7 @@ def audit(
         visits: the replay file (docs/interface.md, section 2). `reported_at` is the timestamp of a visit's record.
         config: the configuration. It must contain the values that the service took from the environment.
         alerts: the output topic in the form that `replay` writes.
-        every_tick: whether every tick must be answered, as after a replay. False if the service ran by the clock.
+        every_tick: whether every tick must be answered, as after a replay. False if the service ran in real time.
         fates: the service's own count of visits by fate, to compare with the recount.
 
     Raises:
@@ -145,7 +148,7 @@ def audit_files(
     """Recount a run as `audit` does. `configs`: the configurations that were in force, newest first."""
     people: dict[str, int] = {}
     inputs = [Input(terms, read_visits(visits, terms, people)) for terms in map(read_terms, configs)]
-    return _report(Auditor(inputs, every_tick and len(configs) == 1), read_file(alerts), fates)
+    return _check_records(Auditor(inputs, every_tick and len(configs) == 1), read_file(alerts), fates)
 
 
 def audit_topics(
@@ -156,12 +159,12 @@ def audit_topics(
     open_input: OpenConsumer | None = None,
     *,
     facts: TopicFacts,
-) -> tuple[AuditReport, Kept, Kept]:
-    """Recount a run by the clock from its topics. Return the report, and what the input and output still contain.
+) -> tuple[AuditReport, TopicContents, TopicContents]:
+    """Recount a run in real time from its topics. Return the report, and what the input and output still contain.
 
-    Expired input lowers the counts that the answers are compared with, so it causes no false finding; lower bounds are
-    then not compared. If the records of
-    earlier marks and noisy counts have expired, the first remaining records are trusted for them.
+    Expired input lowers the recounted counts, so a "safe" and a noisy count cause no false finding. Lower bounds and
+    dwell times are then not compared. If output has expired, the earlier marks and noisy counts that the first
+    remaining records repeat are assumed to be correct.
 
     Args:
         configs: the configurations. They must contain the values that the service took from the environment.
@@ -170,8 +173,8 @@ def audit_topics(
         alerts: the output topic.
         open_input: opens a consumer for the input topic that also returns batches that kafka-python cannot read. The
             default is `open_consumer`.
-        facts: the ends of the logs of the input, and its id. A visit in an open transaction counts once it is
-            committed, so the input is read to the end of its logs.
+        facts: returns the ends of the input's logs, and its id. The input is read to the ends of its logs, because a
+            visit in an open transaction counts once it is committed.
 
     Raises:
         AuditError: a configuration or a topic cannot be read.
@@ -184,15 +187,15 @@ def audit_topics(
     auditor = Auditor(
         [Input(terms, read_input(source, terms, people)) for terms in listed],
         every_tick=False,
-        whole=not output.kept.expired,
-        whole_input=not source.kept.expired,
+        whole=not output.contents.expired,
+        whole_input=not source.contents.expired,
         input_id=facts.topic_id(visits),
     )
-    return _report(auditor, read_output(output), None), source.kept, output.kept
+    return _check_records(auditor, read_output(output), None), source.contents, output.contents
 
 
-def _report(auditor: Auditor, records: Iterator[ReadRecord], fates: Mapping[str, int] | None) -> AuditReport:
-    """Check all records, and return the findings."""
+def _check_records(auditor: Auditor, records: Iterator[ReadRecord], fates: Mapping[str, int] | None) -> AuditReport:
+    """Check all records, and return the report."""
     for record in drop_repeats(records, auditor.findings):
         auditor.take(record)
     auditor.finish()
@@ -202,7 +205,7 @@ def _report(auditor: Auditor, records: Iterator[ReadRecord], fates: Mapping[str,
         del auditor.findings.listed[FATES]
     else:
         _compare_fates(fates, recounted, auditor.findings)
-    checks = list(chain.from_iterable(bench.checks.items() for bench in auditor.benches))
+    checks = list(chain.from_iterable(judge.checks.items() for judge in auditor.judges))
     answers: dict[tuple[str, str], int] = {}
     for name, check in checks:
         for status, number in check.statuses.items():
@@ -216,7 +219,7 @@ def _report(auditor: Auditor, records: Iterator[ReadRecord], fates: Mapping[str,
         answers=answers,
         safe=sum(check.safe for _name, check in checks),
         noisy=sum(check.noisy for _name, check in checks),
-        bounds=sum(check.lower_bounds.bounds for bench in auditor.benches for check in bench.at_times.values()),
+        bounds=sum(check.lower_bounds.bounds for judge in auditor.judges for check in judge.at_times.values()),
         violations=auditor.findings.listed,
         totals=dict(auditor.findings.totals),
         paid=auditor.paid,

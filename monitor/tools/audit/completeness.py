@@ -1,4 +1,4 @@
-"""What the follower knows about its own judgement: whether it was complete, and since which tick."""
+"""Whether the follower judged everything, and since which tick every answer was proven."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from monitor.tools.audit.watching import Outcome
 class Completeness:
     """Whether the ticks of the last turn were judged completely, and since when every answer was proven.
 
-    `sound`: the ticks of the last turn that judged any were judged by a configuration, with all input that they count.
-    `proven_since`: the first tick of the present stretch without a gap in the comparison with the input.
+    `sound`: the last turn that judged any ticks judged all by a configuration, and with all input that they count.
+    `proven_since`: the first tick of the current stretch in which all answers were compared with the input; None if
+    there is no such stretch.
     """
 
     def __init__(self) -> None:
@@ -18,7 +19,7 @@ class Completeness:
         self._first_of_turn = True
 
     def begin_turn(self) -> None:
-        """Note that another turn begins. Its first judged tick replaces what earlier turns knew."""
+        """Note that another turn begins. Its first judged tick replaces the result of earlier turns."""
         self._first_of_turn = True
 
     def judge(self, tick: int, outcome: Outcome, *, muted: bool) -> None:

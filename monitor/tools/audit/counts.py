@@ -13,7 +13,7 @@ from typing import Protocol
 from monitor.tools.audit.terms import AuditTerms, OverTimeTerms, TimedTerms
 from monitor.tools.audit.visits import Visits
 
-Ticks = tuple[int, int]
+TickRange = tuple[int, int]
 """A half-open range of ticks: the first is included, the second is not."""
 
 
@@ -41,7 +41,7 @@ class PeopleAtTimes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepFunction:
     """A count that changes at some ticks. From `ticks[n]` on it is `counts[n]`; before `ticks[0]` it is 0."""
 
     ticks: list[int]
@@ -53,12 +53,12 @@ class Steps:
         return self.counts[place - 1] if place else 0
 
 
-def count_people(visits: Visits, terms: AuditTerms, monitor: OverTimeTerms) -> dict[str, Steps]:
+def count_people(visits: Visits, terms: AuditTerms, monitor: OverTimeTerms) -> dict[str, StepFunction]:
     """Count the distinct people in the window at each tick, for each watched location.
 
     A visit reported in slot c whose last slot is s is in the counts of the ticks c … s + W - 1.
     """
-    ticks_of: dict[int, dict[int, list[Ticks]]] = {
+    ticks_of: dict[int, dict[int, list[TickRange]]] = {
         terms.rows[name]: {} for name in monitor.shares if name in terms.rows
     }
     for visit in visits.accepted:
@@ -67,7 +67,7 @@ def count_people(visits: Visits, terms: AuditTerms, monitor: OverTimeTerms) -> d
     return {terms.locations[row]: add_up(people.values()) for row, people in ticks_of.items()}
 
 
-def add_up(people: Iterable[Sequence[Ticks]]) -> Steps:
+def add_up(people: Iterable[Sequence[TickRange]]) -> StepFunction:
     """Count the people at each tick, given the tick ranges of each person's visits. A person counts once per tick."""
     changes: Counter[int] = Counter()
     for visits in people:
@@ -79,7 +79,7 @@ def add_up(people: Iterable[Sequence[Ticks]]) -> Steps:
                 changes[end] -= 1
                 counted_until = end
     ticks = sorted(changes)
-    return Steps(ticks, list(accumulate(changes[tick] for tick in ticks)))
+    return StepFunction(ticks, list(accumulate(changes[tick] for tick in ticks)))
 
 
 @dataclass(frozen=True)
@@ -119,12 +119,15 @@ class Presence:
 
 
 def find_present(visits: Visits, terms: AuditTerms, monitor: TimedTerms, threshold: int | None = None) -> Presence:
-    """Find the people at each location at each designated time τ: those with arrived_at ≤ τ < left_at."""
-    times = designated_times(visits, monitor)
+    """Find the people at each location at each designated time τ: those with arrived_at ≤ τ < left_at.
+
+    With a threshold, also find the locations that reach it.
+    """
+    times = find_designated_times(visits, monitor)
     reports: dict[tuple[int, int], dict[int, int]] = {}
     consenting: dict[tuple[int, int], dict[int, int]] = {}
     for visit in visits.accepted:
-        # No tick from the report's slot on answers about an older time, so a stay of years is not searched in full.
+        # From the report's slot on, no tick is about an older time. So a stay of years is not searched in full.
         oldest = terms.grid.as_of(visit.current) - monitor.horizon
         for time in select(times, max(visit.arrived, oldest), visit.left):
             for people_at in (reports, consenting) if visit.consent else (reports,):
@@ -144,12 +147,12 @@ def _find_crowded(
     return crowded
 
 
-def designated_times(visits: Visits, monitor: TimedTerms) -> list[int]:
+def find_designated_times(visits: Visits, monitor: TimedTerms) -> list[int]:
     """Return all designated times that any visit may cover, sorted."""
     if not visits.accepted:
         return []
     low, high = min(visit.arrived for visit in visits.accepted), max(visit.left for visit in visits.accepted)
-    return monitor.between(low, high)
+    return monitor.find_times(low, high)
 
 
 def select(times: Sequence[int], low: int, high: int) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Check dwell times: one record per designated time, drawn at the last tick, as close to the recount as its noise."""
+"""Check dwell times: one record per designated time, drawn at its last tick, as near to the recount as its noise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.tools.audit.counts import designated_times, select
+from monitor.tools.audit.counts import find_designated_times, select
 from monitor.tools.audit.findings import DWELL, FORM, TICKS, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.hot_spots import Drawing
@@ -19,19 +19,19 @@ from monitor.tools.audit.visits import AcceptedVisit, Visits
 
 _SECOND: Final = 1_000_000
 _FURTHEST: Final = 45
-"""Noise beyond 45 times its scale has a chance of about e^-45 per total, so it is an error rather than chance."""
+"""Noise beyond 45 times its scale has a probability of about e^-45 per total, so it is an error."""
 
-Length = tuple[int, int, int, int]
+MeasuredVisit = tuple[int, int, int, int]
 """A visit that covers a designated time: its person, row, slot of the report, and length in seconds."""
 
 _NUMBERS: Final = ("visit_seconds", "spare_seconds", "visits", "mean_seconds")
 
 
 class DwellCheck:
-    """The check of one monitor's records.
+    """The check of one monitor's records (docs/rules.md, rule 14).
 
-    `answers` lists the draws, and `statuses` counts the records by status. While input has expired (`whole_input` is
-    False), totals are not compared, because the recount may lack visits. `lengths` is None if there is no input.
+    `answers` lists the drawings, and `statuses` counts the records by status. While `whole_input` is False, totals are
+    not compared, because the recount may lack visits. `lengths` is None if there is no input to compare with.
     """
 
     safe = 0
@@ -41,7 +41,7 @@ class DwellCheck:
         self,
         terms: AuditTerms,
         monitor: DwellTerms,
-        lengths: Mapping[int, Sequence[Length]] | None,
+        lengths: Mapping[int, Sequence[MeasuredVisit]] | None,
         history: History,
         findings: Findings,
     ) -> None:
@@ -85,7 +85,7 @@ class DwellCheck:
             return
         if not self._is_due(time, tick):
             return
-        lengths = self._count(self._lengths.get(time, ()), tick + (record.late_slots or 0))
+        lengths = self._select_lengths(self._lengths.get(time, ()), tick + (record.late_slots or 0))
         exact = sum(lengths), sum(longest - length for length in lengths)
         published = value["visit_seconds"], value["spare_seconds"]
         scale = 2 * self._monitor.per_person * longest / float(self._monitor.epsilon)
@@ -94,21 +94,21 @@ class DwellCheck:
             self._findings.add(DWELL, f"{where}: a total is further from the recount than its noise")
 
     def forget(self, tick: int) -> None:
-        """Forget the draws before a tick."""
+        """Forget the drawings before a tick."""
         self.answers = [answer for answer in self.answers if answer.tick >= tick]
 
     def _is_due(self, time: int, tick: int) -> bool:
-        designated = bool(self._monitor.between(time, time + 1))
-        return designated and tick == self._monitor.ticks(time, self._terms.grid)[1]
+        designated = bool(self._monitor.find_times(time, time + 1))
+        return designated and tick == self._monitor.find_ticks(time, self._terms.grid)[1]
 
     def finish(self, first: int, last: int) -> None:
         """Check that every designated time whose last tick is in the range was answered."""
         if not self._every_tick:
             return
         grid, horizon = self._terms.grid, self._monitor.horizon
-        for time in self._monitor.between(grid.as_of(first) - horizon, grid.as_of(last + 1) - horizon):
+        for time in self._monitor.find_times(grid.as_of(first) - horizon, grid.as_of(last + 1) - horizon):
             if (self._monitor.name, time) not in self._answered:
-                tick = self._monitor.ticks(time, grid)[1]
+                tick = self._monitor.find_ticks(time, grid)[1]
                 self._findings.add(TICKS, f"{self._monitor.name}/{format_utc(time)}: tick {tick} is missing")
 
     def _check_form(self, record: PublishedRecord, time: int, tick: int) -> None:
@@ -136,8 +136,8 @@ class DwellCheck:
         if (value["visits"], value["mean_seconds"]) != estimates:
             self._findings.add(FORM, f"{where}: the estimates do not follow from the totals")
 
-    def _count(self, reported: Sequence[Length], last_report: int) -> list[int]:
-        """Return the lengths that count: the first visits of each person, in the order of the registry."""
+    def _select_lengths(self, reported: Sequence[MeasuredVisit], last_report: int) -> list[int]:
+        """Return the lengths that count, in seconds: each person's longest at the first places, in registry order."""
         by_person: dict[int, dict[int, int]] = {}
         for person, row, current, length in reported:
             if current <= last_report:
@@ -146,15 +146,15 @@ class DwellCheck:
         return [own[row] for own in by_person.values() for row in sorted(own)[: self._monitor.per_person]]
 
 
-def measure(visit: AcceptedVisit, monitor: DwellTerms) -> Length:
-    """Return the length of a visit, as far as it counts."""
+def measure(visit: AcceptedVisit, monitor: DwellTerms) -> MeasuredVisit:
+    """Return a visit with its length in seconds, at most `longest_visit`."""
     return visit.person, visit.row, visit.current, min((visit.left - visit.arrived) // _SECOND, monitor.longest)
 
 
-def find_lengths(visits: Visits, terms: AuditTerms, monitor: DwellTerms) -> dict[int, list[Length]]:
-    """Return the lengths of the visits that cover each designated time."""
-    times = designated_times(visits, monitor)
-    lengths: dict[int, list[Length]] = {}
+def measure_visits(visits: Visits, terms: AuditTerms, monitor: DwellTerms) -> dict[int, list[MeasuredVisit]]:
+    """Return the visits that cover each designated time, with their lengths."""
+    times = find_designated_times(visits, monitor)
+    lengths: dict[int, list[MeasuredVisit]] = {}
     for visit in visits.accepted:
         oldest = terms.grid.as_of(visit.current) - monitor.horizon
         for time in select(times, max(visit.arrived, oldest), visit.left):

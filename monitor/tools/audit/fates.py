@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from monitor.tools.audit.counts import designated_times
+from monitor.tools.audit.counts import find_designated_times
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.visits import AcceptedVisit, Visits
 
@@ -16,8 +16,8 @@ def count_fates(visits: Visits, terms: AuditTerms, last_tick: int) -> dict[str, 
     time that contains it, and expired if only earlier ticks do.
     """
     fates = {"applied": 0, "not_watched": 0, "expired": 0}
-    widest = _widest_windows(terms)
-    timed = [(designated_times(visits, monitor), monitor.horizon) for monitor in terms.timed]
+    widest = _find_widest_windows(terms)
+    timed = [(find_designated_times(visits, monitor), monitor.horizon) for monitor in terms.timed]
     for visit in visits.accepted:
         if visit.current > last_tick:
             continue
@@ -31,7 +31,7 @@ def count_fates(visits: Visits, terms: AuditTerms, last_tick: int) -> dict[str, 
     return fates | {"dead_letter": sum(slot <= last_tick for slot in visits.dead)}
 
 
-def _widest_windows(terms: AuditTerms) -> dict[int, int]:
+def _find_widest_windows(terms: AuditTerms) -> dict[int, int]:
     """Return the widest window over each watched location, by row."""
     widest: dict[int, int] = {}
     for monitor in terms.over_time:

@@ -47,7 +47,7 @@ def count_false(totals: Mapping[str, int]) -> int:
 class Findings:
     """The violations: the texts of the first 20 of each oracle, and the total number per oracle.
 
-    `muted`: whether those that the caller adds now are left out by classes that report them at once.
+    `muted`: a subclass that reports violations at once leaves out those that are added now.
     """
 
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})

@@ -1,9 +1,9 @@
-"""Follows the output topic, and judges each tick as it is published.
+"""Follow the output topic, and judge each tick as it is published.
 
-What needs only the output is checked at once: bytes, form, pauses, ε. The answers are then compared with the input, as
-soon as it can be read as far as they count. The state is in memory, bounded by the windows. After a restart everything
-is computed again from what the topics still contain, so nothing is lost or counted twice. What has expired by then is
-assumed to be correct.
+Bytes, form, pauses and ε are checked at once, because this needs only the output. The answers are compared with the
+input as soon as everything that they count can be read. The state is in memory, and its size is bounded by the windows.
+After a restart everything is computed again from the records that the topics still contain, so nothing is lost or
+counted twice. Records that have expired by then are assumed to be correct.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.tools.audit.bench import KINDS, Bench
 from monitor.tools.audit.completeness import Completeness
 from monitor.tools.audit.findings import BYTES, FORM, TICKS, count_false
-from monitor.tools.audit.follow_state import OWN_KINDS, FollowState, Waiting
+from monitor.tools.audit.follow_state import OWN_KINDS, FollowState, WaitingTick
 from monitor.tools.audit.history import History
-from monitor.tools.audit.input_ids import count_another
+from monitor.tools.audit.input_ids import counts_another_input
+from monitor.tools.audit.judge import KINDS, Judge
 from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.partition_ticks import read_tick
 from monitor.tools.audit.reader import HiddenRecordsError, TopicFacts, TopicReader, UnreadableTopicError
@@ -28,20 +28,20 @@ from monitor.tools.audit.recent import Delivery
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, decode_record
 from monitor.tools.audit.rolling import RollingRecount
 from monitor.tools.audit.rolling_input import PATIENCE_SECONDS, RollingInput
-from monitor.tools.audit.sequence import Sequence as Ticks
+from monitor.tools.audit.sequence import TickSequence
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.topics import OpenConsumer
-from monitor.tools.audit.watching import Outcome, Proven, ReportedFindings, Watcher
+from monitor.tools.audit.watching import Outcome, ProvenStretch, ReportedFindings, Watcher
 
 MOST_WAITING: Final = 50_000
-"""How many answers wait at most until the input can be read. Older ones are then never compared with it."""
+"""The most answers that wait until the input can be read. If more wait, the oldest are never compared with it."""
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
-"""How many bytes these answers have at most, as published. A snapshot can have almost a megabyte."""
+"""The most bytes of waiting answers, as published. A snapshot can have almost a megabyte."""
 
 _AHEAD: Final = 60 * 1_000_000
-"""How far the clock of the service may be ahead, in microseconds."""
+"""How far the service's clock may be ahead of this one, in microseconds."""
 
 _TICKS_PER_TURN: Final = 50
 _SPARE_TICKS: Final = 3
@@ -49,11 +49,12 @@ _SPARE_TICKS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """How to read the topics, and the clock. `open_input` is None if there is no input to compare with.
+    """The topics, the functions that read them, and the clock.
 
-    `explain` returns the words for an error of Kafka.
-    `alive` is called after each tick and each poll.
-    `now` returns the present instant. The default is for runs on a simulated clock: no answer is ahead of it.
+    `alerts`, `visits`: the names of the output and the input topic. `open_output`, `open_input`: open a consumer.
+    `open_input` is None if there is no input to compare with. `explain` returns the message for an error of Kafka.
+    `alive` is called after each tick and each poll. `now` returns the current instant. With its default, for runs on a
+    simulated clock, no answer is ahead of the clock.
     """
 
     alerts: str
@@ -67,11 +68,11 @@ class Sources:
 
 
 class Follower:
-    """Judges the records of the output topic in order of tick.
+    """The audit of a growing output topic, which judges its records in order of tick.
 
-    `cut_off` says why the input cannot be read; empty if it can. `delayed` says what hides its end, as long as that may
-    be a transaction that is about to end. `since`: findings about earlier ticks are not reported, because somebody has
-    examined them.
+    `cut_off`: why the input cannot be read; empty if it can. `delayed`: what hides the end of the input, during the
+    first half minute, because it may be a short transaction. `since`, an instant: findings about earlier ticks are not
+    reported, because somebody has examined them.
 
     Raises:
         AuditError: the configurations have different slots.
@@ -79,7 +80,7 @@ class Follower:
 
     def __init__(self, configs: Sequence[AuditTerms], sources: Sources, watcher: Watcher, since: int | None = None):
         if len({terms.grid for terms in configs}) > 1:
-            raise AuditError("the configurations differ in clock.slot or clock.origin: audit each of them separately")
+            raise AuditError("the configurations differ in clock.slot or clock.origin: audit each separately")
         self.terms, self._configs, self._watcher = configs[0], configs, watcher
         self._since = None if since is None else self.terms.grid.slot_of(since)
         self._now = sources.now
@@ -100,28 +101,29 @@ class Follower:
         self._state: FollowState | None = None
         self._queues: dict[int, deque[tuple[int, ReadRecord]]] = {}
         self._newest: dict[int, int] = {}
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[WaitingTick] = deque()
         self._ends: Mapping[int, int] = {}
         self._completeness = Completeness()
         self._forgotten = 0
         self._counted: deque[int] = deque(maxlen=_SPARE_TICKS)
 
     @property
-    def waiting(self) -> int:
+    def waiting_ticks(self) -> int:
         """The number of ticks that have not been compared with the input."""
         return len(self._waiting)
 
     @property
     def complete(self) -> bool:
-        """Whether the newest ticks were judged completely: by a configuration, and with all input that they count.
+        """Whether the last turn that judged a tick judged all of its ticks completely.
 
-        It is about the ticks of the last turn that judged any. Without input, it is enough to check the output.
+        That is, by a given configuration, and with all input that they count. Without an input to compare with,
+        checking the output suffices.
         """
         return self._completeness.sound and not (self._state is not None and self._state.unjudged)
 
     @property
-    def proven(self) -> Proven | None:
-        """What was compared with the whole input, if the last turn judged everything; None if that is not known."""
+    def proven_stretch(self) -> ProvenStretch | None:
+        """The stretch in which everything was compared with the whole input; None unless all ticks have been judged."""
         state, since = self._state, self._completeness.proven_since
         if state is None or since is None or self.cut_off or self._waiting or not self.complete:
             return None
@@ -131,11 +133,12 @@ class Follower:
         if last < since:
             return None
         grid = self.terms.grid
-        return Proven(grid.as_of(since), grid.as_of(last), count_false(self._findings.totals), state.paid.most)
+        false = count_false(self._findings.totals)
+        return ProvenStretch(grid.as_of(since), grid.as_of(last), false, state.paid.most_spent)
 
     @property
     def lag(self) -> dict[str, int]:
-        """The number of unread offsets of the output and the input."""
+        """The numbers of offsets of the output and the input that have not been read, or not been taken."""
         lag = {"output": self._output.lag(self._ends) + sum(map(len, self._queues.values()))}
         return lag if self._input is None else lag | {"input": self._input.lag}
 
@@ -147,20 +150,20 @@ class Follower:
     @property
     def kept_visits(self) -> int:
         """The number of visits in memory."""
-        return sum(recount.kept for recount in self._recounts)
+        return sum(recount.kept_visits for recount in self._recounts)
 
-    def spent(self, monitor: str) -> Fraction:
-        """Return the most that one person may have paid for a monitor's published answers within one period."""
-        return Fraction(0) if self._state is None else self._state.paid.spent(monitor)
+    def find_most_spent(self, monitor: str) -> Fraction:
+        """Return the most ε that one person may have paid in one period, for a monitor's published answers."""
+        return Fraction(0) if self._state is None else self._state.paid.find_most_spent(monitor)
 
-    def turn(self) -> bool:
-        """Judge what has been published, at most some ticks of it. Return whether more remains.
+    def take_turn(self) -> bool:
+        """Judge the next ticks, at most 50. Return whether more may have been published.
 
         Raises:
             UnreadableTopicError: the output topic cannot be read.
-            TopicChangedError: a topic was re-created; a new follower must begin.
+            TopicChangedError: a topic was re-created; create a new follower.
         """
-        self._ends = self._output.ends()
+        self._ends = self._output.ask_ends()
         self._completeness.begin_turn()
         if self._state is None:
             self._state = self._begin()
@@ -198,26 +201,26 @@ class Follower:
             self.cut_off = str(error)
 
     def _begin(self) -> FollowState:
-        """Make the checks. The beginnings of the partitions show whether records have expired."""
+        """Create the state. The first offsets of the partitions show whether records have expired."""
         whole = not any(self._output.first.values())
-        history = History.of(Ticks(self._findings, every_tick=False), whole=whole)
+        history = History.create(TickSequence(self._findings, every_tick=False), whole=whole)
         recounts: list[RollingRecount | None] = [*self._recounts] or [None] * len(self._configs)
-        benches = [
-            Bench(terms, recount, history, self._findings)
+        judges = [
+            Judge(terms, recount, history, self._findings)
             for terms, recount in zip(self._configs, recounts, strict=True)
         ]
-        return FollowState(benches, history, PaidCheck(benches, recounts, self._findings), self._findings)
+        return FollowState(judges, history, PaidCheck(judges, recounts, self._findings), self._findings)
 
     def _next_tick(self) -> int | None:
-        """Read until the next record of every partition is known. Return the lowest tick, None at the end."""
+        """Read until the next record of every partition is known. Return the lowest tick; None if no record remains."""
         heard = time.monotonic()
-        while hungry := {
+        while wanted := {
             partition: end
             for partition, end in self._ends.items()
             if not self._queues.get(partition) and self._output.positions.get(partition, 0) < end
         }:
             before = dict(self._output.positions)
-            for partition, records in self._output.poll(hungry).items():
+            for partition, records in self._output.poll(wanted).items():
                 for record in records:
                     self._queue(partition, record)
             if self._output.positions != before:
@@ -228,7 +231,7 @@ class Follower:
         return min((queue[0][0] for queue in self._queues.values() if queue), default=None)
 
     def _extend_ends(self) -> bool:
-        """Include records read past the ends that were asked. Return whether there are any."""
+        """Extend the ends to include records that were read beyond them. Return whether there are any."""
         past = {partition: at for partition, at in self._output.positions.items() if at > self._ends.get(partition, at)}
         self._ends = {**self._ends, **past}
         return bool(past)
@@ -246,29 +249,29 @@ class Follower:
     def _take_tick(self, state: FollowState, tick: int, *, asked: bool) -> None:
         """Check the queued records of a tick from the output alone, and let them wait for the input.
 
-        `asked`: the ends of the input were asked after the tick had been read.
+        `asked`: the ends of the input were requested after the tick had been read.
         """
-        waiting = Waiting(tick, self._input.ends if asked and self._input is not None else None)
+        waiting = WaitingTick(tick, self._input.ends if asked and self._input is not None else None)
         self._findings.muted = self._since is not None and tick < self._since
         for partition, queue in sorted(self._queues.items()):
             while queue and queue[0][0] == tick:
                 self._take(state, queue.popleft()[1], waiting)
             if partition in state.ticks.last:
                 last = state.ticks.last[partition]
-                self._watcher.tick(partition, last, self.terms.grid.as_of(last))
+                self._watcher.report_tick(partition, last, self.terms.grid.as_of(last))
         state.paid.take_published(state.may_pay)
         if waiting.answers or waiting.unjudged:
             self._waiting.append(waiting)
 
-    def _take(self, state: FollowState, read: ReadRecord, waiting: Waiting) -> None:
+    def _take(self, state: FollowState, read: ReadRecord, waiting: WaitingTick) -> None:
         kind, ce_id = read.headers.get("ce_type", "").rpartition(".")[2], read.headers.get("ce_id", "")
-        self._watcher.record(kind if kind in OWN_KINDS else "other")
+        self._watcher.report_record(kind if kind in OWN_KINDS else "other")
         record = PublishedRecord(read.place, read.partition, kind, ce_id, read.key, read.headers, read.value)
         if not state.belongs(record):
             self._findings.add(FORM, f"{read.place}: not a record of this service")
             return
         if self._is_ahead(read_tick(read.value) or 0):
-            self._findings.add(TICKS, f"{read.place}: an answer from ahead of the clock; it is not judged")
+            self._findings.add(TICKS, f"{read.place}: the answer is ahead of the clock, so it is not judged")
             return
         delivery = state.recent.take(read, ce_id, self._newest.get(read.partition or 0, waiting.tick))
         if delivery is Delivery.CHANGED:
@@ -278,37 +281,37 @@ class Follower:
                 state.parts.take_repeat(read.partition)
             return
         for tick in filter(None, [state.ticks.take(record)]):
-            self._watcher.missing(read.partition or 0, tick[0], tick[-1])
-            state.ticks.missing.clear()  # it is reported, and would grow
+            self._watcher.report_missing(read.partition or 0, tick[0], tick[-1])
+            state.ticks.missing.clear()  # these ticks have been reported, and the list would grow without a limit
         if kind not in KINDS:
             state.take_owner(record)
             return
-        bench = state.stretches.find(record)
-        self._report_stretch(state, record, unjudged=bench is None)
-        state.parts.take(record, bench)
+        judge = state.stretches.find(record)
+        self._report_stretch(state, record, unjudged=judge is None)
+        state.parts.take(record, judge)
         waiting.input_ids |= state.input_ids.find(record.partition)
-        if bench is None:
+        if judge is None:
             state.history.doubt(record)
             waiting.unjudged = True
             return
-        taken = bench.take(record)
+        taken = judge.take(record)
         if taken is not None:
-            waiting.answers.append((bench, taken))
+            waiting.answers.append((judge, taken))
             waiting.size += len(read.written)
 
     def _is_ahead(self, tick: int) -> bool:
-        """Return whether a tick is far ahead of the clock. It must not decide the order of the others."""
+        """Return whether a tick is far ahead of the clock. Such a tick must not decide the order of the others."""
         return self.terms.grid.start(tick) > self._now() + _AHEAD
 
     def _report_stretch(self, state: FollowState, record: PublishedRecord, *, unjudged: bool) -> None:
         if unjudged is not (record.partition in state.unjudged):
             state.unjudged ^= {record.partition}
-            self._watcher.unjudged(record.partition, record.place, begins=unjudged)
+            self._watcher.report_unjudged(record.partition, record.place, begins=unjudged)
 
     def _ask_input_ends(self) -> bool:
-        """Ask where the input ends, after the ends of the output. Return whether it can be read.
+        """Request the ends of the input, after those of the output. Return whether the input can be read.
 
-        The input that was published until then contains every visit that the answers of this turn count.
+        Every visit that the answers of this turn count is before these ends.
         """
         if self._input is None:
             return True
@@ -321,7 +324,7 @@ class Follower:
         return True
 
     def _prove(self, state: FollowState) -> bool:
-        """Compare what waits with the input. Return whether it could be read."""
+        """Compare the waiting ticks with the input. Return whether it could be read."""
         try:
             while self._waiting:
                 self._prove_tick(state, self._waiting[0])
@@ -338,37 +341,38 @@ class Follower:
         return True
 
     def _note_hidden(self, why: str) -> None:
-        """Let the answers wait for the end of a transaction. One that is open for long cuts off the input."""
+        """Let the answers wait for hidden records. After half a minute, the input counts as cut off."""
         now = time.monotonic()
         self._hidden_since = now if self._hidden_since is None else self._hidden_since
         short = now - self._hidden_since < PATIENCE_SECONDS
         self.cut_off, self.delayed = ("", why) if short else (why, "")
         self._drop_waiting()
 
-    def _prove_tick(self, state: FollowState, waiting: Waiting) -> None:
+    def _prove_tick(self, state: FollowState, waiting: WaitingTick) -> None:
         tick, as_of = waiting.tick, self.terms.grid.as_of(waiting.tick)
         outcome = Outcome.OUTPUT_ONLY
         if self._input is not None:
             waiting.ends = self._input.ends if waiting.ends is None else waiting.ends
             self._input.read_to(as_of, waiting.ends)
             oldest = self.terms.grid.start(tick - state.reach)
-            since = self._input.since
-            earlier = count_another(waiting.input_ids, self._input.reader.topic_id)  # the id is known after reading
+            since = self._input.complete_from
+            # The id of the input topic is known only after it has been read.
+            earlier = counts_another_input(waiting.input_ids, self._input.reader.topic_id)
             whole = (since is None or since <= oldest) and not earlier
             outcome = Outcome.PROVEN if whole else Outcome.PARTIAL
             self._findings.muted = self._since is not None and tick < self._since
-            for bench in state.benches:
-                bench.set_whole_input(outcome is Outcome.PROVEN)
-            for bench, record in waiting.answers:
-                bench.prove(record)
+            for judge in state.judges:
+                judge.set_whole_input(outcome is Outcome.PROVEN)
+            for judge, record in waiting.answers:
+                judge.prove(record)
             if waiting.answers:
                 state.paid.prove(tick, state.may_pay)
         outcome = Outcome.UNJUDGED if waiting.unjudged else outcome
         self._completeness.judge(tick, outcome, muted=self._since is not None and tick < self._since)
         self._alive()
-        if tick not in self._counted:  # it can be read in parts
+        if tick not in self._counted:  # a tick can be read and judged in parts
             self._counted.append(tick)
-            self._watcher.outcome(outcome)
+            self._watcher.report_outcome(outcome)
         self._forget(state, tick)
 
     def _drop_waiting(self) -> None:
@@ -378,17 +382,17 @@ class Follower:
         while len(self._waiting) > 1 and (answers > MOST_WAITING or size > MOST_WAITING_BYTES):
             dropped = self._waiting.popleft()
             answers, size = answers - len(dropped.answers), size - dropped.size
-            self._watcher.outcome(Outcome.UNPROVEN)
+            self._watcher.report_outcome(Outcome.UNPROVEN)
             self._completeness.give_up()
 
     def _forget(self, state: FollowState, tick: int) -> None:
-        """Forget what no later answer can need, now and then."""
+        """Forget what no later answer can need. This is not done at every tick, because it takes time."""
         if tick - self._forgotten < max(1, state.reach // 16):
             return
         self._forgotten = tick
         charged = tick - 2 * state.reach - state.period - _SPARE_TICKS
         for recount in self._recounts:
             recount.forget(tick - _SPARE_TICKS, charged)
-        for bench in state.benches:
-            bench.forget(charged)
+        for judge in state.judges:
+            judge.forget(charged)
         state.history.forget(self.terms.grid.start(charged))

@@ -1,4 +1,4 @@
-"""The checks of a follower and what they share, what waits for the input, and which records belong to the service."""
+"""The state of a follower: its checks and what they share, the ticks that wait, and which records are the service's."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from monitor.tools.audit.bench import KINDS, Bench
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.input_ids import InputIds
+from monitor.tools.audit.judge import KINDS, Judge
 from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.partition_ticks import PartitionTicks
 from monitor.tools.audit.parts import TickParts
@@ -23,48 +23,53 @@ OWN_KINDS: Final = (*KINDS, "owner", "ledger")
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingTick:
     """The answers of a tick that have not been compared with the input.
 
-    `ends`: where the input ended after they were published; None if it was not asked since. `input_ids`: the ids of the
-    topics whose visits they count, as far as they are known.
+    `ends`: the ends of the input, requested after the answers were read; None if they have not been requested since.
+    `unjudged`: no given configuration explains some answer. `input_ids`: the known ids of the input topics that the
+    answers count. `size`: the bytes of the answers as published.
     """
 
     tick: int
     ends: Mapping[int, int] | None
-    answers: list[tuple[Bench, PublishedRecord]] = field(default_factory=list)
+    answers: list[tuple[Judge, PublishedRecord]] = field(default_factory=list)
     unjudged: bool = False
     input_ids: set[str] = field(default_factory=set)
     size: int = 0
 
 
 class FollowState:
-    """The checks, and what they share. `reach`: how many slots before a tick the visits that it counts may begin."""
+    """The checks, and what they share.
 
-    def __init__(self, benches: list[Bench], history: History, paid: PaidCheck, findings: Findings) -> None:
-        self.benches = benches
+    `reach`: a tick counts visits reported at most this many slots before it. `period`: `privacy.period` in slots.
+    `unjudged`: the output partitions whose latest answer no given configuration explains.
+    """
+
+    def __init__(self, judges: list[Judge], history: History, paid: PaidCheck, findings: Findings) -> None:
+        self.judges = judges
         self.history = history
         self.paid = paid
         self._findings = findings
-        self.stretches = Stretches(benches)
+        self.stretches = Stretches(judges)
         self.ticks = PartitionTicks()
         self.parts = TickParts(findings)
         self.recent = RecentBytes()
         self.unjudged: set[int | None] = set()
         self.input_ids = InputIds()
-        self.reach = max(map(_reach, (bench.terms for bench in benches)))
-        self.period = max(-(-bench.terms.period // bench.terms.grid.slot) for bench in benches)
+        self.reach = max(map(_find_reach, (judge.terms for judge in judges)))
+        self.period = max(-(-judge.terms.period // judge.terms.grid.slot) for judge in judges)
 
     @property
     def may_pay(self) -> Fraction:
-        """The ε that the configurations in force state."""
-        return max(bench.terms.may_pay for bench in self.stretches.in_force() or self.benches)
+        """The largest `privacy.epsilon` of the configurations in force."""
+        return max(judge.terms.may_pay for judge in self.stretches.find_in_force() or self.judges)
 
     def take_owner(self, record: PublishedRecord) -> None:
         """Take an owner or start record."""
         try:
-            for bench in self.benches:
-                bench.take_owner(record)
+            for judge in self.judges:
+                judge.take_owner(record)
         except ValueError:
             self._findings.add(FORM, f"{record.place}: lost_at is not a time of RFC 3339 with an offset")
         if record.kind == "owner":
@@ -73,18 +78,18 @@ class FollowState:
         self.input_ids.take_owner(record)
 
     def belongs(self, record: PublishedRecord) -> bool:
-        """Return whether a record names this service, and only monitors and places that a configuration has.
+        """Return whether a record names this service, and only a monitor and a place that a configuration has.
 
-        So a finding can name them: what a stranger wrote is never repeated.
+        So a finding that names them does not quote another program.
         """
-        value, names = record.value, {bench.terms.service for bench in self.benches}
+        value, names = record.value, {judge.terms.service for judge in self.judges}
         if record.kind not in OWN_KINDS or not isinstance(value, dict):
             return False
         if record.kind not in KINDS:
             return record.key == record.kind and record.headers.get("ce_source") in names
         key = "/".join(str(value.get(part)) for part in _KEYS[record.kind] if part in value)
         addressed = record.key == key and record.ce_id == f"{key}/{value.get('tick')}"
-        return addressed and any(_knows(bench, record) for bench in self.benches)
+        return addressed and any(_knows(judge, record) for judge in self.judges)
 
 
 _KEYS: Final = {
@@ -95,16 +100,16 @@ _KEYS: Final = {
 }
 
 
-def _knows(bench: Bench, record: PublishedRecord) -> bool:
-    if record.headers.get("ce_source") != bench.terms.service or bench.find_check(record) is None:
+def _knows(judge: Judge, record: PublishedRecord) -> bool:
+    if record.headers.get("ce_source") != judge.terms.service or judge.find_check(record) is None:
         return False
     if record.kind == "over_time":
         location = record.value.get("location_id")
-        return isinstance(location, str) and location in bench.terms.rows
+        return isinstance(location, str) and location in judge.terms.rows
     return isinstance(record.value.get("time"), str) and record.value["time"].endswith("Z")
 
 
-def _reach(terms: AuditTerms) -> int:
+def _find_reach(terms: AuditTerms) -> int:
     windows = [monitor.window for monitor in terms.over_time]
     horizons = [-(-monitor.horizon // terms.grid.slot) + 1 for monitor in terms.timed]
     return max([*windows, *horizons]) + terms.max_lead + 1

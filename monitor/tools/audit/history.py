@@ -1,7 +1,7 @@
-"""What earlier records said: marks, noisy counts and ticks. All configurations of a run share it.
+"""The history of a run: marks, noisy counts and ticks of earlier records. All configurations share it.
 
 If earlier records are not known, because they have expired or no configuration was given for them, the next record of
-the subject is assumed to be correct about them.
+the same subject is assumed to be correct about them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from monitor.tools.audit.records import PublishedRecord
-from monitor.tools.audit.sequence import Sequence
+from monitor.tools.audit.sequence import TickSequence
 from monitor.tools.audit.text import parse_instant
 
 
@@ -47,7 +47,7 @@ class Marks:
         self._known[monitor, location] = marks
 
     def doubt(self, monitor: str, location: str) -> None:
-        """Record that a record was not judged, so the marks after it are not known."""
+        """Note that a record was not judged, so the marks after it are not known."""
         self._known.pop((monitor, location), None)
         self._doubtful.add((monitor, location))
 
@@ -63,7 +63,7 @@ class NoisyCounts:
     _known: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
     _seen: set[tuple[str, int, int, int]] = field(default_factory=set)
 
-    def of(
+    def get_known(
         self, monitor: str, time: int, shard: tuple[int, int], earlier: dict[str, tuple[int, int]]
     ) -> dict[str, tuple[int, int]]:
         """Return the counts about τ, to which the caller adds new ones.
@@ -83,7 +83,7 @@ class NoisyCounts:
         return known
 
     def doubt(self, monitor: str, time: int, noisy: dict[str, tuple[int, int]]) -> None:
-        """Take the counts of a record that was not judged as correct."""
+        """Assume that the counts of a record that was not judged are correct."""
         self._known.setdefault((monitor, time), {}).update(noisy)
 
     def forget(self, time: int) -> None:
@@ -94,19 +94,20 @@ class NoisyCounts:
 
 @dataclass(slots=True)
 class History:
-    """The ticks, marks and noisy counts so far, and the drawings of hot spots, dwell times and lower bounds.
+    """The ticks, marks and noisy counts so far, and which lower bounds, hot spots and dwell times were published.
 
-    `drawn` has (monitor, τ, shard, number of shards) of lower bounds, and (monitor, τ) of other drawings.
+    `bounds_drawn` has (monitor, τ, shard, number of shards) of lower bounds, and `answered` has (monitor, τ) of hot
+    spots and dwell times.
     """
 
-    sequence: Sequence
+    sequence: TickSequence
     marks: Marks = field(default_factory=Marks)
     noisy: NoisyCounts = field(default_factory=NoisyCounts)
     bounds_drawn: set[tuple[str, int, int, int]] = field(default_factory=set)
     answered: set[tuple[str, int]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, sequence: Sequence, *, whole: bool) -> History:
+    def create(cls, sequence: TickSequence, *, whole: bool) -> History:
         """Return an empty history. `whole`: no output record has expired."""
         return cls(sequence, Marks(whole), NoisyCounts(whole))
 

@@ -17,7 +17,7 @@ from monitor.tools.audit.text import format_utc, parse_instant
 
 
 class Drawing(NamedTuple):
-    """The hot spots of a designated time, drawn at a tick. They count visits reported up to the slot `last_report`."""
+    """The hot spots or dwell times of a designated time, drawn at a tick, from visits reported up to `last_report`."""
 
     time: int
     tick: int
@@ -85,7 +85,7 @@ class HotSpotsCheck:
         elif value["status"] != "unknown":
             self._findings.add(FORM, f"{where}: {value['status']!r} is not a status")
         elif named:
-            self._findings.add(FORM, f"{where}: unknown, and locations are named")
+            self._findings.add(FORM, f"{where}: the status is unknown, but locations are named")
 
     def prove(self, record: PublishedRecord) -> None:
         """Compare a record that `take` has checked with the recount."""
@@ -102,9 +102,9 @@ class HotSpotsCheck:
         if not self._every_tick:
             return
         grid, horizon = self._terms.grid, self._monitor.horizon
-        for time in self._monitor.between(grid.as_of(first) - horizon, grid.as_of(last + 1) - horizon):
+        for time in self._monitor.find_times(grid.as_of(first) - horizon, grid.as_of(last + 1) - horizon):
             if (self._monitor.name, time) not in self._answered:
-                tick = self._monitor.ticks(time, grid)[1]
+                tick = self._monitor.find_ticks(time, grid)[1]
                 self._findings.add(TICKS, f"{self._monitor.name}/{format_utc(time)}: tick {tick} is missing")
 
     def _read(self, record: PublishedRecord) -> _HotSpots:
@@ -114,8 +114,8 @@ class HotSpotsCheck:
         return _HotSpots(parse_instant(value["time"]), value["tick"], named, where)
 
     def _is_due(self, spots: _HotSpots) -> bool:
-        designated = bool(self._monitor.between(spots.time, spots.time + 1))
-        return designated and spots.tick == self._monitor.ticks(spots.time, self._terms.grid)[1]
+        designated = bool(self._monitor.find_times(spots.time, spots.time + 1))
+        return designated and spots.tick == self._monitor.find_ticks(spots.time, self._terms.grid)[1]
 
     def _check_form(self, record: PublishedRecord, spots: _HotSpots) -> None:
         terms, monitor = self._terms, self._monitor
@@ -135,7 +135,7 @@ class HotSpotsCheck:
             self._findings.add(oracle, f"{spots.where}: {text}")
 
     def _find_misnamed(self, spots: _HotSpots) -> Iterator[str]:
-        """Check that min(top, locations) locations are named once each, by falling noisy count, then registry order."""
+        """Yield errors unless min(top, locations) locations are named once, by falling count, then registry order."""
         rows, expected = self._terms.rows, min(self._monitor.top, len(self._terms.locations))
         if len(spots.named) != expected:
             yield f"{len(spots.named)} locations are named, expected {expected}"
@@ -150,7 +150,7 @@ class HotSpotsCheck:
                 yield f"{after[2]} comes after {before[2]}, expected before it"
 
     def _find_exceeded(self, spots: _HotSpots, presence: PeopleAtTimes) -> Iterator[str]:
-        """Check that no count exceeds its noisy count, or the lowest published noisy count if it has none."""
+        """Yield the locations whose count exceeds their noisy count, or the lowest published one if they have none."""
         rows = self._terms.rows
         named = {rows[location]: count for location, count in spots.named if location in rows}
         least = min(((count, -row) for row, count in named.items()), default=None)

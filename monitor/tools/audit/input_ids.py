@@ -1,4 +1,4 @@
-"""Which input topic the answers of each output partition count: its id is in the owner records."""
+"""The input topic that the answers of each output partition count. Its id is in the owner records."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from monitor.tools.audit.records import PublishedRecord
 
 
 class InputIds:
-    """The id of the input that the present owner of each output partition names.
+    """The id of the input topic in the latest owner record of each output partition.
 
-    If the input was re-created, the visits that earlier answers count are gone. The input is then not whole for them.
+    If the input was re-created, the visits that earlier answers count are gone. The input is then not whole for these
+    answers.
     """
 
     def __init__(self) -> None:
@@ -21,13 +22,10 @@ class InputIds:
             self._named[record.partition] = named
 
     def find(self, partition: int | None) -> set[str]:
-        """Return the id that the owner of a partition names; nothing if none is known."""
+        """Return the id of a partition's input; the empty set if it is not known."""
         return {self._named[partition]} if partition in self._named else set()
 
 
-def count_another(input_ids: set[str], topic_id: str) -> bool:
-    """Return whether answers that count inputs with these ids count another than the one with this id; empty: unknown.
-
-    The visits that earlier answers count are gone if the input was re-created.
-    """
+def counts_another_input(input_ids: set[str], topic_id: str) -> bool:
+    """Return whether one of these ids differs from `topic_id`, the id of the present input; "" if it is not known."""
     return bool(topic_id) and not input_ids <= {topic_id}

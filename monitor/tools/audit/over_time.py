@@ -16,7 +16,7 @@ from monitor.tools.audit.records import PublishedRecord, check_envelope, check_f
 from monitor.tools.audit.terms import AuditTerms, OverTimeTerms
 from monitor.tools.audit.text import is_utc, parse_epsilon
 
-P_VALUE_RELATIVE: Final = 1e-9
+_P_VALUE_TOLERANCE: Final = 1e-9
 
 
 class Answer(NamedTuple):
@@ -141,18 +141,19 @@ class OverTimeCheck:
             yield "the noisy count is below the threshold"
         if record.value["count_at_most"] != noisy:
             yield "count_at_most is not the noisy count"
-        if not math.isclose(record.value["p_value"], _chance(cost, noisy - threshold + 1), rel_tol=P_VALUE_RELATIVE):
+        p_value = _compute_p_value(cost, noisy - threshold + 1)
+        if not math.isclose(record.value["p_value"], p_value, rel_tol=_P_VALUE_TOLERANCE):
             yield "p_value is not e^(-ε(z - T + 1))"
 
     def _find_unaffordable(self, record: _LocationRecord) -> Iterator[str]:
         """Yield the errors in the marks, the pause and the ε spent."""
         share, cost = self._monitor.shares[record.location], self._cost[record.location]
         published = _read_marks(record.value["answers"])
-        lifetime = self._mark_lifetime(record, published)
+        lifetime = self._find_mark_lifetime(record, published)
         if self._is_paused_by_loss(record, lifetime):
             self._marks.set(self._monitor.name, record.location, published)
             return
-        running = self._running_marks(record, published, lifetime)
+        running = self._find_running_marks(record, published, lifetime)
         spent = sum((mark.epsilon for mark in running), Fraction(0))
         yield from self._find_wrong_pause(record, running, spent)
         if record.status == "noisy_count":
@@ -172,11 +173,11 @@ class OverTimeCheck:
         elif record.status != "paused" and not affordable:
             yield f"not paused, and the next answer is not affordable: {spent} of {share} is spent"
         if record.status == "paused" and not affordable:
-            resumes = _next_answer(running, share - cost, record.tick)
+            resumes = _find_next_answer(running, share - cost, record.tick)
             if not is_utc(record.value["resumes_at"], self._terms.grid.as_of(resumes)):
                 yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
 
-    def _mark_lifetime(self, record: _LocationRecord, published: list[Mark]) -> int:
+    def _find_mark_lifetime(self, record: _LocationRecord, published: list[Mark]) -> int:
         """Return the lifetime of marks in the build that wrote the record: W + F ticks, or one more in earlier builds.
 
         If the owner record has expired, the lifetime is derived from the record's own mark.
@@ -187,12 +188,12 @@ class OverTimeCheck:
         return lifetime + late
 
     def _is_paused_by_loss(self, record: _LocationRecord, lifetime: int) -> bool:
-        """Return whether the location is paused because a ledger was lost. Everything then counts as spent."""
+        """Return whether the location is paused because a ledger was lost. All its ε then counts as spent."""
         lost = self.lost_slots.get(record.record.partition)
         return lost is not None and record.tick < lost + lifetime and record.status == "paused"
 
-    def _running_marks(self, record: _LocationRecord, published: list[Mark], lifetime: int) -> list[Mark]:
-        """Return the earlier marks that still run. A build extends the marks of builds with a shorter lifetime."""
+    def _find_running_marks(self, record: _LocationRecord, published: list[Mark], lifetime: int) -> list[Mark]:
+        """Return the earlier marks that still run. If the lifetime of marks has grown, the marks are extended."""
         known = self._marks.get(self._monitor.name, record.location)
         if known is None:
             known = [mark for mark in published if mark.tick < record.tick]
@@ -200,12 +201,12 @@ class OverTimeCheck:
         return [mark for mark in lengthened if mark.until >= record.tick]
 
 
-def _chance(cost: Fraction, above: int) -> float:
+def _compute_p_value(cost: Fraction, above: int) -> float:
     return math.exp(-float(cost * above))
 
 
-def _next_answer(running: list[Mark], free_at: Fraction, tick: int) -> int:
-    """Return the first tick after this one at which an answer is affordable given the marks that still run."""
+def _find_next_answer(running: list[Mark], free_at: Fraction, tick: int) -> int:
+    """Return the first tick after this one at which the marks that still run have at most the ε `free_at`."""
     ends = sorted({mark.until + 1 for mark in running} | {tick + 1})
     return next(
         end

@@ -9,7 +9,7 @@ from monitor.tools.audit.records import PublishedRecord
 
 @dataclass(slots=True)
 class PartitionTicks:
-    """The latest tick of each output partition, and the missing ticks between those that it has.
+    """The latest tick of each output partition, and the ticks that are missing before it.
 
     `missing` has ranges (first, last) of ticks by partition. A tick is missing if nobody decided it: a decided tick has
     answers, or an owner record that names it.

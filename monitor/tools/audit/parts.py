@@ -1,9 +1,9 @@
 """Check that a decided tick has a record of every place, and of every designated time and shard.
 
-The records of a tick are one transaction, so a decided tick that lacks some of them is wrong, in contrast to a tick
-that nobody decided. If another owner takes over after it, the transaction may have been aborted: what was seen of it
-then stays, and the rest is missing. A new owner appends the records of the last tick again, or changes the terms. An
-owner also repeats its owner record regularly, which is no takeover.
+The records of a tick are one transaction. So a decided tick that lacks some of them is wrong, while a tick that nobody
+decided is not. If another owner takes over after the tick, the transaction may have been aborted: some of its records
+were seen, and the others are missing. A takeover shows in the output: the new owner appends the records of the last
+tick again, or its owner record differs. An owner also repeats its own owner record regularly, which is no takeover.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from monitor.tools.audit.bench import Bench
 from monitor.tools.audit.findings import TICKS, Findings
+from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AuditTerms
 
@@ -22,11 +22,17 @@ _CHANGED_BY_THE_SAME_OWNER: Final = ("tick", "input_partitions")
 
 @dataclass(slots=True)
 class _Tick:
+    """The latest tick of a partition, and the number of its records by monitor.
+
+    `may_be_partial`: missing records are not reported. `after_empty`: the tick before it had no answers.
+    `owner_follows`: an owner record without a tick came after it. `judges`: those that judged its answers.
+    """
+
     number: int
     may_be_partial: bool
     after_empty: bool = False
     owner_follows: bool = False
-    benches: list[Bench] = field(default_factory=list)
+    judges: list[Judge] = field(default_factory=list)
     records: Counter[str] = field(default_factory=Counter)
 
 
@@ -35,61 +41,62 @@ class TickParts:
     """The records of the latest tick of each output partition, by monitor.
 
     `partitions`: Q, the number of output partitions that the shards use; None until an owner record states it. The
-    first tick of a partition is not checked, because some of its records may have expired, nor is a tick that a
-    takeover follows. After a tick without answers a takeover has nothing to repeat, so any owner record counts as one.
+    first tick of a partition is not checked, because some of its records may have expired. Nor is a tick that a
+    takeover follows. After a tick without answers a new owner has nothing to repeat, so any owner record counts as a
+    takeover.
     """
 
     findings: Findings
     partitions: int | None = None
     _ticks: dict[int, _Tick] = field(default_factory=dict)
-    _terms: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _owner_facts: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def take_owner(self, record: PublishedRecord) -> None:
-        """Read Q from an owner or start record, and end the tick before one that had nothing to answer."""
+        """Read Q from an owner or start record, and note a tick without answers, or that an owner record follows."""
         value = record.value if isinstance(record.value, dict) else {}
         partitions, tick = value.get("partitions"), value.get("tick")
         if isinstance(partitions, int) and partitions > 0:
             self.partitions = partitions
         if record.partition is None:
             return
-        terms = {name: fact for name, fact in value.items() if name not in _CHANGED_BY_THE_SAME_OWNER}
+        facts = {name: fact for name, fact in value.items() if name not in _CHANGED_BY_THE_SAME_OWNER}
         known = self._ticks.get(record.partition)
         if isinstance(tick, int):
             self._begin(record.partition, tick)
         elif known is not None:
             # A second owner record before the next tick is not a regular one.
             again = known.owner_follows or known.after_empty
-            known.may_be_partial |= again or terms != self._terms.get(record.partition)
+            known.may_be_partial |= again or facts != self._owner_facts.get(record.partition)
             known.owner_follows = True
-        self._terms[record.partition] = terms
+        self._owner_facts[record.partition] = facts
 
     def take_repeat(self, partition: int | None) -> None:
-        """Note that a record was delivered again: after an owner record this shows a takeover."""
+        """Note that a record was delivered again. After an owner record, this shows a takeover."""
         known = None if partition is None else self._ticks.get(partition)
         if known is not None and known.owner_follows:
             known.may_be_partial = True
 
-    def take(self, record: PublishedRecord, bench: Bench | None) -> None:
-        """Add an answer, and the checks that judged it, if any."""
+    def take(self, record: PublishedRecord, judge: Judge | None) -> None:
+        """Add an answer. `judge` is the one that judged it; None if it was not judged."""
         tick, partition = record.value.get("tick"), record.partition
         if not isinstance(tick, int) or partition is None:
             return
         known = self._begin(partition, tick)
         if known.number > tick:
             self.take_repeat(partition)
-        if known.number == tick and bench is not None:
+        if known.number == tick and judge is not None:
             known.records[str(record.value.get("monitor"))] += 1
-            if bench not in known.benches:
-                known.benches.append(bench)
+            if judge not in known.judges:
+                known.judges.append(judge)
 
     def is_whole(self, partition: int) -> bool:
-        """Return whether all records of a partition's latest tick are known. While they are appended, some lack."""
+        """Return whether all records of a partition's latest tick have been read. Some may be appended later."""
         tick = self._ticks.get(partition)
         return (
             tick is not None
             and self.partitions is not None
-            and len(tick.benches) == 1
-            and not self._lacks(partition, tick)
+            and len(tick.judges) == 1
+            and not self._find_incomplete(partition, tick)
         )
 
     def _begin(self, partition: int, tick: int) -> _Tick:
@@ -103,16 +110,16 @@ class TickParts:
         return known
 
     def _check(self, partition: int, tick: _Tick) -> None:
-        if self.partitions is None or len(tick.benches) != 1:  # during a change both configurations may answer
+        if self.partitions is None or len(tick.judges) != 1:  # during a change both configurations may answer
             return
-        for monitor, expected in self._lacks(partition, tick).items():
+        for monitor, expected in self._find_incomplete(partition, tick).items():
             found = tick.records[monitor]
             text = f"partition {partition}, tick {tick.number}: {monitor} has {found} of {expected} records"
             self.findings.add(TICKS, text)
 
-    def _lacks(self, partition: int, tick: _Tick) -> dict[str, int]:
-        """Return how many records a tick must have, of the monitors that have fewer."""
-        expected = self._expect(tick.benches[0].terms, partition, tick.number)
+    def _find_incomplete(self, partition: int, tick: _Tick) -> dict[str, int]:
+        """Return the expected numbers of a tick's records, of the monitors that have fewer."""
+        expected = self._expect(tick.judges[0].terms, partition, tick.number)
         return {monitor: count for monitor, count in expected.items() if tick.records[monitor] < count}
 
     def _expect(self, terms: AuditTerms, partition: int, tick: int) -> dict[str, int]:
@@ -124,5 +131,5 @@ class TickParts:
         }
         as_of = terms.grid.as_of(tick)
         for monitor in terms.at_times:
-            expected[monitor.name] = shards * len(monitor.between(as_of - monitor.horizon, as_of))
+            expected[monitor.name] = shards * len(monitor.find_times(as_of - monitor.horizon, as_of))
         return expected

@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
-from monitor.tools.audit.at_least import Bounded
+from monitor.tools.audit.at_least import BoundsDrawing
 from monitor.tools.audit.at_times import TimedAnswer
 from monitor.tools.audit.counts import select
 from monitor.tools.audit.hot_spots import Drawing
@@ -39,8 +39,8 @@ class Charge(NamedTuple):
     end: int
 
 
-class _Priced(NamedTuple):
-    """A noisy answer of a tick. It counts visits reported up to the slot `last_report`."""
+class _PricedAnswer(NamedTuple):
+    """A noisy answer of a tick, and its ε. It counts visits reported up to the slot `last_report`."""
 
     number: int
     epsilon: Fraction
@@ -54,17 +54,17 @@ class NoisyAnswers:
 
     terms: AuditTerms
     _numbers: Iterator[int] = field(default_factory=count)
-    _over_time: dict[int, list[tuple[int, list[_Priced]]]] = field(default_factory=dict)
-    _at_times: dict[tuple[int, int], list[_Priced]] = field(default_factory=dict)
-    _hot_spots: dict[int, list[_Priced]] = field(default_factory=dict)
-    _dwell: dict[int, list[_Priced]] = field(default_factory=dict)
-    _at_least: dict[tuple[int, int], list[_Priced]] = field(default_factory=dict)
+    _over_time: dict[int, list[tuple[int, list[_PricedAnswer]]]] = field(default_factory=dict)
+    _at_times: dict[tuple[int, int], list[_PricedAnswer]] = field(default_factory=dict)
+    _hot_spots: dict[int, list[_PricedAnswer]] = field(default_factory=dict)
+    _dwell: dict[int, list[_PricedAnswer]] = field(default_factory=dict)
+    _at_least: dict[tuple[int, int], list[_PricedAnswer]] = field(default_factory=dict)
 
     def add_over_time(self, monitor: OverTimeTerms, answers: Iterable[Answer]) -> None:
         """Add the answers of a monitor of kind `over_time`."""
-        by_row: dict[int, list[_Priced]] = {}
+        by_row: dict[int, list[_PricedAnswer]] = {}
         for answer in answers:
-            priced = _Priced(next(self._numbers), answer.epsilon, answer.tick, answer.last_report)
+            priced = _PricedAnswer(next(self._numbers), answer.epsilon, answer.tick, answer.last_report)
             by_row.setdefault(self.terms.rows[answer.location], []).append(priced)
         for row, priced_answers in by_row.items():
             priced_answers.sort(key=lambda priced: priced.tick)
@@ -73,25 +73,25 @@ class NoisyAnswers:
     def add_at_times(self, epsilon: Fraction, answers: Iterable[TimedAnswer]) -> None:
         """Add the answers of a monitor of kind `at_times`."""
         for answer in answers:
-            priced = _Priced(next(self._numbers), epsilon, answer.tick, answer.last_report)
+            priced = _PricedAnswer(next(self._numbers), epsilon, answer.tick, answer.last_report)
             self._at_times.setdefault((answer.time, answer.row), []).append(priced)
 
     def add_hot_spots(self, epsilon: Fraction, drawings: Iterable[Drawing]) -> None:
         """Add the drawings of a monitor of kind `hot_spots`."""
         for drawing in drawings:
-            priced = _Priced(next(self._numbers), epsilon, drawing.tick, drawing.last_report)
+            priced = _PricedAnswer(next(self._numbers), epsilon, drawing.tick, drawing.last_report)
             self._hot_spots.setdefault(drawing.time, []).append(priced)
 
     def add_dwell(self, epsilon: Fraction, drawings: Iterable[Drawing]) -> None:
         """Add the drawings of a monitor of kind `dwell`."""
         for drawing in drawings:
-            priced = _Priced(next(self._numbers), epsilon, drawing.tick, drawing.last_report)
+            priced = _PricedAnswer(next(self._numbers), epsilon, drawing.tick, drawing.last_report)
             self._dwell.setdefault(drawing.time, []).append(priced)
 
-    def add_at_least(self, epsilon: Fraction, drawings: Iterable[Bounded]) -> None:
+    def add_at_least(self, epsilon: Fraction, drawings: Iterable[BoundsDrawing]) -> None:
         """Add the lower bounds of a monitor of kind `at_times`."""
         for drawn in drawings:
-            priced = _Priced(next(self._numbers), epsilon, drawn.tick, drawn.last_report)
+            priced = _PricedAnswer(next(self._numbers), epsilon, drawn.tick, drawn.last_report)
             self._at_least.setdefault((drawn.time, drawn.shard), []).append(priced)
 
     @cached_property
@@ -99,14 +99,14 @@ class NoisyAnswers:
         timed = {time for time, _ in (*self._at_times, *self._at_least)}
         return sorted(timed | set(self._hot_spots) | set(self._dwell))
 
-    def charges(self, visits: Iterable[AcceptedVisit]) -> Iterator[Charge]:
+    def find_charges(self, visits: Iterable[AcceptedVisit]) -> Iterator[Charge]:
         """Yield the charges of these visits."""
         for visit in visits:
-            yield from self._charges_of_windows(visit)
+            yield from self._find_window_charges(visit)
             for time in select(self._times, visit.arrived, visit.left):
-                yield from self._charges_of_time(visit, time)
+                yield from self._find_time_charges(visit, time)
 
-    def _charges_of_windows(self, visit: AcceptedVisit) -> Iterator[Charge]:
+    def _find_window_charges(self, visit: AcceptedVisit) -> Iterator[Charge]:
         grid, period = self.terms.grid, self.terms.period
         for window, answers in self._over_time.get(visit.row, ()):
             # An answer of an earlier build may count a visit reported one slot after its tick (see `late_slots`).
@@ -117,7 +117,7 @@ class NoisyAnswers:
                     yield Charge(answers[place].number, answers[place].epsilon, first, end)
                 place += 1
 
-    def _charges_of_time(self, visit: AcceptedVisit, time: int) -> Iterator[Charge]:
+    def _find_time_charges(self, visit: AcceptedVisit, time: int) -> Iterator[Charge]:
         first, end = time - self.terms.period + 1, time + 1
         for answer in self._at_times.get((time, visit.row), ()):
             if visit.current <= answer.last_report:
@@ -140,30 +140,30 @@ class Payer(NamedTuple):
     visits: Visits
 
 
-def most_paid(payers: Sequence[Payer]) -> Fraction:
+def find_most_paid(payers: Sequence[Payer]) -> Fraction:
     """Return the most that any one person paid within any period, exactly, for the answers of all configurations."""
     by_person: dict[int, list[list[AcceptedVisit]]] = {}
     for number, payer in enumerate(payers):
         for visit in payer.visits.accepted:
             by_person.setdefault(visit.person, [[] for _ in payers])[number].append(visit)
     all_answers = [payer.answers for payer in payers]
-    return max((most_in_a_period(charge_all(all_answers, own)) for own in by_person.values()), default=Fraction(0))
+    return max((find_most_in_a_period(charge_all(all_answers, own)) for own in by_person.values()), default=Fraction(0))
 
 
 def charge_all(all_answers: Sequence[NoisyAnswers], visits: Sequence[Iterable[AcceptedVisit]]) -> Iterator[Charge]:
-    """Yield the charges of one person's visits, which are given as each configuration accepts them."""
+    """Yield the charges of one person's visits. `visits` has, for each configuration, those that it accepts."""
     for number, (answers, own) in enumerate(zip(all_answers, visits, strict=True)):
-        yield from (charge._replace(answer=(number, charge.answer)) for charge in answers.charges(own))
+        yield from (charge._replace(answer=(number, charge.answer)) for charge in answers.find_charges(own))
 
 
-def most_in_a_period(charges: Iterable[Charge]) -> Fraction:
+def find_most_in_a_period(charges: Iterable[Charge]) -> Fraction:
     """Return the most that one person pays in any period, given all their charges."""
     begins_and_ends = [
         (at, begins, charge) for charge in charges for at, begins in ((charge.first, True), (charge.end, False))
     ]
     visits_charged: Counter[Hashable] = Counter()
     paid = most = Fraction(0)
-    for _at, begins, charge in sorted(begins_and_ends, key=lambda event: event[:2]):  # ends come before begins
+    for _at, begins, charge in sorted(begins_and_ends, key=lambda event: event[:2]):  # ends come before beginnings
         if begins:
             visits_charged[charge.answer] += 1
             if visits_charged[charge.answer] == 1:

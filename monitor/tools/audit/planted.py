@@ -22,14 +22,14 @@ def find_planted(files: Iterable[Path], planted: Sequence[str]) -> list[str]:
     places = []
     for path in files:
         try:
-            numbers = {n for block in _blocks(path, overlap) for n, text in enumerate(ids) if text in block}
+            numbers = {n for block in _read_blocks(path, overlap) for n, text in enumerate(ids) if text in block}
         except OSError as error:
             raise AuditError(f"{path} cannot be read: {error}") from error
         places += [f"{path}: planted id number {n}" for n in sorted(numbers)]
     return places
 
 
-def _blocks(path: Path, overlap: int) -> Iterator[bytes]:
+def _read_blocks(path: Path, overlap: int) -> Iterator[bytes]:
     """Yield the file in blocks. Each begins with the last `overlap` bytes of the previous one."""
     tail = b""
     with path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""Reads a topic as it grows, from its first record, with a consumer without a group.
+"""Read a topic as it grows, from its first record, with a consumer without a group.
 
-The caller opens the consumers, because it knows how to connect to Kafka. A reader writes nothing, so it needs no right
-but Read.
+The caller opens the consumers, because it knows how to connect to Kafka. A reader writes nothing, so it needs only the
+right to read the topic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ class HiddenRecordsError(UnreadableTopicError):
 
 
 class TopicFacts(Protocol):
-    """What a consumer does not tell: the id of a topic, and the ends of its logs. Raises errors of kafka-python."""
+    """Facts that a consumer does not provide: the id of a topic, and the ends of its logs.
+
+    Raises:
+        KafkaError, OSError: (any method) Kafka does not answer, or refuses.
+    """
 
     def topic_id(self, name: str) -> str:
         """Return the id of a topic; empty if there is no such topic."""
@@ -43,7 +47,8 @@ class TopicFacts(Protocol):
     def log_ends(self, name: str) -> Mapping[int, int]:
         """Return the offset after the last record of each partition; nothing if there is no such topic.
 
-        They include records that a consumer does not see yet: of an open transaction, behind one, and not copied.
+        Before these ends are also records that a consumer does not see yet: records of an open transaction or after its
+        start, and records that followers have not copied.
         """
 
 
@@ -51,8 +56,8 @@ class TopicReader:
     """The position in a topic, which outlives its consumer.
 
     `first` has the offset of the first record to read in each partition, and `skipped` the partitions in which records
-    expired before they were read. `committed`: records count if and only if their transaction is committed, so it must
-    end before they are read. `explain` returns the words for an error of Kafka. `alive` is called after each poll.
+    expired before they were read. `committed`: records count if and only if their transaction is committed, so they are
+    read after it has ended. `explain` returns the message for an error of Kafka. `alive` is called after each poll.
     """
 
     def __init__(
@@ -76,16 +81,16 @@ class TopicReader:
         self._committed = committed
         self._consumer: Any = None
 
-    def ends(self) -> dict[int, int]:
-        """Return the end offset of each partition. New partitions are included from then on.
+    def ask_ends(self) -> dict[int, int]:
+        """Return the end offset of each partition, and begin to read partitions that were added.
 
-        With `committed` it is the end of the log: the visits of an open transaction count as soon as it is committed.
+        With `committed` they are the ends of the logs: visits of an open transaction count once it is committed.
 
         Raises:
             UnreadableTopicError: Kafka does not answer, or refuses.
             TopicChangedError: the topic was re-created, or ends before the position.
         """
-        return self._ask(self._find_ends)
+        return self._call(self._find_ends)
 
     def require_readable(self, ends: Mapping[int, int]) -> None:
         """Check that the records before these ends can be read now.
@@ -94,7 +99,7 @@ class TopicReader:
             HiddenRecordsError: they cannot be read yet.
             UnreadableTopicError: Kafka does not answer, or refuses.
         """
-        self._ask(lambda: self._require_readable(ends))
+        self._call(lambda: self._require_readable(ends))
 
     def poll(self, wanted: Mapping[int, int]) -> dict[int, list[Any]]:
         """Return the next records of the partitions that have not been read to the wanted offsets.
@@ -103,11 +108,7 @@ class TopicReader:
             UnreadableTopicError: Kafka does not answer, or refuses.
             TopicChangedError: the topic was re-created.
         """
-        return self._ask(lambda: self._poll(wanted))
-
-    def is_at(self, ends: Mapping[int, int]) -> bool:
-        """Return whether every partition has been read to its end."""
-        return all(self.positions.get(partition, 0) >= end for partition, end in ends.items())
+        return self._call(lambda: self._poll(wanted))
 
     def lag(self, ends: Mapping[int, int]) -> int:
         """Return the number of offsets between the positions and the ends."""
@@ -120,11 +121,11 @@ class TopicReader:
             with suppress(KafkaError, OSError):
                 consumer.close(autocommit=False)
 
-    def _ask(self, question: Callable[[], _T]) -> _T:
+    def _call(self, operation: Callable[[], _T]) -> _T:
         try:
             if self._consumer is None:
                 self._consumer = self._open(isolation_level="read_committed" if self._committed else "read_uncommitted")
-            return question()
+            return operation()
         except (KafkaError, OSError) as error:
             self.close()
             raise UnreadableTopicError(f"the topic {self.name} cannot be read: {self._explain(error)}") from error
@@ -137,20 +138,23 @@ class TopicReader:
             raise UnreadableTopicError(f"there is no topic {self.name}, or this user may not see it")
         places = [TopicPartition(self.name, partition) for partition in sorted(ends)]
         self._require_same()
-        if not self.topic_id:  # it was deleted since its ends were asked
+        if not self.topic_id:
             self.close()
-            raise UnreadableTopicError(f"the id of the topic {self.name} is not known")
+            raise UnreadableTopicError(f"the topic {self.name} was deleted after its ends had been read")
         if not self._committed:
             ends = {place.partition: int(end) for place, end in consumer.end_offsets(places).items()}
         for partition, end in ends.items():
-            if end < self.positions.get(partition, 0):
-                raise TopicChangedError(f"partition {partition} of {self.name} ends before what was read of it")
+            position = self.positions.get(partition, 0)
+            if end < position:
+                raise TopicChangedError(
+                    f"partition {partition} of {self.name} ends at offset {end}, but was read up to offset {position}"
+                )
         if consumer.assignment() != set(places):
             self._assign(places)
         return ends
 
     def _require_same(self) -> None:
-        """Check that the topic still has its id. Then everything that was asked before is about this topic."""
+        """Check that the topic still has its id. If so, Kafka's earlier responses were about this topic."""
         found = self._facts.topic_id(self.name)
         if found and self.topic_id and found != self.topic_id:
             raise TopicChangedError(f"the topic {self.name} has another id than before")

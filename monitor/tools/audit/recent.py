@@ -9,7 +9,7 @@ from enum import Enum, auto
 from monitor.tools.audit.records import ReadRecord
 
 TICKS_KEPT = 4
-"""How many ticks of a partition are remembered. A new owner appends the last tick again, never an older one."""
+"""The number of remembered ticks per partition. A new owner appends the last tick again, never an older one."""
 
 
 class Delivery(Enum):

@@ -15,7 +15,7 @@ from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
 class ReadRecord(NamedTuple):
-    """A record as read. `place` says where it was read; `written` has all its bytes. `partition` may be None."""
+    """A record as read. `place`: where it was read. `partition`: None if it is not known. `written`: all its bytes."""
 
     place: str
     partition: int | None
@@ -29,9 +29,8 @@ class ReadRecord(NamedTuple):
 class PublishedRecord:
     """One record of the output topic.
 
-    `place`: where it was read. `kind`: the last part of its ce_type. `late_slots`: the number of slots after its tick
-    in which a visit may be reported and still be counted. It is 0, but 1 in earlier builds, and None if the build is
-    unknown.
+    `place`: where it was read, in words. `kind`: the last part of its ce_type. `late_slots`: the number of slots after
+    its tick in which a visit may be reported and still be counted: 0, 1 for earlier builds, None for an unknown build.
     """
 
     place: str
@@ -47,8 +46,8 @@ class PublishedRecord:
 def drop_repeats(records: Iterator[ReadRecord], findings: Findings) -> Iterator[PublishedRecord]:
     """Yield the first record of each ce_id.
 
-    A repeat with other bytes is a violation, and is not checked further. So is a record of another program. What it
-    contains is not repeated: it may be the record of a visit.
+    A repeat with other bytes, or a record of another program, is a violation, and is not checked further. The violation
+    does not quote the other program's record, because it may be that of a visit.
     """
     digests: dict[str, bytes] = {}
     for record in records:
@@ -90,7 +89,7 @@ def _parse_line(path: Path, number: int, line: str) -> ReadRecord:
 
 
 def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
-    """Check the key, the headers and as_of, which subject and tick determine (docs/interface.md, section 4)."""
+    """Check the key, the headers and as_of, which follow from subject and tick (docs/interface.md, section 4)."""
     as_of = terms.grid.as_of(tick)
     expected = {
         "ce_specversion": "1.0",
@@ -118,7 +117,7 @@ def check_facts(record: PublishedRecord, expected: dict[str, object], findings: 
 
 
 def decode_record(place: str, partition: int, record: Any) -> ReadRecord:
-    """Return a record of a consumer. One that cannot be decoded has no headers and no value."""
+    """Decode a record of a kafka-python consumer. If this fails, return it without key, headers and value."""
     written = repr((record.key, record.headers, record.value)).encode()
     try:
         headers = {name: text.decode() for name, text in record.headers}

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from monitor.tools.audit.findings import LISTED, ORACLES, AuditReport
 from monitor.tools.audit.partition_ticks import format_ticks
-from monitor.tools.audit.topics import Kept
+from monitor.tools.audit.topics import TopicContents
 
 
 def render(report: AuditReport, console: Console) -> None:
@@ -19,7 +19,7 @@ def render(report: AuditReport, console: Console) -> None:
         highlight=False,
     )
     if report.last_tick is not None and report.last_tick < report.whole_until:
-        text = f"The run ends before every visit has left every window and horizon, at tick {report.whole_until}."
+        text = f"The run ends before tick {report.whole_until}, when every visit has left every window and horizon."
         console.print(text, highlight=False)
     statuses = ", ".join(f"{name} {status}: {count:,}" for (name, status), count in sorted(report.answers.items()))
     console.print(f"Answers: {statuses or 'none'}", highlight=False, markup=False)
@@ -51,13 +51,17 @@ def _print_missing(report: AuditReport, console: Console) -> None:
         )
 
 
-def render_kept(visits: Kept, alerts: Kept, console: Console) -> None:
+def render_contents(visits: TopicContents, alerts: TopicContents, console: Console) -> None:
     """Print the number of records read from each topic, and whether earlier records have expired."""
-    for name, kept in (("input", visits), ("output", alerts)):
-        text = f"The {name} topic has {kept.records:,} records in {kept.partitions} partitions."
-        console.print(text + (" Earlier ones have expired." if kept.expired else ""), highlight=False)
+    for name, contents in (("input", visits), ("output", alerts)):
+        text = f"The {name} topic has {contents.records:,} records in {contents.partitions} partitions."
+        console.print(text + (" Earlier ones have expired." if contents.expired else ""), highlight=False)
     if visits.expired:
-        console.print("Answers about visits that have expired from the input are not checked.", highlight=False)
+        console.print(
+            'Expired visits are not counted: a false "safe" may not be found, and lower bounds and dwell times are not '
+            "compared.",
+            highlight=False,
+        )
 
 
 def _make_table(report: AuditReport) -> Table:

@@ -1,7 +1,7 @@
 """Counts of people that follow the input, and forget what no later tick can need (docs/interface.md, section 1).
 
-They give the same numbers as `counts.py` does from all visits at once. Ticks may be asked in any order from the latest
-forgotten one on, because late records change only ticks from their own slot on.
+They are the same as those that `counts.py` computes from all visits at once. The counts of ticks that have not been
+forgotten may be requested in any order, because a late record changes only ticks from its own slot on.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from monitor.tools.audit.counts import Ticks, select
-from monitor.tools.audit.dwell import Length, measure
+from monitor.tools.audit.counts import TickRange, select
+from monitor.tools.audit.dwell import MeasuredVisit, measure
 from monitor.tools.audit.terms import AtTimesTerms, AuditTerms, DwellTerms, HotSpotsTerms, OverTimeTerms, TimedTerms
 from monitor.tools.audit.visits import AcceptedVisit
 
 _MARGIN: int = 8 * 24 * 3600 * 1_000_000
-"""How far beyond a request designated times are computed ahead, in microseconds."""
+"""How far beyond the requested range designated times are computed, in microseconds."""
 
 
 class RollingCount:
-    """The number of distinct people at a location by tick, from a tick on. Each person counts once per tick."""
+    """The number of distinct people at a location by tick, except for forgotten ticks."""
 
     def __init__(self) -> None:
-        self._ticks: dict[int, tuple[Ticks, ...]] = {}
+        self._ticks: dict[int, tuple[TickRange, ...]] = {}
         self._ends: dict[int, list[int]] = {}
         self._changes: Counter[int] = Counter()
         self._base = 0
@@ -76,9 +76,9 @@ class RollingCount:
             del self._changes[tick]
 
 
-def _merge(ranges: Sequence[Ticks]) -> tuple[Ticks, ...]:
+def _merge(ranges: Sequence[TickRange]) -> tuple[TickRange, ...]:
     """Return the union of ranges of ticks, sorted."""
-    merged: list[Ticks] = []
+    merged: list[TickRange] = []
     for first, end in sorted(ranges):
         if merged and first <= merged[-1][1]:
             merged[-1] = merged[-1][0], max(end, merged[-1][1])
@@ -88,7 +88,7 @@ def _merge(ranges: Sequence[Ticks]) -> tuple[Ticks, ...]:
 
 
 class RollingPresence:
-    """The people at each location at each designated time τ, as `counts.Presence`. Slots are those of first reports."""
+    """The people reported to be at each location at each designated time τ, as in `counts.Presence`."""
 
     def __init__(self, terms: AuditTerms, threshold: int | None) -> None:
         self._terms = terms
@@ -134,20 +134,20 @@ class RollingPresence:
 
 
 class _Times:
-    """The designated times of a monitor. They are computed for some days ahead at once."""
+    """The designated times of a monitor, computed for several days at once."""
 
     def __init__(self, monitor: TimedTerms) -> None:
         self._monitor = monitor
         self._range = (0, 0)
         self._times: list[int] = []
 
-    def between(self, low: int, high: int) -> Sequence[int]:
+    def find_times(self, low: int, high: int) -> Sequence[int]:
         """Return the designated times τ with low ≤ τ < high, sorted."""
         if low >= high:
             return ()
         if low < self._range[0] or high > self._range[1]:
             self._range = low - _MARGIN, high + _MARGIN
-            self._times = self._monitor.between(*self._range)
+            self._times = self._monitor.find_times(*self._range)
         return select(self._times, low, high)
 
 
@@ -170,7 +170,7 @@ class RollingRecount:
             monitor.name: RollingPresence(terms, monitor.threshold if isinstance(monitor, AtTimesTerms) else None)
             for monitor in (*terms.at_times, *terms.hot_spots)
         }
-        self._lengths: dict[str, dict[int, list[Length]]] = {monitor.name: {} for monitor in terms.dwell}
+        self._lengths: dict[str, dict[int, list[MeasuredVisit]]] = {monitor.name: {} for monitor in terms.dwell}
         self._times = {monitor.name: _Times(monitor) for monitor in terms.timed}
 
     def counts_of(self, monitor: OverTimeTerms) -> dict[str, RollingCount]:
@@ -181,8 +181,8 @@ class RollingRecount:
         """Return the people at each designated time."""
         return self._presence[monitor.name]
 
-    def lengths_of(self, monitor: DwellTerms) -> dict[int, list[Length]]:
-        """Return the visits that cover each designated time."""
+    def lengths_of(self, monitor: DwellTerms) -> dict[int, list[MeasuredVisit]]:
+        """Return the visits that cover each designated time, with their lengths."""
         return self._lengths[monitor.name]
 
     def add(self, visit: AcceptedVisit) -> None:
@@ -193,9 +193,9 @@ class RollingRecount:
                 count.add(visit.person, visit.current, visit.last + window)
                 charged = True
         for monitor in self.terms.timed:
-            # No tick from the report's slot on answers about an older time, so a stay of years is not searched in full.
+            # From the report's slot on, no tick is about an older time. So a stay of years is not searched in full.
             oldest = self.terms.grid.as_of(visit.current) - monitor.horizon
-            for time in self._times[monitor.name].between(max(visit.arrived, oldest), visit.left):
+            for time in self._times[monitor.name].find_times(max(visit.arrived, oldest), visit.left):
                 charged = True
                 if isinstance(monitor, DwellTerms):
                     self._lengths[monitor.name].setdefault(time, []).append(measure(visit, monitor))
@@ -206,7 +206,7 @@ class RollingRecount:
             self._by_last.setdefault(visit.last, set()).add(visit.person)
 
     @property
-    def kept(self) -> int:
+    def kept_visits(self) -> int:
         """The number of visits that later answers may count or charge."""
         return sum(map(len, self.own.values()))
 

@@ -1,4 +1,4 @@
-"""Reads the input for the recounts: as far as a tick needs it."""
+"""Read the input for the recounts, as far as a tick needs it."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ class RollingInput:
         self._recounts = recounts
         self._slot = slot
         self._newest: dict[int, int] = {}
-        self._since: dict[int, int] = {}
+        self._complete_from: dict[int, int] = {}
         self._ends: Mapping[int, int] = {}
         self._key = os.urandom(16)
 
     @property
-    def since(self) -> int | None:
+    def complete_from(self) -> int | None:
         """The instant since which the input is complete; None if nothing has expired."""
         unread = self.reader.skipped | {partition for partition, first in self.reader.first.items() if first}
-        return max((self._since.get(partition, _UNKNOWN) for partition in unread), default=None)
+        return max((self._complete_from.get(partition, _UNKNOWN) for partition in unread), default=None)
 
     @property
     def lag(self) -> int:
-        """The number of offsets between the positions and the ends that were asked last."""
+        """The number of offsets between the positions and the end offsets of the last request."""
         return self.reader.lag(self._ends)
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """The end offsets that were asked last."""
+        """The end offsets of the last request."""
         return self._ends
 
     def ask_ends(self) -> None:
-        """Ask for the end offsets. Every visit that an answer counts is before them, if the answer was read before.
+        """Request the end offsets. Every visit that is counted by an answer read so far is before them.
 
         Raises:
             UnreadableTopicError: the topic cannot be read.
         """
-        self._ends = self.reader.ends()
+        self._ends = self.reader.ask_ends()
 
     def read_to(self, as_of: int, ends: Mapping[int, int]) -> None:
         """Read what the counts of a tick need, at most to these ends.
 
         Raises:
-            HiddenRecordsError: a transaction that is open hides what they need.
+            HiddenRecordsError: an open transaction, or a lagging follower, hides records that the counts need.
             UnreadableTopicError: the topic cannot be read, or returns no records.
         """
         heard = time.monotonic()
@@ -94,14 +94,14 @@ class RollingInput:
         self._newest[partition] = max(stamped, self._newest.get(partition, stamped))
         if partition in self.reader.skipped:
             self.reader.skipped.discard(partition)
-            self._since[partition] = stamped
-        self._since.setdefault(partition, stamped)
+            self._complete_from[partition] = stamped
+        self._complete_from.setdefault(partition, stamped)
         for recount in self._recounts:
             for line in decode(record.value, stamped, recount.terms):
                 if not isinstance(line, int):
-                    visit = accept(line, self._number(line.person), recount.terms)
+                    visit = accept(line, self._digest_person(line.person), recount.terms)
                     if visit is not None:
                         recount.add(visit)
 
-    def _number(self, person: str) -> int:
+    def _digest_person(self, person: str) -> int:
         return int.from_bytes(hashlib.blake2b(person.encode(), key=self._key, digest_size=16).digest())

@@ -9,7 +9,7 @@ from monitor.tools.audit.findings import TICKS, Findings
 
 
 @dataclass(slots=True)
-class Sequence:
+class TickSequence:
     """The ticks of each subject (a location, or a designated time and shard) in the order of their records."""
 
     findings: Findings

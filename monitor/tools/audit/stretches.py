@@ -1,8 +1,8 @@
-"""Which configuration was in force: owner records contain its charges, and answers its public values.
+"""Find the configuration that was in force, from the charges in owner records and the public values in answers.
 
-An owner record begins a stretch of its output partition. The charges are compared with those of each configuration that
-was given. If several match, for example because only a threshold differs, each answer is judged by the first one whose
-public values it has.
+An owner record begins a stretch of its output partition. Its charges are compared with those of each given
+configuration. If several match, for example because only a threshold differs, each answer is judged by the first one
+whose public values it has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import time
 from fractions import Fraction
 from typing import Any
 
-from monitor.tools.audit.bench import Bench
+from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AuditTerms, TimedTerms
 from monitor.tools.audit.text import is_utc, parse_duration, parse_epsilon, parse_instant
@@ -26,7 +26,7 @@ def matches_charges(charges: Any, terms: AuditTerms) -> bool:
         KeyError, TypeError, ValueError, AttributeError: they are not in the form of docs/interface.md.
     """
     places, times = charges["places"], charges["times"]
-    if places is None or times is None:  # too long for a record
+    if places is None or times is None:  # the owner left them out, because they are too long for a record
         return bool(charges["ahead"] == terms.max_lead)
     published = {place["monitor"]: _read_places(place) for place in places}
     expected = {monitor.name: (monitor.answers, monitor.window, dict(monitor.shares)) for monitor in terms.over_time}
@@ -68,7 +68,7 @@ def _expect_time(monitor: TimedTerms, kind: str, epsilon: Fraction) -> tuple[str
     return monitor.name, kind, str(epsilon), str(monitor.horizon), str(zone), *daily, *instants
 
 
-def fits(record: PublishedRecord, terms: AuditTerms) -> bool:
+def matches_public_values(record: PublishedRecord, terms: AuditTerms) -> bool:
     """Return whether an answer has the public values of a configuration."""
     value = record.value
     expected: dict[str, object] = {}
@@ -91,13 +91,13 @@ def fits(record: PublishedRecord, terms: AuditTerms) -> bool:
 
 @dataclass
 class Stretches:
-    """The configurations that may be in force, for each output partition. `benches`: newest configuration first.
+    """The configurations that may be in force, for each output partition. `judges`: newest configuration first.
 
     Before the first owner record that contains charges, every configuration may be in force.
     """
 
-    benches: Sequence[Bench]
-    _candidates: dict[int | None, list[Bench]] = field(default_factory=dict)
+    judges: Sequence[Judge]
+    _candidates: dict[int | None, list[Judge]] = field(default_factory=dict)
 
     def take_owner(self, record: PublishedRecord) -> bool:
         """Begin a stretch. Return whether a given configuration has the record's charges."""
@@ -106,21 +106,21 @@ class Stretches:
             self._candidates.pop(record.partition, None)
             return True
         try:
-            found = [bench for bench in self.benches if matches_charges(charges, bench.terms)]
+            found = [judge for judge in self.judges if matches_charges(charges, judge.terms)]
         except (KeyError, TypeError, ValueError, AttributeError):
             found = []
         self._candidates[record.partition] = found
         return bool(found)
 
-    def find(self, record: PublishedRecord) -> Bench | None:
-        """Return the checks by which to judge an answer; None if no configuration that was in force is given."""
-        candidates = self._candidates.get(record.partition, self.benches)
-        fitting = (bench for bench in candidates if fits(record, bench.terms))
-        if record.partition not in self._candidates and len(self.benches) > 1:
+    def find(self, record: PublishedRecord) -> Judge | None:
+        """Return the judge of an answer; None if no given configuration was in force."""
+        candidates = self._candidates.get(record.partition, self.judges)
+        fitting = (judge for judge in candidates if matches_public_values(record, judge.terms))
+        if record.partition not in self._candidates and len(self.judges) > 1:
             return next(fitting, None)
         return next(fitting, candidates[0] if candidates else None)
 
-    def in_force(self) -> list[Bench]:
-        """Return the configurations that may be in force in some partition now."""
-        named = [bench for found in self._candidates.values() for bench in found]
-        return [bench for bench in self.benches if not self._candidates or bench in named]
+    def find_in_force(self) -> list[Judge]:
+        """Return the judges of the configurations that may be in force in some partition now."""
+        named = [judge for found in self._candidates.values() for judge in found]
+        return [judge for judge in self.judges if not self._candidates or judge in named]

@@ -20,7 +20,7 @@ import yaml
 
 from monitor.tools.audit.text import AuditError, parse_duration, parse_epsilon, parse_instant, to_datetime
 
-_FIRST_DAY: Final = date(1970, 1, 1)  # daily times are not searched for outside these days
+_FIRST_DAY: Final = date(1970, 1, 1)  # daily times before this day and after _LAST_DAY are left out
 _LAST_DAY: Final = date(2199, 12, 31)
 _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
 _SECOND: Final = 1_000_000
@@ -69,7 +69,7 @@ class TimedTerms:
     horizon: int
     epsilon: Fraction
 
-    def between(self, low: int, high: int) -> list[int]:
+    def find_times(self, low: int, high: int) -> list[int]:
         """Return the designated times τ with low ≤ τ < high, sorted.
 
         If a time of day occurs twice because the clocks change, the first one counts.
@@ -83,8 +83,8 @@ class TimedTerms:
             day += timedelta(days=1)
         return sorted(times)
 
-    def ticks(self, at: int, grid: Grid) -> tuple[int, int]:
-        """Return the first and the last tick with τ < as_of ≤ τ + horizon."""
+    def find_ticks(self, at: int, grid: Grid) -> tuple[int, int]:
+        """Return the first and the last tick at which the time τ (`at`) is evaluated: τ < as_of ≤ τ + horizon."""
         return grid.slot_of(at), grid.slot_of(at + self.horizon) - 1
 
 
@@ -105,7 +105,7 @@ class HotSpotsTerms(TimedTerms):
 
 @dataclass(frozen=True)
 class DwellTerms(TimedTerms):
-    """A monitor of kind `dwell`: lengths up to `longest` seconds count, of at most `per_person` visits of a person."""
+    """A monitor of kind `dwell`. It counts at most `longest` seconds of a visit, and `per_person` visits per person."""
 
     longest: int
     per_person: int

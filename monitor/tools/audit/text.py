@@ -1,4 +1,7 @@
-"""Parse and format times, durations, ε and ids (docs/interface.md). Instants and durations are `int` microseconds."""
+"""Parse times, durations and ε, format times, and check ids (docs/interface.md).
+
+Instants and durations are `int` microseconds.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _ID_BYTES: Final = 256
 
 
 class AuditError(Exception):
-    """A file or topic cannot be read. The message names it and the expected content."""
+    """A file, a topic or the configurations cannot be used. The message names them and what was expected."""
 
 
 def parse_instant(text: str) -> int:

@@ -26,8 +26,8 @@ from monitor.tools.audit.visits import Line, Visits, accept_visits, parse_line
 OpenConsumer = Callable[..., Any]
 """A function that opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
 
-For a batch that cannot be read, a consumer of the input topic may return, as the last record of a poll, one whose value
-is an object: `records` is the number of records in the batch, and `end` the offset after them.
+If a batch cannot be read, a consumer of the input topic may return a record in its place, as the last one of a poll.
+The value of this record is an object: `records` is the number of records in the batch, and `end` the offset after them.
 """
 
 LogEnds = Callable[[str], Mapping[int, int]]
@@ -40,7 +40,7 @@ _BEFORE_ALL: Final = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class TopicContents:
     """The number of records that a topic still contains, and whether earlier ones have expired."""
 
     partitions: int
@@ -64,7 +64,7 @@ class Topic:
         self._open = open_consumer
         self._settings = {"isolation_level": "read_committed" if committed else "read_uncommitted"}
         self._name = name
-        with closing(self._consumer()) as consumer:
+        with closing(self._connect()) as consumer:
             partitions = consumer.partitions_for_topic(name)
             if not partitions:
                 raise AuditError(f"there is no topic {name}")
@@ -75,19 +75,19 @@ class Topic:
         if log_ends is not None:
             self._end |= log_ends(name)
 
-    def _consumer(self) -> Any:
+    def _connect(self) -> Any:
         return self._open(**self._settings)
 
     @property
-    def kept(self) -> Kept:
+    def contents(self) -> TopicContents:
         """The records that the topic still contains. Offsets of transaction markers count as records."""
         records = sum(self._end.values()) - sum(self._first.values())
-        return Kept(len(self._end), records, any(self._first.values()))
+        return TopicContents(len(self._end), records, any(self._first.values()))
 
     def records(self, partition: int) -> Iterator[Any]:
         """Yield the records of a partition, as kafka-python returns them."""
         place, end = TopicPartition(self._name, partition), self._end[partition]
-        with closing(self._consumer()) as consumer:
+        with closing(self._connect()) as consumer:
             consumer.assign([place])
             consumer.seek(place, self._first[partition])
             heard = time.monotonic()
@@ -99,8 +99,8 @@ class Topic:
                         consumer.seek(place, batch[-1].value.end)
                 elif time.monotonic() - heard > _PATIENCE_SECONDS:
                     raise AuditError(
-                        f"partition {partition} of {self._name} cannot be read to offset {end}: no record came for "
-                        "half a minute. Is a transaction of a producer open?"
+                        f"partition {partition} of {self._name} cannot be read to offset {end}: no record arrived for "
+                        f"{_PATIENCE_SECONDS:g} s. Does a producer have an open transaction?"
                     )
                 yield from (record for record in batch if record.offset < end)
 
@@ -126,7 +126,7 @@ def read_input(topic: Topic, terms: AuditTerms, people: dict[str, int] | None = 
 
 
 def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
-    """Yield the visits of an input record, and the record's timestamp for each dead letter in it."""
+    """Yield the visits of an input record, and `stamped`, the instant of its timestamp, for each dead letter in it."""
     if not isinstance(value, bytes | None):
         yield from repeat(stamped, value.records)
         return
@@ -158,9 +158,9 @@ def _parse_visit(visit: Any, stamped: int, terms: AuditTerms) -> Line:
 
 
 def parse_visits(value: bytes | None) -> list[Any] | None:
-    """Return the unchecked visits of a record, or None if it is not strict JSON or neither a visit nor a batch."""
+    """Return the visits of a record, not yet checked; None if it is not strict JSON, or neither a visit nor a batch."""
     text = value or b""
-    hook = _require_encodable if b"\\u" in text else None  # a lone surrogate can only be escaped
+    hook = _require_encodable if b"\\u" in text else None  # UTF-8 has no lone surrogate, so only an escape can be one
     try:
         record = json.loads(text.decode(), parse_constant=_refuse, object_pairs_hook=hook)
     except (ValueError, RecursionError):

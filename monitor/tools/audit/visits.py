@@ -18,9 +18,9 @@ _FIELD_BYTES: Final = 2**30
 class AcceptedVisit(NamedTuple):
     """A visit that counts.
 
-    `person` is a number per person id, `row` the location's row in the registry, `current` the slot c of the report,
-    and `last` the visit's last slot. `left` and `last` are after the cut at the end of slot c + F. `consent`: the visit
-    counts in lower bounds.
+    `person` is a number that stands for a person id, `row` the location's row in the registry, `current` the slot c of
+    the report, and `last` the visit's last slot. `arrived` and `left` are instants. `left` and `last` are after the cut
+    at the end of slot c + F. `consent`: the visit counts in lower bounds.
     """
 
     person: int
@@ -97,10 +97,10 @@ def _parse_fields(fields: dict[str, str], terms: AuditTerms) -> Line:
     return line._replace(consent=consent == "true")
 
 
-def parse_line(  # the fields of a visit
+def parse_line(
     person: str, location: str, arrived: str, left: str | None, reported: int | None, terms: AuditTerms
 ) -> Line:
-    """Parse a visit. Without `reported`, it counts as reported when it ends.
+    """Parse a visit from its fields. `reported` is an instant; None if the visit counts as reported when it ends.
 
     Raises:
         ValueError: the visit is invalid.
@@ -117,9 +117,9 @@ def accept_visits(
 ) -> Visits:
     """Accept or refuse each visit.
 
-    An invalid visit is given as its time of report, or as None: it then has the time of the next valid visit. If there
-    is no valid visit, these have no time and are left out. `people` has the number of each person id; give the same
-    dict for several configurations.
+    An invalid visit is given as its time of report, or as None. None stands for the time of the next valid visit, or of
+    the last one if none follows. If there is no valid visit, these invalid visits have no time and are left out.
+    `people` has the number of each person id; give the same dict for several configurations.
     """
     people = {} if people is None else people
     accepted: list[AcceptedVisit] = []

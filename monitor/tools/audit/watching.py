@@ -1,4 +1,4 @@
-"""What the follower reports: findings, ticks and states. The caller turns it into metrics and log lines."""
+"""The reports of a follower: findings, records and ticks. The caller turns them into metrics and log lines."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class Outcome(StrEnum):
     """What is known about a tick.
 
     PROVEN: every answer was compared with the whole input that it counts. PARTIAL: some of this input has expired, so a
-    false "safe" may not be found. OUTPUT_ONLY: nothing was compared with input. UNPROVEN: the input could not be read
-    until too much had to wait. UNJUDGED: no given configuration was in force.
+    false "safe" may not be found. OUTPUT_ONLY: nothing was compared with input. UNPROVEN: the comparison was given up,
+    because the input could not be read and too many answers waited for it. UNJUDGED: no given configuration was in
+    force.
     """
 
     PROVEN = "proven"
@@ -28,7 +29,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Proven:
+class ProvenStretch:
     """A stretch of time in which every published answer was compared with the whole input.
 
     `since`, `up_to`: the first and the last `as_of`, in microseconds. `false`: how many statements were false.
@@ -44,23 +45,23 @@ class Proven:
 class Watcher(Protocol):
     """Receives the reports of a follower."""
 
-    def finding(self, kind: str, text: str | None) -> None:
-        """Report a finding. The text is None if enough findings of this kind have been described."""
+    def report_finding(self, kind: str, text: str | None) -> None:
+        """Report a finding. The text is None after the first 20 findings of a kind."""
 
-    def record(self, kind: str) -> None:
+    def report_record(self, kind: str) -> None:
         """Report that a record was read."""
 
-    def tick(self, partition: int, tick: int, as_of: int) -> None:
+    def report_tick(self, partition: int, tick: int, as_of: int) -> None:
         """Report the latest tick of an output partition."""
 
-    def outcome(self, outcome: Outcome) -> None:
+    def report_outcome(self, outcome: Outcome) -> None:
         """Report what is known about a tick."""
 
-    def missing(self, partition: int, first: int, last: int) -> None:
+    def report_missing(self, partition: int, first: int, last: int) -> None:
         """Report ticks that nobody decided."""
 
-    def unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
-        """Report that a stretch begins or ends that no given configuration explains."""
+    def report_unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
+        """Report that a stretch that no given configuration explains begins or ends at a record."""
 
 
 class ReportedFindings(Findings):
@@ -75,4 +76,4 @@ class ReportedFindings(Findings):
         if self.muted:
             return
         self.totals[oracle] += 1
-        self._watcher.finding(oracle, text if self.totals[oracle] <= LISTED else None)
+        self._watcher.report_finding(oracle, text if self.totals[oracle] <= LISTED else None)

@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """The options of `audit --follow`: without `port` that of the configuration; `since` as RFC 3339.
+    """The options of `audit --follow`.
 
-    `result`: the file for the public page, if any.
+    `port`: None for `auditor.port`. `since`: a time of RFC 3339. `result`: the file for the public page, if any.
     """
 
     output_only: bool = False
@@ -50,7 +50,7 @@ def connect(config: Config) -> KafkaConnections:
 
 
 def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], console: Console) -> audit.AuditReport:
-    """Recount what the topics contain, and print how much that is.
+    """Recount the topics, and print how many records they contain.
 
     Raises:
         AuditError: a configuration or a topic cannot be read.
@@ -67,7 +67,7 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], conso
         report, source, output = audit.audit_topics(
             config_files, kafka.consumer, topics.visits, topics.alerts, open_input, facts=facts
         )
-    audit.render_kept(source, output, console)
+    audit.render_contents(source, output, console)
     return report
 
 
@@ -81,22 +81,24 @@ def follow_topics(
     """Judge what is published until `stop` is set, with metrics and health on a port.
 
     Raises:
-        AuditError: a configuration cannot be read, or they have different slots.
-        UsageError: `since` is not a time, the port is in use, or `result` cannot be written or without input.
+        AuditError: a configuration cannot be read, or the configurations have different slots.
+        UsageError: `since` is not a time, the port is in use, `result` cannot be written, or both `result` and
+            `output_only` are given.
     """
     if options.result is not None and options.output_only:
-        raise UsageError("--result states what was compared with the input: leave out --output-only")
+        raise UsageError("--result states what was compared with the input, so leave out --output-only")
     result = None if options.result is None else ResultFile(options.result)
     config = load_config(config_files[0], environ)
     configs = [read_terms(path) for path in config_files]
     kafka = connect(config)
     if config.auditor.username is None and config.kafka.uses_sasl:
-        log.warning("the auditor uses the service's user: set auditor.username to one that may only read")
+        log.warning("the auditor uses the service's user: set auditor.username to a user that may only read")
     metrics, health = AuditMetrics(), Health()
     facts = KafkaTopics(kafka)
-    sources = _sources(config, kafka, facts, output_only=options.output_only)
-    process = AuditProcess(configs, sources, _since(options.since), metrics, health, result=result)
-    endpoint = Endpoint(config.auditor.port if options.port is None else options.port, metrics.registry, health)
+    sources = _make_sources(config, kafka, facts, output_only=options.output_only)
+    process = AuditProcess(configs, sources, _parse_since(options.since), metrics, health, result=result)
+    port, key = (config.auditor.port, "auditor.port") if options.port is None else (options.port, "--metrics-port")
+    endpoint = Endpoint(port, metrics.registry, health, key=key)
     log.info("metrics and health are served on port %d", endpoint.port)
     try:
         with signals():
@@ -106,14 +108,14 @@ def follow_topics(
         facts.close()
 
 
-def _sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, output_only: bool) -> Sources:
+def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, output_only: bool) -> Sources:
     topics = config.kafka.topics
 
     def open_output(**settings: str) -> Any:
-        return _explained(kafka, settings)
+        return _open_consumer(kafka, settings)
 
     def open_input(**settings: str) -> Any:
-        return read_leniently(_explained(kafka, settings), FetchState(tries=1))
+        return read_leniently(_open_consumer(kafka, settings), FetchState(tries=1))
 
     def explain(error: Exception) -> str:
         return str(error) if isinstance(error, ConnectionError) else str(kafka.unreachable_error(error))
@@ -122,15 +124,15 @@ def _sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, out
     return Sources(topics.alerts, open_output, facts, topics.visits, source, SystemClock().now, explain)
 
 
-def _explained(kafka: KafkaConnections, settings: Mapping[str, str]) -> Any:
-    """Open a consumer. The audit knows only errors of the operating system and of kafka-python."""
+def _open_consumer(kafka: KafkaConnections, settings: Mapping[str, str]) -> Any:
+    """Open a consumer. Raise ConnectionError for UnreachableError, because the audit does not know this error."""
     try:
         return kafka.consumer(**settings)
     except UnreachableError as error:
         raise ConnectionError(str(error)) from error
 
 
-def _since(text: str | None) -> int | None:
+def _parse_since(text: str | None) -> int | None:
     try:
         return None if text is None else parse_instant(text)
     except TimeError as error:

@@ -22,7 +22,7 @@ _SUCCESS: Final = "audit_last_success_timestamp_seconds"
 
 
 class AuditMetrics(Collectors):
-    """The metrics of one auditor in their own registry. It receives the follower's reports, and logs findings once."""
+    """The metrics of one auditor in a registry of their own. It receives the follower's reports, and logs findings."""
 
     def __init__(self) -> None:
         super().__init__(AUDITOR_METRICS)
@@ -33,15 +33,15 @@ class AuditMetrics(Collectors):
         self._input_records = 0
 
     def describe(self, configs: Sequence[AuditTerms], *, compares_input: bool) -> None:
-        """Set the metrics that depend only on the configuration, whose newest version comes first."""
+        """Set the metrics that depend only on the configurations, which are given newest first."""
         self._gauge("audit_compares_input").set(int(compares_input))
         self._gauge("audit_slot_seconds").set(configs[0].grid.slot / _MICROSECOND)
         self._gauge("audit_epsilon_stated").set(float(configs[0].may_pay))
-        for monitor in monitors_of(configs):
+        for monitor in list_monitors(configs):
             self._gauge("audit_epsilon_spent").labels(monitor).set(0)
 
-    def finding(self, kind: str, text: str | None) -> None:
-        """Count a finding. The first ones of each kind are logged, each once."""
+    def report_finding(self, kind: str, text: str | None) -> None:
+        """Count a finding, and log it if it has a text."""
         self._counter("audit_findings").labels(kind).inc()
         if text is not None:
             log.error("finding (%s, broken: %s): %s", kind, ORACLES[kind], text)
@@ -49,29 +49,29 @@ class AuditMetrics(Collectors):
             self._described.add(kind)
             log.error("more than %d findings of the kind %s: further ones are only counted", LISTED, kind)
 
-    def record(self, kind: str) -> None:
+    def report_record(self, kind: str) -> None:
         """Count a record of the output topic."""
         self._counter("audit_records").labels(kind).inc()
 
-    def tick(self, partition: int, tick: int, as_of: int) -> None:
-        """Set the last tick of an output partition."""
+    def report_tick(self, partition: int, tick: int, as_of: int) -> None:
+        """Set the as_of of an output partition's last tick."""
         del tick
         self._gauge("audit_last_tick_timestamp_seconds").labels(str(partition)).set(as_of / _MICROSECOND)
         self._counter("audit_missing_ticks").labels(str(partition))
 
-    def outcome(self, outcome: Outcome) -> None:
+    def report_outcome(self, outcome: Outcome) -> None:
         """Count a tick by what is known about it."""
         self._counter("audit_ticks").labels(outcome.value).inc()
 
-    def missing(self, partition: int, first: int, last: int) -> None:
+    def report_missing(self, partition: int, first: int, last: int) -> None:
         """Count ticks that nobody decided."""
         self._counter("audit_missing_ticks").labels(str(partition)).inc(last + 1 - first)
         log.warning(
             "output partition %d has no answers for %s: nobody decided them", partition, format_ticks(first, last)
         )
 
-    def unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
-        """Log that a stretch begins or ends that no given configuration explains."""
+    def report_unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
+        """Log that a stretch that no given configuration explains begins or ends."""
         if begins:
             log.warning(
                 "from %s on, output partition %s is not judged: none of the given configurations was in force; give "
@@ -84,19 +84,19 @@ class AuditMetrics(Collectors):
 
     def update(self, follower: Follower, configs: Sequence[AuditTerms]) -> None:
         """Set the gauges after a turn."""
-        self._gauge("audit_waiting_ticks").set(follower.waiting)
+        self._gauge("audit_waiting_ticks").set(follower.waiting_ticks)
         self._gauge("audit_visits_in_memory").set(follower.kept_visits)
         for topic, lag in follower.lag.items():
             self._gauge("audit_lag_records").labels(topic).set(lag)
-        for monitor in monitors_of(configs):
-            self._gauge("audit_epsilon_spent").labels(monitor).set(float(follower.spent(monitor)))
+        for monitor in list_monitors(configs):
+            self._gauge("audit_epsilon_spent").labels(monitor).set(float(follower.find_most_spent(monitor)))
         self._counter("audit_input_records").inc(max(0, follower.input_records - self._input_records))
         self._input_records = follower.input_records
 
     def restart(self) -> None:
-        """Let everything be counted from the start, as by a new process, because a new follower begins.
+        """Reset the counters and the partitions' gauges, because a new follower reads everything again.
 
-        What it finds again would otherwise count twice.
+        Otherwise the findings that it repeats would count twice.
         """
         self._input_records = 0
         self._described.clear()
@@ -104,12 +104,12 @@ class AuditMetrics(Collectors):
             if metric.kind == "counter" or "partition" in metric.labels:
                 self._forget(metric.name)
 
-    def state(self, state: str) -> None:
+    def set_state(self, state: str) -> None:
         """Set the state."""
         for name in STATES:
             self._gauge("audit_state").labels(name).set(int(name == state))
 
-    def success(self, now_seconds: float) -> None:
+    def note_success(self, now_seconds: float) -> None:
         """Note that everything published has been judged completely."""
         self._gauge(_SUCCESS).set(now_seconds)
         if not self._succeeded:
@@ -117,7 +117,7 @@ class AuditMetrics(Collectors):
             self.registry.register(self._gauge(_SUCCESS))
 
 
-def monitors_of(configs: Sequence[AuditTerms]) -> list[str]:
+def list_monitors(configs: Sequence[AuditTerms]) -> list[str]:
     """Return the names of all monitors."""
     windowed = [monitor.name for terms in configs for monitor in terms.over_time]
     timed = [monitor.name for terms in configs for monitor in terms.timed]

@@ -1,4 +1,4 @@
-"""The loop of `audit --follow`: turns of the follower, with health, metrics and words for every state."""
+"""The loop of `audit --follow`: turns of the follower, with health, metrics and a log line for each change of state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 LOOP: Final = "audit"
 PAUSE_SECONDS: Final = 0.5
-_STATES_WITHOUT_WORDS: Final = ("judging", "catching_up")
+_UNLOGGED_STATES: Final = ("judging", "catching_up")
 
 _CUT_OFF: Final = (
     'the input cannot be read: %s. Bytes, form, pauses and ε of new answers are checked, but whether "safe" and the '
@@ -29,14 +29,14 @@ _CUT_OFF: Final = (
 
 
 class AuditProcess:
-    """Runs followers until it is stopped. If a topic is re-created, another follower begins.
+    """The process of `audit --follow`. It runs a follower; if a topic is re-created, another one.
 
     Args:
         configs: the configurations, newest first.
         sources: how to read the topics.
         since: findings about earlier ticks are not reported.
-        metrics, health: receive the state after every turn.
-        unix_time: returns the present time in seconds since 1970.
+        metrics, health: receive the state after each turn.
+        unix_time: returns the current time in seconds since 1970.
         result: the file that states what was proven, if any.
     """
 
@@ -82,7 +82,7 @@ class AuditProcess:
         while not stop.is_set():
             more = False
             try:
-                more = follower.turn()
+                more = follower.take_turn()
             except UnreadableTopicError as error:
                 self._enter("no_output", str(error))
             else:
@@ -99,14 +99,14 @@ class AuditProcess:
         else:
             self._enter("judging", "")
             if follower.complete:
-                self._metrics.success(self._unix_time())
-            if self._result is not None and (proven := follower.proven) is not None:
+                self._metrics.note_success(self._unix_time())
+            if self._result is not None and (proven := follower.proven_stretch) is not None:
                 self._result.write(proven)
 
     def _enter(self, state: str, reason: str) -> None:
         self._reason = reason
         self._health.report_alive(LOOP, reason)
-        self._metrics.state(state)
+        self._metrics.set_state(state)
         if state == self._state:
             return
         before, self._state = self._state, state
@@ -114,7 +114,7 @@ class AuditProcess:
             log.warning(_CUT_OFF, reason)
         elif state == "no_output":
             log.warning("the output cannot be read, so nothing is checked: %s", reason)
-        elif before not in _STATES_WITHOUT_WORDS and before:
+        elif before not in _UNLOGGED_STATES and before:
             log.warning("the topics can be read again")
         elif state == "judging":
             log.info("everything that was published has been judged")

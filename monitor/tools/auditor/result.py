@@ -9,7 +9,7 @@ from pathlib import Path
 
 from monitor.errors import UsageError
 from monitor.public.instants import format_instant
-from monitor.tools.audit.watching import Proven
+from monitor.tools.audit.watching import ProvenStretch
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,8 @@ log = logging.getLogger(__name__)
 class ResultFile:
     """A file that always has a complete result. A new result replaces it.
 
-    The ε is that of the published answers. What the most exposed person really paid would reveal something about them.
+    Its ε is what the published answers may have cost anyone. What the person who paid most did pay would reveal
+    something about this person.
 
     Raises:
         UsageError: its folder does not exist, or cannot be written to.
@@ -28,11 +29,11 @@ class ResultFile:
             raise UsageError(f"--result {path}: the folder does not exist or cannot be written to")
         self._path = path
         self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        self._written: Proven | None = None
+        self._written: ProvenStretch | None = None
         self._failed = False
 
-    def write(self, proven: Proven) -> None:
-        """Write a result that differs from the last. If that fails, the old one stays until the next call."""
+    def write(self, proven: ProvenStretch) -> None:
+        """Write a result, unless it was the last one written. If writing fails, the earlier file stays."""
         if proven == self._written:
             return
         result = {

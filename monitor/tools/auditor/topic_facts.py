@@ -1,4 +1,4 @@
-"""What the auditor asks Kafka about a topic besides its records: its id, and the ends of its logs."""
+"""The facts about a topic that a consumer does not provide: its id, and the ends of its logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_SUCH_TOPIC: Final = 3
 
 
 class KafkaTopics:
-    """Asks with an admin client, which is opened again after an error. It needs only the right to describe a topic.
+    """The topics as an admin client describes them. It needs only the right Describe, and is reopened after an error.
 
     Raises:
         ConnectionError, KafkaError: (any method) Kafka does not answer, or refuses.
@@ -34,11 +34,11 @@ class KafkaTopics:
 
     def topic_id(self, name: str) -> str:
         """Return the id of a topic; empty if there is no such topic."""
-        return str(self._ask(lambda: self._describe(name).get("topic_id", "")))
+        return str(self._call(lambda: self._describe(name).get("topic_id", "")))
 
     def log_ends(self, name: str) -> Mapping[int, int]:
         """Return the offset after the last record of each partition; nothing if there is no such topic."""
-        return self._ask(lambda: self._read_ends(name))
+        return self._call(lambda: self._read_ends(name))
 
     def close(self) -> None:
         """Close the admin client."""
@@ -47,12 +47,12 @@ class KafkaTopics:
             with suppress(KafkaError, OSError):
                 client.close()
 
-    def _ask(self, question: Callable[[], _T]) -> _T:
+    def _call(self, operation: Callable[[], _T]) -> _T:
         try:
             if self._client is None:
                 self._client = self._connections.admin()
-            return question()
-        except UnreachableError as error:  # the audit knows only errors of the operating system and of kafka-python
+            return operation()
+        except UnreachableError as error:  # the audit does not know this project's errors
             raise ConnectionError(str(error)) from error
         except (KafkaError, OSError):
             self.close()
@@ -77,7 +77,7 @@ class KafkaTopics:
     async def _request_ends(self, name: str, led: Mapping[int, list[int]]) -> list[tuple[int, int]]:
         ends = []
         for node, partitions in led.items():
-            response = await self._client._manager.send(_request(name, partitions), node_id=node)  # noqa: SLF001  # as above
+            response = await self._client._manager.send(_make_request(name, partitions), node_id=node)  # noqa: SLF001  # as above
             for partition in response.topics[0].partitions:
                 if partition.error_code:
                     raise for_code(partition.error_code)(f"end of {name}-{partition.partition_index}")
@@ -85,7 +85,7 @@ class KafkaTopics:
         return ends
 
 
-def _request(name: str, partitions: list[int]) -> Any:
+def _make_request(name: str, partitions: list[int]) -> Any:
     topic = ListOffsetsRequest.ListOffsetsTopic
     asked = [
         topic.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=OffsetSpec.LATEST)

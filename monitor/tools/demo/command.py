@@ -40,7 +40,7 @@ _INTRO: Final = """\
 The location-safety monitor publishes where it is safe to go, and reveals next to nothing about where any infected \
 person has been.
 An infection spreads in a simulated town of {people:,} people. People who test positive report the places of their \
-last two weeks. The reports go through a real Kafka and a real Valkey (both from wheels, in a temporary folder). \
+last two weeks. The reports go through a real Kafka and a real Valkey (both run in temporary folders). \
 {days} days pass in less than a minute."""
 
 
@@ -58,9 +58,8 @@ def demo_command(seed: int, console: Console, page_port: int | None = None) -> N
     With `page_port` the public page is served on this port, also after the demo, until SIGINT or SIGTERM.
 
     Raises:
-        FailedError: the recount found a broken promise.
         EmbeddedError: the servers could not be fetched or started.
-        FailedError: the port or the packages of the page cannot be used.
+        FailedError: the recount found a broken promise, or the port or the packages of the page cannot be used.
     """
     page = DemoPage(page_port)
     with _treat_sigterm_as_interrupt():
@@ -141,7 +140,7 @@ def _play(
             with _open_display(story, console) as display:
                 for tick in range(planned.first_tick, planned.last_tick + 1):
                     pace.wait()
-                    feed.until(grid.as_of(tick))
+                    feed.produce_until(grid.as_of(tick))
                     display(story.add_tick(tick, run.tick(tick), run.metrics.registry))
             return story, run.summary(story.ticks, pace.seconds)
     finally:
@@ -149,7 +148,7 @@ def _play(
 
 
 class Pace:
-    """Turns at a steady rate. After a turn that took too long, the next ones are shorter; no turn is skipped."""
+    """Turns at a steady rate. After a turn that took too long, the next waits are shorter; no turn is skipped."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The public page of a demo (`demo --page`): it is served while the town lives, and after that until Ctrl-C."""
+"""The public page of a demo (`demo --page`). It is served during the demo, and after it until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.service import Settings
 from monitor.tools.audit import AuditReport
 from monitor.tools.audit.findings import SAFE
 
-_HISTORY = 60 * DAY  # the whole demo
+_HISTORY = 60 * DAY  # longer than the demo
 
 
 def wait_for_interrupt() -> None:
@@ -30,7 +30,7 @@ def wait_for_interrupt() -> None:
 
 @dataclass
 class DemoPage:
-    """The page of a demo on a port, 0 for any; None for no page. `linger` returns when the page shall end.
+    """The page of a demo. `port`: 0 for any free port, None for no page. `linger` returns when the page is to end.
 
     Raises:
         FailedError: the packages of the page are missing (constructor), or the port cannot be used (`open`).
@@ -47,7 +47,7 @@ class DemoPage:
             require_page()
 
     def __enter__(self) -> Self:
-        """Return this page, which is opened later: it needs the topics."""
+        """Return this page. It is opened later, because it needs the topics."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -55,7 +55,7 @@ class DemoPage:
         self._stack.close()
 
     def open(self, settings: Settings, locations: Sequence[Location], clock: Clock, recount: Path) -> None:
-        """Serve the page, if there is one. `recount`: the file in which it finds the result of the recount."""
+        """Serve the page, if there is one. `recount`: the file with the result of the recount."""
         if self.port is None:
             return
         from monitor.page.server import Page, PageParts  # noqa: PLC0415  # the extra may be absent

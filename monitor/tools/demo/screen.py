@@ -36,32 +36,32 @@ class Screen:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show places left and news right on a wide terminal, news below places on a narrow one."""
         width, height = options.size
-        head, foot = self._head(), self._foot()
+        head, foot = self._draw_head(), self._draw_foot()
         room = height - 3
         if width >= _WIDE:
             left = width * 3 // 5
             body = Table.grid(padding=(0, 2, 0, 0))
             body.add_column(width=left - 2)
             body.add_column(width=width - left)
-            body.add_row(Group(*self._places()), Group(*self._news(width - left, room)))
+            body.add_row(Group(*self._draw_places()), Group(*self._draw_news(width - left, room)))
             yield Group(head, body, foot)
             return
-        places = console.render_lines(Group(*self._places()), options.update(width=width, height=None))
-        yield Group(head, *self._places(), *self._news(width, max(_LEAST_NEWS, room - len(places))), foot)
+        places = console.render_lines(Group(*self._draw_places()), options.update(width=width, height=None))
+        yield Group(head, *self._draw_places(), *self._draw_news(width, max(_LEAST_NEWS, room - len(places))), foot)
 
-    def _head(self) -> RenderableType:
+    def _draw_head(self) -> RenderableType:
         story = self._story
         head = Table.grid(expand=True, padding=(0, 1))
         head.add_column(no_wrap=True)
         head.add_column(no_wrap=True, justify="right")
         clock = Text.assemble((moment(story.now), "bold cyan"), f"  day {story.day} of {story.days}")
         progress = Table.grid(padding=(0, 1))
-        left = Text(f"{story.seconds_left:.0f} s left" if story.done else "starting")
-        progress.add_row(ProgressBar(story.ticks, story.done, width=_BAR), left)
+        left = Text(f"{story.seconds_left:.0f} s left" if story.ticks_published else "starting")
+        progress.add_row(ProgressBar(story.ticks, story.ticks_published, width=_BAR), left)
         head.add_row(clock, progress)
         return head
 
-    def _foot(self) -> RenderableType:
+    def _draw_foot(self) -> RenderableType:
         intake = self._story.intake
         legend = Text("  ").join(
             Text(f"{SYMBOLS[status]} {name}", style=STYLES[status])
@@ -75,37 +75,39 @@ class Screen:
         foot.add_row(read, legend)
         return foot
 
-    def _places(self) -> Iterator[RenderableType]:
+    def _draw_places(self) -> Iterator[RenderableType]:
         for monitor in self._story.parameters.over_time:
             window = span(monitor.window * self._story.parameters.grid.length)
-            yield _title(f"{monitor.name}: fewer than {monitor.rules[0].threshold} infected in the last {window}?")
-            yield self._over_time(
+            yield _draw_title(f"{monitor.name}: fewer than {monitor.rules[0].threshold} infected in the last {window}?")
+            yield self._draw_over_time(
                 [alert for alert in self._story.subscriber_view.alerts if alert.monitor == monitor.name]
             )
         for timed in self._story.parameters.at_times:
             shown = [at for at in reversed(self._story.subscriber_view.times) if at.monitor == timed.name][-_TIMES:]
-            yield _title(f"{timed.name}{_times(shown)}: fewer than {timed.threshold} infected?")
-            yield self._at_times(shown)
+            yield _draw_title(f"{timed.name}{_format_times(shown)}: fewer than {timed.threshold} infected?")
+            yield self._draw_at_times(shown)
 
-    def _over_time(self, alerts: list[Alert]) -> Table:
+    def _draw_over_time(self, alerts: list[Alert]) -> Table:
         table = Table.grid(padding=(0, 1))
         for alert in alerts:
             style = STYLES[alert.status]
-            table.add_row(Text(f"{SYMBOLS[alert.status]} {alert.location_id}", style=style), Text(_brief(alert), style))
+            table.add_row(
+                Text(f"{SYMBOLS[alert.status]} {alert.location_id}", style=style), Text(_describe(alert), style)
+            )
         return table
 
-    def _at_times(self, shown: list[AtTime]) -> RenderableType:
+    def _draw_at_times(self, shown: list[AtTime]) -> RenderableType:
         """Show every place with one symbol per time, the latest last. A place with a noisy count is coloured."""
         return Columns(
-            [_cell(place, [at.statuses[place] for at in shown]) for place in self._story.parameters.registry.ids],
+            [_draw_cell(place, [at.statuses[place] for at in shown]) for place in self._story.parameters.registry.ids],
             width=_CELL,
             padding=(0, 1),
             column_first=True,
         )
 
-    def _news(self, width: int, room: int) -> Iterator[RenderableType]:
+    def _draw_news(self, width: int, room: int) -> Iterator[RenderableType]:
         """Yield as many items of news as fit, the latest first."""
-        yield _title("news")
+        yield _draw_title("news")
         room -= 1
         for item in reversed(self._story.news):
             text = Text.assemble((f"{item.at}  ", "bright_black"), (item.text, STYLES[item.status]))
@@ -116,24 +118,24 @@ class Screen:
             yield text
 
 
-def _title(text: str) -> RenderableType:
+def _draw_title(text: str) -> RenderableType:
     return Rule(Text(text, style="bold"), align="left", style="bright_black")
 
 
-def _cell(place: str, statuses: list[AtTimeStatus]) -> Text:
+def _draw_cell(place: str, statuses: list[AtTimeStatus]) -> Text:
     symbols = [(SYMBOLS[status], STYLES[status]) for status in statuses]
     style = STYLES["noisy_count"] if "noisy_count" in statuses else ""
     return Text.assemble(*symbols, " ", (place, style), no_wrap=True, overflow="ellipsis")
 
 
-def _times(shown: list[AtTime]) -> str:
+def _format_times(shown: list[AtTime]) -> str:
     """Return the times of day and weekdays shown: ` 12:30 of Mon, Tue, Wed`."""
     days = [to_datetime(parse_instant(at.time)) for at in shown]
     hours = ", ".join(dict.fromkeys(f"{day:%H:%M}" for day in days))
     return f" {hours} of {', '.join(dict.fromkeys(f'{day:%a}' for day in days))}" if days else ""
 
 
-def _brief(alert: Alert) -> str:
+def _describe(alert: Alert) -> str:
     if isinstance(alert, NoisyCountAlert):
         return f"at most {alert.count_at_most}"
     if isinstance(alert, PausedAlert):

@@ -94,14 +94,14 @@ class Story:
         return self.last_tick - self.first_tick + 1
 
     @property
-    def done(self) -> int:
+    def ticks_published(self) -> int:
         """The number of ticks published so far."""
         return 0 if self.tick is None else self.tick - self.first_tick + 1
 
     @property
     def seconds_left(self) -> float:
-        """The time in seconds that the remaining ticks take at the average pace so far."""
-        return (time.monotonic() - self.started) / max(1, self.done) * (self.ticks - self.done)
+        """The time in seconds that the remaining ticks will take at the average pace so far."""
+        return (time.monotonic() - self.started) / max(1, self.ticks_published) * (self.ticks - self.ticks_published)
 
 
 def read_intake(metrics: CollectorRegistry) -> Intake:

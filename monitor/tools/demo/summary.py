@@ -40,7 +40,7 @@ def show(outcome: DemoOutcome, console: Console) -> None:
     table.add_column()
     table.add_row("Visits by fate", _format_counts(summary.visits))
     table.add_row("", "the dead letters are invalid visits, sent on purpose")
-    for monitor, answers in sorted(_by_monitor(summary).items()):
+    for monitor, answers in sorted(_count_by_monitor(summary).items()):
         table.add_row(f"Answers of {monitor}", _format_counts(answers))
     table.add_row("Noisy counts", f"{report.noisy:,}, each a certain upper bound")
     wrong = report.totals.get(SAFE, 0)
@@ -62,7 +62,7 @@ def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
 
 
-def _by_monitor(summary: Summary) -> dict[str, dict[str, int]]:
+def _count_by_monitor(summary: Summary) -> dict[str, dict[str, int]]:
     by_monitor: dict[str, Counter[str]] = {}
     for (monitor, status), count in sorted(summary.answers.items()):
         by_monitor.setdefault(monitor, Counter())[status] += count

@@ -26,21 +26,21 @@ def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, da
     """
     town = Town(seed, POPULATION, places_of(locations), start, days, _EPIDEMIC)
     visits = list(town.reports())
-    rows = [_row(visit) for visit in visits]
+    rows = [_format_row(visit) for visit in visits]
     step = len(visits) // (_INVALID_VISITS + 1)
-    for number, row in reversed(list(enumerate(_invalid_rows(visits[:: max(1, step)], start), start=1))):
+    for number, row in reversed(list(enumerate(_make_invalid_rows(visits[:: max(1, step)], start), start=1))):
         rows.insert(number * step, row)
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([_HEADER, *rows])
     return len(rows)
 
 
-def _row(visit: SimulatedVisit) -> tuple[str, ...]:
+def _format_row(visit: SimulatedVisit) -> tuple[str, ...]:
     times = (format_instant(time) for time in (visit.arrived_at, visit.left_at, visit.reported_at))
     return (visit.person_id, visit.location_id, *times)
 
 
-def _invalid_rows(examples: Sequence[SimulatedVisit], start: int) -> Iterator[tuple[str, ...]]:
+def _make_invalid_rows(examples: Sequence[SimulatedVisit], start: int) -> Iterator[tuple[str, ...]]:
     """Yield a copy of each example with one fault, until there are no more faults."""
     faults: tuple[dict[str, str], ...] = (
         {"location_id": "lighthouse"},
@@ -50,4 +50,4 @@ def _invalid_rows(examples: Sequence[SimulatedVisit], start: int) -> Iterator[tu
         {"arrived_at": "2199-01-01T00:00:00Z", "left_at": "2199-01-01T01:00:00Z"},
     )
     for visit, fault in zip(examples, faults, strict=False):
-        yield tuple((dict(zip(_HEADER, _row(visit), strict=True)) | fault).values())
+        yield tuple((dict(zip(_HEADER, _format_row(visit), strict=True)) | fault).values())

@@ -42,14 +42,14 @@ def archive_options(java: Path, jars: Sequence[Path]) -> tuple[str, ...]:
 
 
 def recording_options(recording: Path) -> tuple[str, ...]:
-    """Return the options with which Java writes the classes that it uses to a file when it ends."""
+    """Return the options with which Java records the classes that it uses, in a file that it writes when it ends."""
     return ("-XX:AOTMode=record", f"-XX:AOTConfiguration={recording}")
 
 
 def create_archive(java: Path, jars: Sequence[Path], options: Sequence[str], recording: Path) -> Path:
-    """Create the archive of the recorded classes, and return its path. It appears in one step.
+    """Create the archive of the recorded classes, and return its path. The file appears in one step.
 
-    `options` are the options of the broker's Java, which must be the same when the archive is used.
+    `options` are the options of the broker's Java. They must be the same when the archive is used.
 
     Raises:
         EmbeddedError: Java could not create the archive.

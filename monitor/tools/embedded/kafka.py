@@ -23,7 +23,7 @@ from monitor.tools.embedded.jars import Report, kafka_class_path
 from monitor.tools.embedded.java import find_java
 from monitor.tools.embedded.ports import ReservedPort
 from monitor.tools.embedded.process import EmbeddedServer
-from monitor.tools.embedded.storage_format import copy_format, format_path, keep_format, make_id
+from monitor.tools.embedded.storage_format import copy_format, keep_format, kept_format_path, make_id
 
 _JVM = (
     "-Xmx512m",
@@ -38,8 +38,9 @@ _DATA = "log.dirs"
 _LOG4J = "kafka-log4j2.properties"
 _REQUEST_MS = 5_000
 
-# These let a single node start and stop fast, and clients join and leave fast. An idle node needs half of the processor
-# time without the records that a controller writes every half second. NodeSettings.properties overrides them.
+# These let a single node start and stop fast, and clients join and leave fast. metadata.max.idle.interval.ms turns off
+# the records that a controller writes every half second, which take half of the processor time of an idle node.
+# NodeSettings.properties overrides all of them.
 _DEFAULTS = {
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "700",
@@ -62,7 +63,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The data that another node needs to join: the cluster's id, and its controller as `1@127.0.0.1:port`."""
+    """The facts that another node needs to join: the cluster's id, and its controller as `1@127.0.0.1:port`."""
 
     cluster_id: str
     voters: str
@@ -133,27 +134,27 @@ class EmbeddedKafka(EmbeddedServer):
         jars = kafka_class_path(self._report)
         options = recording_options(self._recording) if self._recording else archive_options(java, jars)
         self._java = (str(java), *options, "-cp", os.pathsep.join(map(str, jars)))
-        self._kept_format = format_path(archive_path(java, jars))
+        self._kept_format = kept_format_path(archive_path(java, jars))
         super().start()
 
     def archive_classes(self) -> None:
-        """Create the archive of Kafka's classes unless it exists, from those that a start loads (see class_archive.py).
+        """Create the archive of the classes that a start of Kafka loads, unless it exists (see class_archive.py).
 
-        The files of the formatted storage are kept, too (see storage_format.py).
+        Also keep the files of the formatted storage (see storage_format.py).
 
         Raises:
             EmbeddedError: as for `start()`, or Java could not create the archive.
         """
         java, jars = find_java(), kafka_class_path(self._report)
         archive = archive_path(java, jars)
-        if archive.exists() and format_path(archive).exists():
+        if archive.exists() and kept_format_path(archive).exists():
             return
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="location-monitor-classes-") as folder:
             self._recording = Path(folder) / "classes.recorded"
             try:
                 self.start()
-                keep_format(self.folder / "data", format_path(archive))
+                keep_format(self.folder / "data", kept_format_path(archive))
                 self.stop()
                 create_archive(java, jars, _JVM, self._recording)
             finally:
@@ -180,7 +181,7 @@ class EmbeddedKafka(EmbeddedServer):
     def _format(self, data: Path) -> None:
         if data.exists() or not copy_format(self._kept_format, data, self._cluster_id, self._settings.node_id):
             command = ("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", _PROPERTIES)
-            self._run(self._java_command(*command))
+            self._run(self._make_java_command(*command))
 
     def _server_properties(self) -> dict[str, str]:
         listeners = {"PLAINTEXT": self._ports["client"].address}
@@ -206,9 +207,9 @@ class EmbeddedKafka(EmbeddedServer):
         }
 
     def _command(self) -> list[str]:
-        return self._java_command("kafka.Kafka", _PROPERTIES)
+        return self._make_java_command("kafka.Kafka", _PROPERTIES)
 
-    def _java_command(self, main_class: str, *arguments: str) -> list[str]:
+    def _make_java_command(self, main_class: str, *arguments: str) -> list[str]:
         java, *options = self._java
         log4j = f"-Dlog4j2.configurationFile={self.folder / _LOG4J}"
         return [java, *_JVM, log4j, *options, main_class, *arguments]

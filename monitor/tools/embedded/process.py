@@ -58,7 +58,7 @@ class Guard:
                 pipe.write(json.dumps(request).encode() + b"\n")
                 pipe.flush()
             except BrokenPipeError as error:
-                raise _guardian_ended() from error
+                raise _make_ended_error() from error
             return self._read()
 
     def close(self) -> None:
@@ -73,12 +73,12 @@ class Guard:
     def _read(self) -> dict[str, Any]:
         line = self._guardian.stdout.readline() if self._guardian.stdout is not None else b""
         if not line:
-            raise _guardian_ended()
+            raise _make_ended_error()
         response: dict[str, Any] = json.loads(line)
         return response
 
 
-def _guardian_ended() -> EmbeddedError:
+def _make_ended_error() -> EmbeddedError:
     return EmbeddedError("The guardian process of an embedded server has ended, or was killed. Start the server again.")
 
 
@@ -113,7 +113,7 @@ class EmbeddedServer(ABC):
     @property
     def log_tail(self) -> str:
         """The last lines of the server's log."""
-        return "\n".join(self._log().splitlines()[-_LOG_LINES:])
+        return "\n".join(self._read_log().splitlines()[-_LOG_LINES:])
 
     @property
     def pid(self) -> int:
@@ -195,7 +195,7 @@ class EmbeddedServer(ABC):
             try:
                 self._launch()
             except EmbeddedError:
-                if attempt == _PORT_ATTEMPTS or _PORT_TAKEN not in self._log():
+                if attempt == _PORT_ATTEMPTS or _PORT_TAKEN not in self._read_log():
                     raise
                 self.stop()
             else:
@@ -215,9 +215,9 @@ class EmbeddedServer(ABC):
         while not self._is_ready():
             code = self._require_guard().ask(do="poll")["exit"]
             if code is not None:
-                raise self._failure(f"ended with exit code {code} before it answered")
+                raise self._make_failure(f"ended with exit code {code} before it answered")
             if time.monotonic() > deadline:
-                raise self._failure(
+                raise self._make_failure(
                     f"did not answer within {self._start_seconds:g} s; if the machine is busy, increase start_seconds"
                 )
             time.sleep(_POLL_SECONDS)
@@ -228,10 +228,10 @@ class EmbeddedServer(ABC):
         deadline = time.monotonic() + self._start_seconds
         while (code := self._require_guard().ask(do="poll")["exit"]) is None:
             if time.monotonic() > deadline:
-                raise self._failure(f"could not be prepared within {self._start_seconds:g} s")
+                raise self._make_failure(f"could not be prepared within {self._start_seconds:g} s")
             time.sleep(_POLL_SECONDS)
         if code != 0:
-            raise self._failure(f"could not be prepared (exit code {code})")
+            raise self._make_failure(f"could not be prepared (exit code {code})")
 
     def _spawn(self, argv: Sequence[str]) -> None:
         response = self._require_guard().ask(do="start", argv=list(argv), log=_LOG)
@@ -243,13 +243,13 @@ class EmbeddedServer(ABC):
         if self._require_guard().ask(do="signal", number=number, wait_seconds=wait_seconds)["exit"] is None:
             raise EmbeddedError(f"{self.name} did not end within {wait_seconds:g} s of {number.name}.")
 
-    def _log(self) -> str:
+    def _read_log(self) -> str:
         try:
             return (self.folder / _LOG).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
 
-    def _failure(self, problem: str) -> EmbeddedError:
+    def _make_failure(self, problem: str) -> EmbeddedError:
         return EmbeddedError(f"{self.name} {problem}. The last lines of its log:\n{self.log_tail or '(empty)'}")
 
     def _require_guard(self) -> Guard:

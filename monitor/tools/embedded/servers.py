@@ -26,7 +26,7 @@ def start_servers(report: Report) -> Iterator[Servers]:
     `report` is called with each progress message.
 
     Raises:
-        EmbeddedError: one of the servers was not found or did not start. Both folders are removed.
+        EmbeddedError: a server was not found or did not start. Both folders are removed.
     """
     with EmbeddedValkey() as valkey, EmbeddedKafka(report=report) as kafka:
         report(f"Kafka runs at {kafka.bootstrap_servers}, Valkey at {valkey.url}, both in temporary folders.")

@@ -1,7 +1,7 @@
-"""The storage of a new node, copied from that of an earlier one in place of Kafka's own command.
+"""Format the storage of a new node by copying that of an earlier one, which is faster than Kafka's own command.
 
-Kafka requires a formatted folder. Its command `StorageTool format` starts a Java of its own, which takes as long as a
-third of the broker's start. It writes two files. They depend only on the version of Kafka, except for three ids.
+Kafka requires a formatted folder. Its command `StorageTool format` starts a separate Java, which takes a third as long
+as the broker's start. It writes two files, which depend only on the version of Kafka, except for three ids.
 `python -m monitor.tools.embedded` keeps these files beside the archive of Kafka's classes.
 """
 
@@ -19,7 +19,7 @@ _PROPERTIES: Final = "meta.properties"
 _CHECKPOINT: Final = "bootstrap.checkpoint"
 
 
-def format_path(archive: Path) -> Path:
+def kept_format_path(archive: Path) -> Path:
     """Return the folder of the kept files, for the path of an archive of classes."""
     return archive.with_suffix(".format")
 
@@ -32,7 +32,7 @@ def make_id() -> str:
 
 
 def keep_format(data: Path, kept: Path) -> None:
-    """Keep the files of a formatted folder. They appear in one step; if there are some, nothing changes."""
+    """Keep the files of a formatted folder. They appear in one step. If files were kept before, nothing changes."""
     if kept.exists():
         return
     with tempfile.TemporaryDirectory(prefix=".creating-", dir=kept.parent) as folder:
@@ -44,7 +44,7 @@ def keep_format(data: Path, kept: Path) -> None:
 
 
 def copy_format(kept: Path, data: Path, cluster_id: str, node_id: int) -> bool:
-    """Format a folder with the kept files and with ids of its own; return whether there are such files."""
+    """Format a folder with the kept files and new ids. Return False, and create nothing, if there are no kept files."""
     try:
         checkpoint = (kept / _CHECKPOINT).read_bytes()
         lines = (kept / _PROPERTIES).read_text(encoding="utf-8").splitlines()

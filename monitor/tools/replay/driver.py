@@ -32,12 +32,12 @@ from monitor.windows.facts import Windows
 
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
-TICKS_TOGETHER: Final = 64  # a commit takes as long as ten ticks of a hundred places
+TICKS_TOGETHER: Final = 64  # ticks per commit, because a commit takes as long as ten ticks of a hundred places
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The plan of a replay: the lines in order of report, and the first and the last tick."""
+    """The plan of a replay: the lines in order of report, what they contain, and the first and the last tick."""
 
     lines: SortedLines
     extent: Extent
@@ -59,21 +59,21 @@ class Summary:
     refusals: Refusals = field(default_factory=Refusals)
 
 
-def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
+def plan_replay(path: Path, parameters: Parameters, until: int | None, on_line: Callable[[], None]) -> ReplayPlan:
     """Read and sort a file, and find its first and last tick.
 
     Args:
         path: the file.
         parameters: the parameters of the service.
         until: the latest as_of (an instant) to replay; None for no limit.
-        read: called for each line.
+        on_line: called for each line.
 
     Raises:
         UsageError: the file cannot be read, or has no valid visit.
         ReplayError: no visit is at a location of the registry.
     """
     extent = Extent(parameters)
-    lines = SortedLines(read_lines(path, extent), read)
+    lines = SortedLines(read_lines(path, extent), on_line)
     if extent.first_tick is None or extent.last_tick is None:
         lines.close()
         raise ReplayError(
@@ -111,8 +111,8 @@ def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]
     used = [name for name, end in ends.items() if end > 0]
     if used:
         raise NotEmptyError(
-            f"replay needs topics that nothing was written to, and {', '.join(used)} have records: set other names in "
-            "kafka.topics, or use --embedded"
+            f"replay needs topics that were never written to, but records were written to {', '.join(used)}: set other "
+            "names in kafka.topics, or use --embedded"
         )
 
 
@@ -123,6 +123,8 @@ def _count_offsets(admin: Any, topic: str, partitions: int) -> int:
 
 class Replay:
     """One service that runs tick by tick on a stepped clock. As a context manager, it starts and stops the service.
+
+    `resumes`: the store may have keys of this service.
 
     Raises:
         NotEmptyError: (in the constructor) the store has keys of this service.
@@ -185,7 +187,7 @@ class Replay:
         """Decide consecutive ticks whose input is complete, and begin to commit them. Yield each tick when decided.
 
         Raises:
-            ReplayError: as `tick`.
+            ReplayError: as `tick`, or a ledger partition was taken over again.
             UnreachableError, FencedError: the answers of earlier ticks could not be committed.
         """
         self.service.loop.expect_input(ticks[-1])
@@ -245,10 +247,10 @@ def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
         feed.close()
 
 
-def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, Sequence[EncodedRecord]], None]) -> Summary:
-    """Replay all ticks, and call `seen` with each tick and its records. The topics and the store must be empty.
+def replay(settings: Settings, planned: ReplayPlan, on_tick: Callable[[int, Sequence[EncodedRecord]], None]) -> Summary:
+    """Replay all ticks, and call `on_tick` with each tick and its records. The topics and the store must be empty.
 
-    The input of several ticks is produced at once, and their answers are committed together, so `seen` may be called
+    The input of several ticks is produced at once, and their answers are committed together, so `on_tick` may be called
     before the commit. Meanwhile, the input of the next ticks is produced. The counts do not depend on this: later
     visits wait for their tick in the store.
 
@@ -262,20 +264,20 @@ def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, Sequenc
         began = time.perf_counter()
         for ticks in _feed_ahead(feed, settings.parameters, planned):
             for tick in run.run_together(ticks):
-                seen(tick, run.last_records)
+                on_tick(tick, run.last_records)
         run.finish()
         decided = max(0, planned.last_tick - planned.first_tick + 1)
         return replace(run.summary(decided, time.perf_counter() - began), refusals=feed.refusals)
 
 
 def _feed_ahead(feed: Feed, parameters: Parameters, planned: ReplayPlan) -> Iterator[range]:
-    """Yield ticks to decide together when their input is in Kafka, and produce that of the next ones meanwhile."""
+    """Yield groups of ticks, each when its input is in Kafka. Meanwhile, produce the input of the next group."""
     firsts = range(planned.first_tick, planned.last_tick + 1, TICKS_TOGETHER)
     groups = [range(first, min(first + TICKS_TOGETHER, planned.last_tick + 1)) for first in firsts]
     with ThreadPoolExecutor(1, "feed") as thread:
-        fed = [thread.submit(feed.until, parameters.grid.as_of(ticks[-1])) for ticks in groups[:1]]
+        fed = [thread.submit(feed.produce_until, parameters.grid.as_of(ticks[-1])) for ticks in groups[:1]]
         for ticks, following in zip(groups, [*groups[1:], None], strict=True):
             fed.pop().result()
             if following is not None:
-                fed.append(thread.submit(feed.until, parameters.grid.as_of(following[-1])))
+                fed.append(thread.submit(feed.produce_until, parameters.grid.as_of(following[-1])))
             yield ticks

@@ -14,13 +14,13 @@ from monitor.tools.replay.refusals import Refusals
 
 BATCH_VISITS: Final = 500
 BATCH_BYTES: Final = 256 * 1024
-PORTION_RECORDS: Final = 10_000  # in memory at the same time
+PORTION_RECORDS: Final = 10_000  # records in memory at the same time
 BAD_LINE_BYTES: Final = 900_000  # longer lines are cut, so that they fit in a record
 FLUSH_SECONDS: Final = 60.0
 
 
-class _Raw:
-    """Records without headers, in bulk."""
+class _RawRecords:
+    """Records to encode into batches in bulk."""
 
     def __init__(self, records: Iterable[RawRecord]) -> None:
         self._records = records
@@ -44,7 +44,7 @@ class Feed:
         self._producer: Any = connections.producer(linger_ms=0, batch_size=BATCH_BYTES)
         self.refusals = Refusals()
 
-    def until(self, instant: int) -> int:
+    def produce_until(self, instant: int) -> int:
         """Produce all lines reported before an instant, wait until Kafka has them, and return their number.
 
         Raises:
@@ -53,15 +53,15 @@ class Feed:
         """
         count = 0
         with self._connections.translate_errors():
-            for records in self._records_before(instant):
+            for records in self._make_records_before(instant):
                 count += self._produce(records)
         return count
 
-    def _records_before(self, instant: int) -> Iterator[list[tuple[int, RawRecord]]]:
+    def _make_records_before(self, instant: int) -> Iterator[list[tuple[int, RawRecord]]]:
         """Yield the records of all lines reported before an instant, each with its number of lines, in portions."""
         records: list[tuple[int, RawRecord]] = []
         while self._next is not None and self._next.reported_at < instant:
-            batch = self._next_batch()
+            batch = self._take_batch()
             records.append((len(batch), self._make_record(batch)))
             if len(records) == PORTION_RECORDS:
                 yield records
@@ -74,7 +74,7 @@ class Feed:
         partitions = sorted(self._producer.partitions_for(self._topic))
         sent: list[tuple[int, Any]] = []
         for number, partition in enumerate(partitions):
-            mine = _Raw(record for _, record in records[number :: len(partitions)])
+            mine = _RawRecords(record for _, record in records[number :: len(partitions)])
             sent += [
                 (batch.records, enqueue_batch(self._producer, self._topic, partition, batch))
                 for batch in encode_batches(mine, BATCH_BYTES)
@@ -86,7 +86,7 @@ class Feed:
             raise ReplayError(f"Kafka refused {refused} records for {self._topic}: {failed[0][1]}")
         return sum(lines for lines, _ in records)
 
-    def _next_batch(self) -> list[Line]:
+    def _take_batch(self) -> list[Line]:
         batch: list[Line] = []
         while self._next is not None and len(batch) < BATCH_VISITS:
             if batch and not (self._next.is_visit and self._next.reported_at == batch[0].reported_at):

@@ -14,7 +14,7 @@ from monitor.contracts.visits import Fault, Visit, read_visit
 from monitor.errors import TimeError, UsageError
 from monitor.public.instants import parse_instant
 from monitor.public.parameters import Parameters
-from monitor.tools.replay.refusals import BAD_REPORT_TIME, ELSEWHERE, TOO_EARLY, Refusals
+from monitor.tools.replay.refusals import BAD_REPORT_TIME, TOO_FAR_AHEAD, UNKNOWN_LOCATION, Refusals
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at", "consent")
@@ -38,7 +38,7 @@ class Line(NamedTuple):
     fault: Fault | None = None
 
 
-class _Parsed(NamedTuple):
+class _ParsedLine(NamedTuple):
     """A line without its number. `reported_at` is None if the line is invalid."""
 
     reported_at: int | None
@@ -50,7 +50,8 @@ class _Parsed(NamedTuple):
 class Extent:
     """The ticks that the valid visits need: from the first slot to the last tick with one in a window or horizon.
 
-    `empty_stays` is the number of visits whose `left_at` equals `arrived_at`.
+    `lines`, `bad` and `empty_stays`: the numbers of all lines, of invalid lines, and of visits whose `left_at` equals
+    `arrived_at`.
     """
 
     parameters: Parameters
@@ -100,8 +101,8 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
         csv.field_size_limit(limit)
 
 
-def _order_lines(path: Path, parsed: Iterator[tuple[int, _Parsed]], extent: Extent) -> Iterator[Line]:
-    waiting: list[tuple[int, _Parsed]] = []
+def _order_lines(path: Path, parsed: Iterator[tuple[int, _ParsedLine]], extent: Extent) -> Iterator[Line]:
+    waiting: list[tuple[int, _ParsedLine]] = []
     latest: int | None = None
     for number, line in parsed:
         extent.lines += 1
@@ -118,12 +119,12 @@ def _order_lines(path: Path, parsed: Iterator[tuple[int, _Parsed]], extent: Exte
     yield from _make_invalid_lines(waiting, latest)
 
 
-def _make_invalid_lines(waiting: list[tuple[int, _Parsed]], reported_at: int) -> Iterator[Line]:
+def _make_invalid_lines(waiting: list[tuple[int, _ParsedLine]], reported_at: int) -> Iterator[Line]:
     for number, line in waiting:
         yield Line(reported_at, number, line.payload, is_visit=False, fault=line.fault)
 
 
-def _describe_no_visit(path: Path, waiting: list[tuple[int, _Parsed]]) -> str:
+def _describe_no_visit(path: Path, waiting: list[tuple[int, _ParsedLine]]) -> str:
     refusals = Refusals()
     for number, line in waiting:
         if line.fault is not None:
@@ -155,7 +156,7 @@ def _require_columns(path: Path, header: list[str]) -> list[str]:
     return header
 
 
-def _parse_fields(fields: dict[str, str], extent: Extent) -> _Parsed:
+def _parse_fields(fields: dict[str, str], extent: Extent) -> _ParsedLine:
     """Parse a line: its time of report, its fields as the JSON of a visit, and why it will be refused."""
     given: dict[str, str | bool] = {name: fields[name] for name in REQUIRED if name in fields}
     if fields.get("left_at"):
@@ -165,24 +166,25 @@ def _parse_fields(fields: dict[str, str], extent: Extent) -> _Parsed:
     payload = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")
     visit = read_visit(given)
     if isinstance(visit, Fault):
-        return _Parsed(None, payload, visit)
+        return _ParsedLine(None, payload, visit)
     left_at = visit.arrived_at + extent.parameters.default_stay if visit.left_at is None else visit.left_at
     try:
         reported_at = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left_at
     except TimeError:
-        # Without `reported_at`, the other fields would be a valid visit. The whole row is sent, so that it is refused.
+        # `reported_at` is no key of a visit, and the other fields alone are a valid visit. The whole row is sent, so
+        # that the service refuses it.
         row = json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
-        return _Parsed(None, row, BAD_REPORT_TIME)
-    return _Parsed(reported_at, payload, _add_to_extent(visit, left_at, reported_at, extent))
+        return _ParsedLine(None, row, BAD_REPORT_TIME)
+    return _ParsedLine(reported_at, payload, _add_to_extent(visit, left_at, reported_at, extent))
 
 
 def _add_to_extent(visit: Visit, left_at: int, reported_at: int, extent: Extent) -> Fault | None:
     """Add a valid visit to the extent, and return why the service will refuse it, if it will."""
     extent.empty_stays += visit.left_at == visit.arrived_at
     if visit.location_id not in extent.parameters.registry.rows:
-        return ELSEWHERE
+        return UNKNOWN_LOCATION
     extent.add(visit, left_at, reported_at)
     grid = extent.parameters.grid
     if grid.slot_of(visit.arrived_at) > grid.slot_of(reported_at) + extent.parameters.max_lead:
-        return TOO_EARLY
+        return TOO_FAR_AHEAD
     return None

@@ -12,7 +12,7 @@ from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry,
 from monitor.errors import UsageError
 from monitor.release.ledger import EncodedRecord, read_partition
 
-_Keyed = tuple[tuple[int, int, int], EncodedRecord]
+_KeyedRecord = tuple[tuple[int, int, int], EncodedRecord]
 
 _BEFORE_ALL = -(2**62)
 
@@ -36,7 +36,7 @@ def write_output(connections: KafkaConnections, topic: str, partitions: int, pat
     return written
 
 
-def _read_partition(connections: KafkaConnections, topic: str, partition: int) -> Iterator[_Keyed]:
+def _read_partition(connections: KafkaConnections, topic: str, partition: int) -> Iterator[_KeyedRecord]:
     tick = _BEFORE_ALL
     for offset, record in read_partition(connections, topic, partition):
         entry = read_record(record.key, record.value, record.headers)

@@ -11,8 +11,8 @@ from monitor.contracts.visits import Fault, Reason
 SHOWN_LINES: Final = 10
 
 BAD_REPORT_TIME: Final = Fault(Reason.NOT_A_VISIT, "reported_at: expected a time as in arrived_at, or nothing")
-ELSEWHERE: Final = Fault(Reason.UNKNOWN_LOCATION, "location_id: expected an id of locations.file")
-TOO_EARLY: Final = Fault(
+UNKNOWN_LOCATION: Final = Fault(Reason.UNKNOWN_LOCATION, "location_id: expected an id of locations.file")
+TOO_FAR_AHEAD: Final = Fault(
     Reason.TOO_FAR_AHEAD, "reported_at: expected a time at most visits.accept_ahead before arrived_at"
 )
 

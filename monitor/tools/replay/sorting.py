@@ -18,23 +18,27 @@ _BLOCK: Final = 2_000
 
 
 class SortedLines:
-    """Lines sorted by time of report, then by their order in the file. `close` removes the temporary files."""
+    """Lines sorted by time of report, then by their order in the file.
 
-    def __init__(self, lines: Iterable[Line], read: Callable[[], None], run_lines: int = RUN_LINES) -> None:
+    `on_line` is called for each line read. `run_lines` lines are sorted in memory at once. `close` removes the
+    temporary files.
+    """
+
+    def __init__(self, lines: Iterable[Line], on_line: Callable[[], None], run_lines: int = RUN_LINES) -> None:
         self._folder: TemporaryDirectory[str] | None = None
         self._runs: list[Path] = []
         self._last: list[Line] = []
         try:
-            self._sort(iter(lines), read, run_lines)
+            self._sort(iter(lines), on_line, run_lines)
         except BaseException:
             self.close()
             raise
 
-    def _sort(self, source: Iterator[Line], read: Callable[[], None], run_lines: int) -> None:
+    def _sort(self, source: Iterator[Line], on_line: Callable[[], None], run_lines: int) -> None:
         while run := list(islice(source, run_lines)):
             run.sort()
             for _ in run:
-                read()
+                on_line()
             if len(run) < run_lines and not self._runs:
                 self._last = run
             else:

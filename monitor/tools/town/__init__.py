@@ -1,4 +1,4 @@
-"""A simulated town with people, places and an epidemic, for the demo and for load tests. It uses no I/O or clock."""
+"""A simulated town with people, places and an epidemic, for the demo and for load tests. No I/O and no clock."""
 
 from monitor.tools.town.epidemic import EpidemicParameters
 from monitor.tools.town.places import Kind, Place, kind_of, places, places_of

@@ -37,16 +37,16 @@ def keys_of(seed: int, domain: int, indices: Ints) -> Keys:
 
 def uniform(keys: Keys, day: int, stream: int) -> Floats:
     """Return uniform numbers in [0, 1), one per key, independent across days and streams (0 ≤ stream < 1024)."""
-    return (_bits(keys, day, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (_draw_bits(keys, day, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def normal(keys: Keys, day: int, stream: int) -> Floats:
     """Return standard normal numbers (4,096 quantiles, |z| < 3.7), one per key."""
-    drawn: Floats = _quantiles()[_bits(keys, day, stream) >> np.uint64(64 - _QUANTILE_BITS)]
+    drawn: Floats = _compute_quantiles()[_draw_bits(keys, day, stream) >> np.uint64(64 - _QUANTILE_BITS)]
     return drawn
 
 
-def _bits(keys: Keys, day: int, stream: int) -> Keys:
+def _draw_bits(keys: Keys, day: int, stream: int) -> Keys:
     salt = ((day + 1) * _STREAMS + stream + 1) * _GOLDEN % _WORD
     return _mix(keys + np.uint64(salt))
 
@@ -62,7 +62,7 @@ def _mix(words: Keys) -> Keys:
 
 
 @cache
-def _quantiles() -> Floats:
+def _compute_quantiles() -> Floats:
     law = NormalDist()
     cells = 2**_QUANTILE_BITS
     return np.array([law.inv_cdf((cell + 0.5) / cells) for cell in range(cells)], np.float64)

@@ -82,7 +82,7 @@ class Outbreak:
         back = self.onset_at[person] + int(self._parameters.isolation_days * DAY_SECONDS)
         return stays.where((stays.end <= self.home_from[person]) | (stays.start >= back))
 
-    def reported_on(self, day: int) -> Ints:
+    def find_reported(self, day: int) -> Ints:
         """Return the people reported on a day, in order of the time of report."""
         within = (self.reported_at >= day * DAY_SECONDS) & (self.reported_at < (day + 1) * DAY_SECONDS)
         reported = np.flatnonzero(within)
@@ -90,7 +90,7 @@ class Outbreak:
 
     def spread(self, day: int) -> int:
         """Infect people through the contacts of a day, and return the number of new infections."""
-        infectious = self._infectious(day)
+        infectious = self._find_infectious(day)
         if not len(infectious):
             return 0
         at_home: Floats = np.bincount(
@@ -98,9 +98,9 @@ class Outbreak:
             weights=self._infectiousness[infectious],
             minlength=int(self._routine.people.household[-1]) + 1,
         ).astype(np.float64)
-        presence = _Presence(self._stays_of(infectious, day), self._routine.atlas.kinds.size, day)
-        closeness = self._close(day)
-        caught = [self._catch(chunk, day, presence, closeness, at_home) for chunk in self._chunks()]
+        presence = _Presence(self._find_infectious_stays(infectious, day), self._routine.atlas.kinds.size, day)
+        closeness = self._find_closeness(day)
+        caught = [self._catch(chunk, day, presence, closeness, at_home) for chunk in self._split_people()]
         fresh = np.concatenate(caught)
         self._infect(fresh, np.full(len(fresh), (day + 1) * DAY_SECONDS, np.int64))
         return len(fresh)
@@ -121,7 +121,7 @@ class Outbreak:
         asymptomatic = u[0] < p.asymptomatic_share
         # The sum of two exponential times has a gamma distribution of shape 2.
         delay = -np.log((1.0 - u[1]) * (1.0 - u[2])) * p.onset_to_report_mean_days / 2
-        report = np.maximum(_by_day(onset + (delay * DAY_SECONDS).astype(np.int64)), np.maximum(onset, 0))
+        report = np.maximum(_move_to_lab_hours(onset + (delay * DAY_SECONDS).astype(np.int64)), np.maximum(onset, 0))
         is_reported = u[3] < np.where(asymptomatic, p.reported_share_asymptomatic, p.reported_share_symptomatic)
         report = np.where(is_reported, report, NEVER)
         stays_home = ~asymptomatic & (u[4] < p.stays_home_at_onset_share)
@@ -129,19 +129,19 @@ class Outbreak:
         self.home_from[persons] = np.where(stays_home, onset, report)
         self._infectiousness[persons] = np.where(asymptomatic, p.asymptomatic_relative_infectiousness, 1.0)
 
-    def _infectious(self, day: int) -> Ints:
+    def _find_infectious(self, day: int) -> Ints:
         noon = day * DAY_SECONDS + DAY_SECONDS // 2
         begin = self.onset_at - int(self._parameters.infectious_days_before_onset * DAY_SECONDS)
         end = self.onset_at + int(self._parameters.infectious_days_after_onset * DAY_SECONDS)
         return np.flatnonzero((self.infected_at < noon) & (begin <= noon) & (noon < end))
 
-    def _stays_of(self, infectious: Ints, day: int) -> Iterator[tuple[Stays, Floats]]:
+    def _find_infectious_stays(self, infectious: Ints, day: int) -> Iterator[tuple[Stays, Floats]]:
         for first in range(0, len(infectious), CHUNK):
             persons = infectious[first : first + CHUNK]
             stays = self.stays(persons, day)
             yield stays, self._infectiousness[persons[stays.row]].astype(np.float64)
 
-    def _chunks(self) -> Iterator[Ints]:
+    def _split_people(self) -> Iterator[Ints]:
         number = len(self._keys)
         return (np.arange(first, min(first + CHUNK, number)) for first in range(0, number, CHUNK))
 
@@ -156,17 +156,17 @@ class Outbreak:
         caught: Ints = chunk[uniform(self._keys[chunk], day, _STREAM + 8) < -np.expm1(-near - home)]
         return caught
 
-    def _close(self, day: int) -> Floats:
-        """Return, per place, the share of the people present that a visitor comes close to on this kind of weekday."""
+    def _find_closeness(self, day: int) -> Floats:
+        """Return, per place, the share of the people present that a visitor comes close to on such a weekday."""
         hours = WEEK[self._routine.weekday(day)]
         if hours not in self._closeness:
-            self._closeness[hours] = self._usual_closeness(day)
+            self._closeness[hours] = self._compute_closeness(day)
         return self._closeness[hours]
 
-    def _usual_closeness(self, day: int) -> Floats:
+    def _compute_closeness(self, day: int) -> Floats:
         atlas, weekday = self._routine.atlas, self._routine.weekday(day)
         seconds = np.zeros(len(atlas.kinds))
-        for chunk in self._chunks():
+        for chunk in self._split_people():
             stays = self._routine.day(chunk, day)
             seconds += np.bincount(stays.place, stays.end - stays.start, len(seconds))
         open_for = (atlas.closes - atlas.opens)[weekday, atlas.kinds]
@@ -198,9 +198,9 @@ class _Presence:
     def dose(self, stays: Stays) -> Floats:
         """Return the infectious person-seconds during each stay. `any_at` must be true for the places."""
         row = self._row[stays.place]
-        return self._until(row, stays.end) - self._until(row, stays.start)
+        return self._sum_until(row, stays.end) - self._sum_until(row, stays.start)
 
-    def _until(self, row: Indices, instant: Ints) -> Floats:
+    def _sum_until(self, row: Indices, instant: Ints) -> Floats:
         cell, within = np.divmod(instant - self._midnight, _EDGES[1])
         lower = self._running[row, cell]
         upper = self._running[row, np.minimum(cell + 1, len(_EDGES) - 1)]
@@ -208,8 +208,8 @@ class _Presence:
         return met
 
 
-def _by_day(instants: Ints) -> Ints:
-    """Move times of day into the opening hours of laboratories, 8:00 to 20:00, keeping their order."""
+def _move_to_lab_hours(instants: Ints) -> Ints:
+    """Move times of day into the opening hours of laboratories, 8:00 to 20:00, without changing their order."""
     days, second = np.divmod(instants, DAY_SECONDS)
     shifted: Ints = days * DAY_SECONDS + 8 * 3600 + second // 2
     return shifted

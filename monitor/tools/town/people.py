@@ -77,14 +77,14 @@ class People:
 def populate(seed: int, people: int, atlas: Atlas) -> People:
     """Create `people` people, in households around the town's stations."""
     keys = keys_of(seed, _PEOPLE, np.arange(people))
-    household, member, size = _households(seed, people)
+    household, member, size = _form_households(seed, people)
     family_keys = keys_of(seed, _HOUSEHOLDS, household)
     weights = np.cumsum((np.arange(atlas.districts) + 1.0) ** -0.5)
     district = np.searchsorted(weights, uniform(family_keys, LIFE, 1) * weights[-1], side="right").astype(np.int32)
-    role = _roles(keys, family_keys, member, size)
-    work = _work(keys, role, district, atlas)
+    role = _draw_roles(keys, family_keys, member, size)
+    work = _draw_workplaces(keys, role, district, atlas)
     station = atlas.choose(Kind.STATION, district, uniform(keys, LIFE, 2), 0.0)
-    by_train, work_station = _commute(keys, role, district, work, atlas)
+    by_train, work_station = _plan_commutes(keys, role, district, work, atlas)
     return People(
         keys=keys,
         family_keys=family_keys,
@@ -92,7 +92,7 @@ def populate(seed: int, people: int, atlas: Atlas) -> People:
         role=role,
         district=district,
         work=work,
-        off=_days_off(keys, work, atlas),
+        off=_draw_days_off(keys, work, atlas),
         station=np.where(by_train, station, -1).astype(np.int32),
         work_station=work_station,
         shop=atlas.choose(Kind.SHOP, district, uniform(keys, LIFE, 3), 0.0),
@@ -100,7 +100,7 @@ def populate(seed: int, people: int, atlas: Atlas) -> People:
     )
 
 
-def _households(seed: int, people: int) -> tuple[Ints, Ints, Ints]:
+def _form_households(seed: int, people: int) -> tuple[Ints, Ints, Ints]:
     """Return, for each person, the household, the person's number in it (0, 1, …), and the household's size."""
     draws = uniform(keys_of(seed, _HOUSEHOLDS, np.arange(people)), LIFE, 0)
     sizes = 1 + np.searchsorted(np.cumsum(_HOUSEHOLD_SIZES)[:-1], draws, side="right")
@@ -111,7 +111,7 @@ def _households(seed: int, people: int) -> tuple[Ints, Ints, Ints]:
     return household, member, sizes[household]
 
 
-def _roles(keys: Keys, family_keys: Keys, member: Ints, size: Ints) -> Bytes:
+def _draw_roles(keys: Keys, family_keys: Keys, member: Ints, size: Ints) -> Bytes:
     adult = member < 2  # noqa: PLR2004 - a household's first two
     retired = (size <= 2) & (uniform(family_keys, LIFE, 2) < _RETIRED_HOUSEHOLDS)  # noqa: PLR2004 - couples and singles
     works = uniform(keys, LIFE, 5) < _EMPLOYED
@@ -120,7 +120,7 @@ def _roles(keys: Keys, family_keys: Keys, member: Ints, size: Ints) -> Bytes:
     return np.where(adult, grown, np.where(infant, Role.INFANT, Role.PUPIL)).astype(np.int8)
 
 
-def _work(keys: Keys, role: Bytes, district: Indices, atlas: Atlas) -> Indices:
+def _draw_workplaces(keys: Keys, role: Bytes, district: Indices, atlas: Atlas) -> Indices:
     """Return each person's place of work or school. It is -1 for people without one, or with work out of town."""
     work = np.full(len(keys), -1, np.int32)
     kind_draw, which, near = (uniform(keys, LIFE, stream) for stream in (7, 8, 9))
@@ -136,7 +136,7 @@ def _work(keys: Keys, role: Bytes, district: Indices, atlas: Atlas) -> Indices:
     return work
 
 
-def _commute(keys: Keys, role: Bytes, district: Indices, work: Indices, atlas: Atlas) -> tuple[Mask, Indices]:
+def _plan_commutes(keys: Keys, role: Bytes, district: Indices, work: Indices, atlas: Atlas) -> tuple[Mask, Indices]:
     """Return a mask of the people who commute by train, and the station near their work (-1 if out of town)."""
     worker = role == Role.WORKER
     work_district = np.where(work >= 0, atlas.place_district[work], -1)
@@ -148,7 +148,7 @@ def _commute(keys: Keys, role: Bytes, district: Indices, work: Indices, atlas: A
     return by_train, station
 
 
-def _days_off(keys: Keys, work: Indices, atlas: Atlas) -> Bytes:
+def _draw_days_off(keys: Keys, work: Indices, atlas: Atlas) -> Bytes:
     """Return the days off: the weekend if the workplace is closed on Sundays, else two other days of the week."""
     closed = atlas.closes[6] == 0
     choice = (uniform(keys, LIFE, 12) * len(_OFF_DAYS)).astype(np.int64)

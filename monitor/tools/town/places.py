@@ -106,7 +106,7 @@ def places(count: int, seed: int) -> tuple[Place, ...]:
     """
     if count < 1:
         raise UsageError(f"a town of {count} places: expected at least 1")
-    counts = _counts(count)
+    counts = _count_kinds(count)
     centres = _scatter(seed, 0, counts[Kind.STATION], _DISTRICT_SPREAD) + np.array(_CENTRE)
     town = []
     for kind, number in counts.items():
@@ -124,7 +124,7 @@ def district_of(rank: Ints, districts: int) -> Indices:
     return (rank % districts).astype(np.int32)
 
 
-def _counts(count: int) -> dict[Kind, int]:
+def _count_kinds(count: int) -> dict[Kind, int]:
     """Return the number of places of each kind: first one per kind, then by share. Shops get the remainder."""
     first = (Kind.STATION, Kind.SHOP, Kind.OFFICE, Kind.SCHOOL, Kind.MARKET, Kind.RESTAURANT)
     ordered = (*first, *(kind for kind in Kind if kind not in first))
@@ -165,20 +165,20 @@ class Atlas:
         self.closes: Indices = (hours[:, :, 1] * 3600).astype(np.int32)
         """The second of the day at which places close, in the same shape; equal to `opens` if they stay closed."""
 
-    def choose(self, kind: Kind, district: Indices, which: Floats, near: Floats | float) -> Indices:
+    def choose(self, kind: Kind, district: Indices, which: Floats, away: Floats | float) -> Indices:
         """Choose a place of a kind for each person, by popularity; -1 if the town has none. Same shape as `which`.
 
         Args:
             kind: the kind of place.
             district: the district in which each person lives.
             which: a uniform draw that decides the place.
-            near: if below 1, choose within the person's district if it has such a place, else in the whole town.
+            away: if below 1, choose within the person's district if it has such a place, else in the whole town.
         """
         group = self._groups[kind]
         if not len(group.indices):
             return np.full(len(which), -1, np.int32)
         lower, upper = group.lower[district], group.upper[district]
-        local = (near < 1.0) & (upper > lower)
+        local = (away < 1.0) & (upper > lower)
         target = np.where(local, lower + which * (upper - lower), which * group.running[-1])
         rank = np.searchsorted(group.running, target, side="right")
         return group.indices[np.minimum(rank, len(group.indices) - 1)]

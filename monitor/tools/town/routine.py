@@ -47,6 +47,8 @@ class _Stream(IntEnum):
 
 
 class _Use(IntEnum):
+    """The purpose of a draw within a stage."""
+
     WHETHER = 0
     WHICH = 1
     NEAR = 2
@@ -125,7 +127,7 @@ class _Trips:
 
 
 class _DayPlan:
-    """The plan of one day, filled stage by stage. A person is free from second `_free` of the day on."""
+    """The plan of one day, filled stage by stage. `_free`: the second of the day from which each person is free."""
 
     def __init__(self, people: People, atlas: Atlas, day: int, weekday: int) -> None:
         self._people = people
@@ -138,13 +140,13 @@ class _DayPlan:
         self._start = np.zeros(shape, np.int32)
         self._end = np.zeros(shape, np.int32)
         self._free = np.zeros(shape[0], np.int64)
-        self._situation = self._situations()
+        self._situation = self._find_situations()
         joins = self._weekend & (uniform(people.keys, day, _Stream.JOINS) < _JOINS_FAMILY)
         self._joint_keys = np.where(joins, people.family_keys, people.keys)
 
     def run(self) -> None:
         """Fill all stages of the day."""
-        begin, leave = self._working_hours()
+        begin, leave = self._draw_working_hours()
         riders = np.flatnonzero((self._situation == Situation.AT_WORK) & (self._people.station >= 0))
         lunch = self._decide(_Stage.LUNCH, LUNCH)
         self._go(_Stage.EARLY, self._decide(_Stage.EARLY, EARLY))
@@ -165,7 +167,7 @@ class _DayPlan:
         start, end = self._start[stayed].astype(np.int64) + midnight, self._end[stayed].astype(np.int64) + midnight
         return Stays(np.nonzero(stayed)[0], self._place[stayed], start, end)
 
-    def _situations(self) -> Ints:
+    def _find_situations(self) -> Ints:
         role, off = self._people.role, (self._people.off >> self._weekday) & 1
         worker = np.where(off == 1, Situation.FREE, Situation.AT_WORK)
         school_day = not self._weekend
@@ -187,10 +189,10 @@ class _DayPlan:
         keys = everyone[rows]
         begin = uniform(keys, self._day, stage.stream(_Use.WHEN)) * (outing.latest - outing.earliest) + outing.earliest
         stay = _MEDIAN_STAY[kind] * np.exp(_STAY_SPREAD[kind] * normal(keys, self._day, stage.stream(_Use.HOW_LONG)))
-        place = self._where_to(stage, rows, keys, kind)
+        place = self._choose_places(stage, rows, keys, kind)
         return _Trips(rows, place, (begin * 3600).astype(np.int64), stay.astype(np.int64))
 
-    def _where_to(self, stage: _Stage, rows: Ints, keys: Keys, kind: Ints) -> Indices:
+    def _choose_places(self, stage: _Stage, rows: Ints, keys: Keys, kind: Ints) -> Indices:
         which, near, usual = (
             uniform(keys, self._day, stage.stream(use)) for use in (_Use.WHICH, _Use.NEAR, _Use.USUAL)
         )
@@ -204,7 +206,7 @@ class _DayPlan:
             place[chosen] = favourite[rows[chosen]]
         return place
 
-    def _working_hours(self) -> tuple[Ints, Ints]:
+    def _draw_working_hours(self) -> tuple[Ints, Ints]:
         """Return the planned begin and end of work or school in seconds of the day; meaningless for other people."""
         people, day = self._people, self._day
         early = normal(people.keys, day, _Stage.WORK.stream(_Use.WHEN))
@@ -224,12 +226,14 @@ class _DayPlan:
     def _ride_in(self, riders: Ints, begin: Ints, leave: Ints) -> None:
         """Go to work by train: from a station of the home district to one near work, or out of town until evening."""
         people = self._people
-        ride = self._between(riders, _Stage.ALIGHT, _RIDE)
+        ride = self._draw_travel_seconds(riders, _Stage.ALIGHT, _RIDE)
         aboard = begin[riders] - ride - _STATION_TO_WORK
-        self._go(_Stage.BOARD, _Trips(riders, people.station[riders], aboard, self._pause(riders, _Stage.BOARD)))
+        self._go(_Stage.BOARD, _Trips(riders, people.station[riders], aboard, self._draw_wait(riders, _Stage.BOARD)))
         self._free[riders] = np.maximum(self._free[riders], aboard) + ride
         there = self._free[riders]
-        self._go(_Stage.ALIGHT, _Trips(riders, people.work_station[riders], there, self._pause(riders, _Stage.ALIGHT)))
+        self._go(
+            _Stage.ALIGHT, _Trips(riders, people.work_station[riders], there, self._draw_wait(riders, _Stage.ALIGHT))
+        )
         away = riders[people.work[riders] < 0]
         self._free[away] = leave[away]
 
@@ -253,12 +257,13 @@ class _DayPlan:
         people = self._people
         now = self._free[riders]
         self._go(
-            _Stage.BOARD_BACK, _Trips(riders, people.work_station[riders], now, self._pause(riders, _Stage.BOARD_BACK))
+            _Stage.BOARD_BACK,
+            _Trips(riders, people.work_station[riders], now, self._draw_wait(riders, _Stage.BOARD_BACK)),
         )
-        self._free[riders] += self._between(riders, _Stage.ALIGHT_BACK, _RIDE)
+        self._free[riders] += self._draw_travel_seconds(riders, _Stage.ALIGHT_BACK, _RIDE)
         now = self._free[riders]
         self._go(
-            _Stage.ALIGHT_BACK, _Trips(riders, people.station[riders], now, self._pause(riders, _Stage.ALIGHT_BACK))
+            _Stage.ALIGHT_BACK, _Trips(riders, people.station[riders], now, self._draw_wait(riders, _Stage.ALIGHT_BACK))
         )
 
     def _go(self, stage: _Stage, trips: _Trips) -> None:
@@ -271,14 +276,14 @@ class _DayPlan:
         rows = trips.rows[possible]
         self._place[rows, stage] = trips.place[possible]
         self._start[rows, stage], self._end[rows, stage] = start[possible], end[possible]
-        self._free[rows] = end[possible] + self._between(rows, stage, _WALK)
+        self._free[rows] = end[possible] + self._draw_travel_seconds(rows, stage, _WALK)
 
-    def _between(self, rows: Ints, stage: _Stage, bounds: tuple[int, int]) -> Ints:
+    def _draw_travel_seconds(self, rows: Ints, stage: _Stage, bounds: tuple[int, int]) -> Ints:
         """Return the travel times in seconds after a stage."""
         draw: Floats = uniform(self._people.keys[rows], self._day, stage.stream(_Use.WALK))
         return (bounds[0] + draw * (bounds[1] - bounds[0])).astype(np.int64)
 
-    def _pause(self, rows: Ints, stage: _Stage) -> Ints:
+    def _draw_wait(self, rows: Ints, stage: _Stage) -> Ints:
         """Return the seconds spent in a station."""
         traits = TRAITS[Kind.STATION]
         z = normal(self._people.keys[rows], self._day, stage.stream(_Use.HOW_LONG))

@@ -96,15 +96,15 @@ class Town:
 
     def reports(self) -> Iterator[SimulatedVisit]:
         """Yield the visits of infected people in order of report. Each person's last 14 days are reported at once."""
-        return (visit for batch in self.report_batches() for visit in self._visits(batch))
+        return (visit for batch in self.report_batches() for visit in self._list_visits(batch))
 
     def report_batches(self) -> Iterator[VisitBatch]:
         """Yield the visits of `reports` as arrays, at least one batch per day, in order of day."""
         outbreak = Outbreak(self._routine, self._parameters)
         for day in range(self.days):
-            reporters = outbreak.reported_on(day)
+            reporters = outbreak.find_reported(day)
             for first in range(0, max(1, len(reporters)), _REPORTERS):
-                yield self._past(outbreak, reporters[first : first + _REPORTERS], day)
+                yield self._collect_past(outbreak, reporters[first : first + _REPORTERS], day)
             outbreak.spread(day)
 
     def daily_batches(self) -> Iterator[VisitBatch]:
@@ -115,9 +115,9 @@ class Town:
             for first in range(0, self.people, CHUNK):
                 persons = np.arange(first, min(first + CHUNK, self.people))
                 uploaded = (day + 1) * DAY_SECONDS + persons * _UPLOAD // self.people
-                yield self._batch(day, persons, uploaded, outbreak.stays(persons, day))
+                yield self._make_batch(day, persons, uploaded, outbreak.stays(persons, day))
 
-    def _past(self, outbreak: Outbreak, reporters: Ints, day: int) -> VisitBatch:
+    def _collect_past(self, outbreak: Outbreak, reporters: Ints, day: int) -> VisitBatch:
         """Return the visits of these people in the last `reported_days` days before their report."""
         reported = outbreak.reported_at[reporters]
         span = self._parameters.reported_days
@@ -128,15 +128,15 @@ class Town:
         order = np.lexsort((start, row))
         stays = Stays(row[order], place[order], start[order], end[order])
         known = (stays.end <= reported[stays.row]) & (stays.start >= reported[stays.row] - span * DAY_SECONDS)
-        return self._batch(day, reporters, reported, stays.where(known))
+        return self._make_batch(day, reporters, reported, stays.where(known))
 
-    def _batch(self, day: int, persons: Ints, reported: Ints, stays: Stays) -> VisitBatch:
+    def _make_batch(self, day: int, persons: Ints, reported: Ints, stays: Stays) -> VisitBatch:
         arrived, left, known = (
             self._start + seconds * SECOND for seconds in (stays.start, stays.end, reported[stays.row])
         )
         return VisitBatch(day, persons[stays.row], stays.place, arrived, left, known)
 
-    def _visits(self, batch: VisitBatch) -> Iterator[SimulatedVisit]:
+    def _list_visits(self, batch: VisitBatch) -> Iterator[SimulatedVisit]:
         ids = [place.location_id for place in self.places]
         columns = (batch.person, batch.place, batch.arrived_at, batch.left_at, batch.reported_at)
         for person, place, arrived, left, reported in zip(*(column.tolist() for column in columns), strict=True):

@@ -1,4 +1,4 @@
-"""The checks of one configuration. Several configurations can have been in force, one after another."""
+"""The judge of one configuration: the checks of its monitors. Several configurations can have been in force in turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from monitor.tools.audit.at_times import AtTimesCheck
 from monitor.tools.audit.counts import CountAt, PeopleAtTimes, count_people, find_present
-from monitor.tools.audit.dwell import DwellCheck, Length, find_lengths
+from monitor.tools.audit.dwell import DwellCheck, MeasuredVisit, measure_visits
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.hot_spots import HotSpotsCheck
@@ -35,8 +35,8 @@ class Recount(Protocol):
     def presence_of(self, monitor: AtTimesTerms | HotSpotsTerms) -> PeopleAtTimes:
         """Return the people at each designated time."""
 
-    def lengths_of(self, monitor: DwellTerms) -> Mapping[int, Sequence[Length]]:
-        """Return the visits that cover each designated time."""
+    def lengths_of(self, monitor: DwellTerms) -> Mapping[int, Sequence[MeasuredVisit]]:
+        """Return the visits that cover each designated time, with their lengths."""
 
 
 class WholeRecount:
@@ -55,13 +55,16 @@ class WholeRecount:
         threshold = monitor.threshold if isinstance(monitor, AtTimesTerms) else None
         return find_present(self._visits, self._terms, monitor, threshold)
 
-    def lengths_of(self, monitor: DwellTerms) -> Mapping[int, Sequence[Length]]:
-        """Return the visits that cover each designated time."""
-        return find_lengths(self._visits, self._terms, monitor)
+    def lengths_of(self, monitor: DwellTerms) -> Mapping[int, Sequence[MeasuredVisit]]:
+        """Return the visits that cover each designated time, with their lengths."""
+        return measure_visits(self._visits, self._terms, monitor)
 
 
-class Bench:
-    """The checks of one configuration's monitors. `recount` is None if there is no input to compare with."""
+class Judge:
+    """The checks of one configuration's monitors. `recount` is None if there is no input to compare with.
+
+    Each check has the methods `take`, `prove`, `forget` and `finish`. A judge passes each record to one check.
+    """
 
     def __init__(self, terms: AuditTerms, recount: Recount | None, history: History, findings: Findings) -> None:
         self.terms = terms
@@ -110,7 +113,7 @@ class Bench:
         return kinds[record.kind].get(name) if isinstance(name, str) else None
 
     def take(self, record: PublishedRecord) -> PublishedRecord | None:
-        """Check everything about a record except for its truth.
+        """Check everything about a record that does not need the recount.
 
         Return the record for `prove`, or None if it cannot be read.
         """
@@ -123,7 +126,7 @@ class Bench:
         try:
             check.take(dated)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            # Other messages than a missing key may quote the record.
+            # A KeyError names a missing field. Other messages may quote the record.
             what = repr(error) if isinstance(error, KeyError) else type(error).__name__
             self._findings.add(FORM, f"{record.ce_id} ({record.place}): not in the form of the interface: {what}")
             return None
@@ -136,10 +139,13 @@ class Bench:
             check.prove(record)
 
     def take_owner(self, record: PublishedRecord) -> None:
-        """Record whether a ledger was lost, and how the partition's new owner counts.
+        """Read from an owner or start record whether a ledger was lost, and how the partition's owner counts.
 
         The counts of earlier builds also contained visits reported in the slot after the tick's, so their marks run for
         W + F + 1 ticks. Their owner records have `counting` 1 or none.
+
+        Raises:
+            ValueError: `lost_at` is not a time of RFC 3339 with an offset.
         """
         if not isinstance(record.value, dict):
             return
@@ -168,7 +174,7 @@ class Bench:
         for dwell in self.dwell.values():
             dwell.whole_input = whole
 
-    def answers(self) -> NoisyAnswers:
+    def collect_answers(self) -> NoisyAnswers:
         """Return all noisy answers."""
         answers = NoisyAnswers(self.terms)
         for windowed in self.terms.over_time:
