@@ -128,7 +128,7 @@ def _make_jobs(catalogue: Catalogue, wanted: Sequence[Figure], options: Options)
     if items.seen.size < _FEWEST_ITEMS:
         raise SelectionError(
             f"{options.data / catalogue.file} has {items.seen.size} items with a count above 0: expected at least "
-            f"{_FEWEST_ITEMS}, because k is up to {_FEWEST_ITEMS - 1}."
+            f"{_FEWEST_ITEMS}, for k up to {_FEWEST_ITEMS - 1}."
         )
     for figure in wanted:
         yield from make_jobs(figure, catalogue, items, options.iterations, options.seed)
