@@ -69,7 +69,7 @@ lint: $(DEV)  ## check style and common mistakes (ruff)
 types: $(DEV)  ## check types (mypy, strict)
 	$(BIN)/mypy
 
-chart-policies: $(DEV)  ## check the chart with kube-score, and with the published schemas of Strimzi, KEDA and Prometheus's operator (needs Go and the network once)
+chart-policies: $(DEV)  ## check the chart with kube-score, and with the published schemas of Strimzi, KEDA and the Prometheus operator (needs Go, and the network once)
 	$(BIN)/pytest -m "" -rA tests/deploy/chart/test_policies.py
 
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
@@ -107,7 +107,7 @@ $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
 	@echo "Creating a virtual environment in $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
-	@# Python compiles a module when it is first imported, so the many that nothing imports need not be compiled.
+	@# Python compiles a module when it is first imported. Most modules are never imported, so pip does not compile them.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -13,7 +13,7 @@ command -v amtool >/dev/null || missing+=(prometheus-alertmanager)
 for tool in chromium buildah runc; do command -v "$tool" >/dev/null || missing+=("$tool"); done
 [ -n "$(fc-list :lang=ja 2>/dev/null)" ] || missing+=(fonts-ipafont-gothic)
 if [ ${#missing[@]} -eq 0 ]; then
-    echo "test-tools: all of them are installed."
+    echo "test-tools: all tools are installed."
     exit 0
 fi
 sudo=""

@@ -1,1 +1,1 @@
-"""Write files of visits for `location-monitor replay`, from simulated towns or recorded movements. Not in the wheel."""
+"""Simulated towns, load, benchmarks, and the experiments of the papers. They are not in the wheel."""

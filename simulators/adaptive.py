@@ -1,4 +1,4 @@
-"""The adaptive sparse vector technique of the authors' program: a cheap draw, then a second one if that is close."""
+"""The adaptive sparse vector technique of the authors' program: a cheap draw, then a second one if it is near."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def threshold_share(k: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """The noise of both draws, the distance above the threshold (people) that counts as far, and the k full answers."""
+    """The noise of both draws, the distance above the threshold (people) that counts as far, and k full answers."""
 
     first: Law
     second: Law
@@ -32,13 +32,16 @@ class Branches:
 
     @classmethod
     def of(cls, first: Law, second: Law, query_epsilon: float, k: int) -> Self:
-        """Set `far` to σ = 4·√2·2k/ε_query: two standard deviations of Laplace noise of scale 4k/ε_query."""
+        """Return branches with the authors' σ as `far`: 4·√2·2k/ε_query.
+
+        σ is two standard deviations of Laplace noise of scale 4k/ε_query.
+        """
         return cls(first, second, 4 * math.sqrt(2) * 2 * k / query_epsilon, k)
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers above the threshold, sorted by iteration, and whether each is charged as a cheap one."""
+    """The answers above the threshold, sorted by iteration, and whether each is charged as a cheap draw."""
 
     above: Exceedances
     cheap: NDArray[np.bool_]

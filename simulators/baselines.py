@@ -2,9 +2,9 @@
 
 They satisfy ε-DP in exact arithmetic. This code uses binary floats, is for comparison only, and publishes nothing.
 
-Half of ε is for selection, half for measurements. `scale` is a factor of the Laplace noise. 2 is the general bound,
-which the authors' program uses. 1 suffices for counts, because all of them change in the same direction when a person
-is added or removed; the squared error of the baseline is then a quarter.
+Half of ε is for selection, half for measurements. `scale` is a factor of the Laplace noise. The authors' program uses
+2, the general bound. For counts, 1 suffices, because all of them change in the same direction when a person is added
+or removed; the squared error of the baseline is then a quarter.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FreeGapSparseVector:
     scale: Scale = GENERAL
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError for bad input."""
+        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError for invalid input."""
         counts = validate_counts(self.counts, self.epsilon, self.k)
         share = threshold_share(self.k)
         query_epsilon = self.epsilon / 2 * (1 - share)

@@ -31,7 +31,7 @@ _COMMA: Final = ord(",")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The numbers of visits written and of people reported (0 if the visits of all people are written)."""
+    """The numbers of visits written and of people reported. `reports` is 0 if the visits of all people are written."""
 
     visits: int
     reports: int
@@ -76,7 +76,7 @@ def write_city(
 
 
 class LineFormatter:
-    """A formatter of visits as CSV. It works on columns: fields are padded with zero bytes, which are then removed."""
+    """A formatter of visits as CSV. To be fast, it works on columns, padded with zero bytes that are then removed."""
 
     def __init__(self, town: Town, consent: float | None = None) -> None:
         self._person = np.frombuffer(town.person_id(0).encode(), np.uint8)
@@ -124,6 +124,6 @@ class LineFormatter:
 
 
 def _to_cells(texts: list[bytes]) -> Cells:
-    """Return texts as rows of cells, shape (texts, longest)."""
+    """Return texts as rows of bytes, padded with zeros, shape (texts, longest)."""
     fixed = np.array(texts)
     return fixed.view(np.uint8).reshape(len(texts), fixed.itemsize)

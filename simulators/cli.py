@@ -31,7 +31,7 @@ from simulators.load import Load, measure
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
-_HELP: Final = """Make files of visits for `location-monitor replay`: a simulated town, or recorded movements.
+_HELP: Final = """Make files of visits for `location-monitor replay`, run benchmarks, and compute the papers' figures.
 
 A file of visits is CSV (gzipped if its name ends in .gz) with the header
 person_id,location_id,arrived_at,left_at,reported_at[,consent] and RFC 3339 times. A registry is CSV with the header
@@ -78,7 +78,7 @@ def _fail(ctx: click.Context, message: str, exit_code: int) -> NoReturn:
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}, help=_HELP)
 def cli() -> None:
-    """Make files of visits for `location-monitor replay`."""
+    """Make files of visits, run benchmarks, and compute the papers' figures."""
 
 
 @cli.command()
@@ -135,12 +135,12 @@ cli.add_command(convert)
 
 
 @cli.command()
-@click.option("--visits", type=click.IntRange(1), default=1_000_000, show_default=True)
+@click.option("--visits", type=click.IntRange(1), default=1_000_000, show_default=True, help="Number of visits.")
 @click.option("--per-record", type=click.IntRange(1), default=500, show_default=True, help="Visits per record.")
-@click.option("--people", type=click.IntRange(1), default=100_000, show_default=True)
-@click.option("--locations", type=click.IntRange(1), default=20_000, show_default=True)
+@click.option("--people", type=click.IntRange(1), default=100_000, show_default=True, help="Number of people.")
+@click.option("--locations", type=click.IntRange(1), default=20_000, show_default=True, help="Number of locations.")
 @click.option("--watched", type=click.IntRange(1), default=100, show_default=True, help="Watched locations.")
-@click.option("--seed", type=int, default=7, show_default=True)
+@click.option("--seed", type=int, default=7, show_default=True, help="Same seed, same visits.")
 def load(visits: int, per_record: int, people: int, locations: int, watched: int, seed: int) -> None:
     """Measure how fast one process reads a backlog from a real Kafka into a real Valkey."""
     console = Console(stderr=True)
@@ -165,7 +165,8 @@ def load(visits: int, per_record: int, people: int, locations: int, watched: int
 def experiments(figures: tuple[str, ...], processes: int | None, document: Path | None, **options: Any) -> None:
     """Reproduce the figures of "Asymmetric Differential Privacy" as CSV and plots, next to the paper's values.
 
-    Missing data is reported and left out. --document lists large deviations with their reasons.
+    If data is missing, its points are left out and a message says so. --document lists large deviations with their
+    reasons.
     """
     wanted = tuple(figure for figure in FIGURES if figure in figures or "all" in figures)
     run_experiments(
@@ -187,13 +188,13 @@ def experiments(figures: tuple[str, ...], processes: int | None, document: Path 
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--list", "only_list", is_flag=True, help="List the lines with their goals, and exit.")
 @click.option("--quick", is_flag=True, help="Measure at a small scale, to test the lines. The figures mean nothing.")
-@click.option("--long", is_flag=True, help="Watch memory for half an hour, and the country for ten minutes.")
-@click.option("--out", type=NEW, help="Write the figures to this file (JSON). Lines that do not run keep theirs.")
+@click.option("--long", is_flag=True, help="Run `memory` for half an hour, and `country` for ten minutes.")
+@click.option("--out", type=NEW, help="Write the figures to this file (JSON). It keeps those of lines that do not run.")
 @click.option("--document", type=NEW, help="Write the table to this page (docs/performance.md).")
 @click.option("--plots", type=FOLDER, help="Write the plots to this folder.")
 @click.option("--peers-python", type=EXISTING, help="The Python that has the extra 'peers'.  [default: this one]")
 def bench(names: tuple[str, ...], out: Path | None, document: Path | None, plots: Path | None, **options: Any) -> None:
-    """Measure the service against its goals, each with a peer or a floor in the same run, on real servers.
+    """Measure the service against its goals on real servers, next to other libraries or a bare loop.
 
     The exit code is 1 if a line misses its goal. Run it on a machine that does nothing else.
     """
@@ -211,9 +212,9 @@ def bench(names: tuple[str, ...], out: Path | None, document: Path | None, plots
 @click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Designated times per row.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
 def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
-    """Measure how wide certain intervals are, by ε and by the share of people who consent.
+    """Measure the width of the intervals from lower to upper bounds, by ε and by the share of people who consent.
 
-    Missing data is reported and left out.
+    If data is missing, its rows are left out and a message says so.
     """
     console = Console(stderr=True)
     widths: list[Widths] = []
@@ -223,7 +224,7 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
             continue
         widths += measure_intervals(place, place.read(data), iterations, seed)
     if not widths:
-        raise UsageError(f"no data: --data is {data}, which lacks the files named above")
+        raise UsageError(f"no data: --data is {data}, which lacks the files named above; name a folder that has them")
     write_widths(out, widths)
     false, bounds = sum(row.false for row in widths), sum(row.lower_bounds for row in widths)
     console.print(f"{out}: {len(widths)} rows; {bounds:,} lower bounds, {false} false bounds", highlight=False)
@@ -239,7 +240,7 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
 def library(subjects: tuple[str, ...], out: Path, data: Path, runs: int, seed: int, document: Path | None) -> None:
     """Compute the figures of the library's mechanisms: OSDP on DPBench-1D, subsampling, sums and means.
 
-    Missing data is reported and left out.
+    If data is missing, its points are left out and a message says so.
     """
     wanted = tuple(subject for subject in SUBJECTS if subject in subjects or "all" in subjects)
     run_library(LibraryOptions(wanted, out, data, runs, seed, document), Console(stderr=True))

@@ -4,8 +4,9 @@ NOT for publishing: floats reveal counts (Mironov), and the generators are predi
 `monitor.privacy.noise`.
 
 Of tens of thousands of items, only a few matter for a top-k answer. `draw_exceeding` draws only these, with exactly the
-same distribution. In a group of items with similar counts, the number of items that exceed a level is binomial, the
-items are uniform, and their noise has its distribution conditioned on exceeding the level.
+same distribution. If all items of a group had its highest count, the number of items that exceed a level would be
+binomial, the items uniform, and their noise distributed conditionally on exceeding the level. So items are drawn in
+this way from groups with similar counts, and those whose actual value does not exceed the level are dropped.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ROOM: Final = 2_000_000
 """The largest number of draws in memory at once: 16 MB."""
 
 _PRECISION: Final = 1e-16
-"""The iteration for the inverse of a tail reduces its first error by this factor."""
+"""The factor by which the iteration for the inverse of a tail reduces its first error."""
 
 
 class Law(Protocol):
@@ -137,7 +138,10 @@ class LaplaceSum:
 
 @dataclass(frozen=True, slots=True)
 class Exceedances:
-    """Items that exceed the level of an iteration. An entry is an iteration, an item and a value (count plus noise)."""
+    """Items whose value exceeds the level of an iteration. An entry is an iteration, an item and its value.
+
+    A value is a count plus noise.
+    """
 
     iterations: Places
     items: Places
@@ -191,7 +195,7 @@ def _draw_dense(counts: Floats, group: Places, law: Law, levels: Floats, rng: np
 
 
 def _draw_sparse(counts: Floats, group: Places, law: Law, levels: Floats, rng: np.random.Generator) -> Exceedances:
-    """Draw as if all items had the highest count of the group, then drop those whose actual value is too low."""
+    """Draw as if all items had the highest count of the group, then drop the items whose actual value is too low."""
     top = counts[group[0]]
     chances = law.survival(levels - top)
     iterations = np.repeat(np.arange(levels.size), rng.binomial(group.size, chances))

@@ -119,7 +119,12 @@ def with_servers(config: Config, bootstrap: str, url: str) -> Config:
 
 
 def measure(load: Load, folder: Path, console: Console) -> Measured:
-    """Start Kafka and Valkey (append-only file on), fill the input topic, and read it into the windows."""
+    """Start Kafka and Valkey (append-only file on), fill the input topic, and measure how it is read into the windows.
+
+    Raises:
+        EmbeddedError: the servers cannot start.
+        TimeoutError: the backlog is not read in time.
+    """
     config_file = write_config(load, folder)
     valid = load_valid_config(config_file, {})
     config = valid.config
@@ -180,7 +185,7 @@ def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> fl
                 began = before
             meter.advance(done, done)
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{done:,} of {load.visits:,} visits after {DEADLINE_SECONDS:.0f} s")
+                raise TimeoutError(f"only {done:,} of {load.visits:,} visits were read in {DEADLINE_SECONDS:.0f} s")
     return time.perf_counter() - began
 
 

@@ -1,6 +1,6 @@
 """Algorithms 1 and 2 as in the paper's experiments: exponential noise in binary floats, many iterations at a time.
 
-They are for the figures only. The versions that may publish are in `monitor.onesided.noisy_max` and
+They are for the figures only. The versions for publishing are in `monitor.onesided.noisy_max` and
 `monitor.onesided.sparse_vector`.
 """
 
@@ -33,7 +33,7 @@ class NoisyMax:
     debiased: bool
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError for bad input."""
+        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError for invalid input."""
         counts = validate_counts(self.counts, self.epsilon, self.k)
         mean = self.k / self.epsilon
         items, values = draw_highest(counts, Exponential(mean), self.k, iterations, rng)
@@ -49,10 +49,10 @@ class SparseVector:
 
     "as printed": one exponential draw of mean k/ε, and k answers (not k + 1, see `monitor.onesided.sparse_vector`).
     "as coded": adaptive. The first draw has mean 2k/ε. If the value is not above the threshold, it is dropped. If it is
-    far above, it is published at half the cost. Otherwise a second draw of mean k/ε is made, and published if it is
+    far above, it is published at half the cost. Otherwise a second value is drawn with mean k/ε, and published if it is
     above the threshold. An answer far above is charged as a cheap one, and the mean of the cheap draw is subtracted,
-    even if it came from the second draw. (An answer of the second draw actually costs 3/2 of its charge; see the tests
-    of `monitor.onesided.sparse_vector`.)
+    even if the answer is from the second draw. (An answer of the second draw actually costs 3/2 of its charge; see the
+    tests of `monitor.onesided.sparse_vector`.)
     """
 
     counts: NDArray[np.int64]
@@ -61,7 +61,7 @@ class SparseVector:
     variant: Variant = "as coded"
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError for bad input."""
+        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError for invalid input."""
         counts = validate_counts(self.counts, self.epsilon, self.k)
         mean = self.k / self.epsilon
         thresholds = np.floor(draw_thresholds(counts, self.k, iterations, rng) + mean)

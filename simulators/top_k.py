@@ -1,4 +1,4 @@
-"""Shared parts of the simulated top-k algorithms: the highest of many noisy counts, budgets, scores."""
+"""Shared parts of the simulated top-k algorithms: the highest noisy counts, budgets, scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.errors import CountsError, EpsilonError, SelectionError
 from simulators.continuous_noise import Exceedances, Floats, Law, Places, draw_exceeding
 
 NOTHING: Final = -1
-"""The item in an unused place of an iteration with fewer answers."""
+"""The item in an unused cell of `TopK.items`, in an iteration with fewer answers than cells."""
 
 _ROOM: Final = 4_000_000
 """The largest number of values in memory at once: about 32 MB per array."""
@@ -23,7 +23,7 @@ _ROOM: Final = 4_000_000
 class TopK:
     """The answers, shape (iterations, room): items and their estimated counts, highest noisy value first.
 
-    An unused place has the item NOTHING and the estimate NaN.
+    An unused cell has the item NOTHING and the estimate NaN.
     """
 
     items: Places
@@ -34,9 +34,8 @@ class TopK:
 class Scores:
     """Accuracy and mean squared error per iteration.
 
-    Accuracy is the share of the k answers with the highest noisy values that are in the true top k. The error is the
-    mean over all answers. A sparse vector may have more than k, because some are cheap. The error is NaN without
-    answers.
+    Accuracy is the share of the true top k that is among the k answers with the highest noisy values. The error is the
+    mean over all answers, NaN without answers. A sparse vector may have more than k answers, because some are cheap.
     """
 
     accuracy: Floats
@@ -122,7 +121,7 @@ def pad_answers(above: Exceedances, estimates: Floats, iterations: int, room: in
 def draw_thresholds(counts: Floats, k: int, iterations: int, rng: np.random.Generator) -> Floats:
     """Return one threshold per iteration: the count at a random rank from k to 2k (ranks from 0), as in Ding et al.
 
-    The threshold depends on the exact counts, and neither algorithm pays ε for that.
+    The threshold depends on the exact counts, which the stated ε of the algorithms does not cover.
     """
     falling = -np.sort(-counts)
     return falling[np.minimum(rng.integers(k, 2 * k + 1, iterations), counts.size - 1)]

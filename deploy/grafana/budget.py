@@ -6,7 +6,18 @@ from typing import Final
 
 from grafana_foundation_sdk.models import units
 
-from deploy.grafana.panels import BAD, WARNING, Query, Rows, Text, course, events, figure, metric, share_of_answers
+from deploy.grafana.panels import (
+    BAD,
+    WARNING,
+    Query,
+    Rows,
+    Text,
+    events,
+    make_chart,
+    make_stat,
+    metric,
+    share_of_answers,
+)
 
 _WORST: Final = f"max by (job) ({metric('epsilon_worst_case')})"
 _STATED: Final = f"max by (job) ({metric('epsilon_stated')})"
@@ -14,24 +25,24 @@ WORST_SHARE: Final = f"{_WORST} / {_STATED}"
 """The most ε that a person can pay, as a share of the ε stated."""
 
 _EPSILON: Final = (
-    figure(
+    make_stat(
         Text(
             "ε stated", "The most ε that a person may pay in one period, as configured (privacy.epsilon).", units.Short
         ),
         [Query(_STATED, "{{job}}")],
         {},
     ),
-    figure(
+    make_stat(
         Text(
             "ε in the worst case",
             "The most ε that a person can pay in one period under this configuration. It is the sum that `check` "
-            "shows, and no measurement.",
+            "shows, not a measurement.",
             units.Short,
         ),
         [Query(_WORST, "{{job}}")],
         {},
     ),
-    figure(
+    make_stat(
         Text(
             "Share of the stated ε",
             "The worst case as a share of the stated ε. The rest is room for further monitors.",
@@ -40,27 +51,27 @@ _EPSILON: Final = (
         [Query(WORST_SHARE, "{{job}}")],
         {1.0001: BAD},
     ),
-    figure(
+    make_stat(
         Text(
             "People at several places",
-            "Cases of a person reported at more than one place at a designated time, within the time range. If it is "
-            "more than a few, the worst case is too low: see docs/privacy.md.",
+            "Cases of a person reported at more than one place at a designated time, within the time range. If there "
+            "are more than a few, the worst case is too low: see docs/privacy.md.",
             units.Short,
         ),
         [Query(events("people_at_several_places_total", "job", within="$__range"), "{{job}}")],
         {1: WARNING, 100: BAD},
     ),
-    figure(
+    make_stat(
         Text(
             "Noisy counts",
-            "Published noisy counts within the time range. Each costs the ε of its monitor for the people at the "
-            "place, and pauses the place.",
+            "Published noisy counts within the time range. Each costs the people at its place the ε of an answer. In "
+            "monitors of kind over_time, it also pauses the place.",
             units.Short,
         ),
         [Query(events("answers_total", "job", 'status="noisy_count"', within="$__range"), "{{job}}")],
         {},
     ),
-    figure(
+    make_stat(
         Text(
             "Paused answers",
             "The share of paused answers within the time range. A pause keeps the cost within the worst case. A large "
@@ -74,8 +85,8 @@ _EPSILON: Final = (
     ),
 )
 
-_COURSE: Final = (
-    course(
+_CHARTS: Final = (
+    make_chart(
         Text(
             "ε stated and in the worst case",
             "Both change only with the configuration. During a rolling change the larger value is shown.",
@@ -83,7 +94,7 @@ _COURSE: Final = (
         ),
         [Query(_STATED, "stated ({{job}})"), Query(_WORST, "worst case ({{job}})")],
     ),
-    course(
+    make_chart(
         Text(
             "Answers by status",
             "Published answers by status. `safe`, `paused` and `unknown` cost nothing.",
@@ -92,7 +103,7 @@ _COURSE: Final = (
         [Query(events("answers_total", "job, status"), "{{status}} ({{job}})")],
         style="bars",
     ),
-    course(
+    make_chart(
         Text(
             "Answers with noise by monitor",
             "Published noisy counts and snapshots by monitor. Only these answers cost ε.",
@@ -101,11 +112,11 @@ _COURSE: Final = (
         [Query(events("answers_total", "job, monitor", 'status=~"noisy_count|complete"'), "{{monitor}} ({{job}})")],
         style="bars",
     ),
-    course(
+    make_chart(
         Text(
             "Ticks that were refused",
-            "Ticks that were refused because the ledger contains answers from ahead of the clock. Their ε has been "
-            "spent already. LocationMonitorLedgerAhead fires.",
+            "Ticks that were refused because the ledger contains answers from ahead of the clock. The ε of these "
+            "answers is already spent. LocationMonitorLedgerAhead fires.",
             units.Short,
         ),
         [Query(events("ticks_total", "job, monitor", 'outcome="refused"'), "{{monitor}} ({{job}})")],
@@ -114,4 +125,4 @@ _COURSE: Final = (
     ),
 )
 
-ROWS: Final[Rows] = {"Cost": _EPSILON, "Over time": _COURSE}
+ROWS: Final[Rows] = {"Cost": _EPSILON, "Over time": _CHARTS}

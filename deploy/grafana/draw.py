@@ -1,4 +1,4 @@
-"""Draw a dashboard with the data of a Prometheus, as a picture for the documentation. It is not Grafana's drawing."""
+"""Draw a dashboard with data from Prometheus, as a picture for the documentation: with matplotlib, not with Grafana."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SCALES: Final[dict[str, Sequence[tuple[float, str]]]] = {
 
 
 def format_value(value: float, unit: str) -> str:
-    """Return a value as text with its unit, in the unit's scale."""
+    """Return a value as text with its unit, such as `1.5 GiB` or `20 ms`."""
     if unit == "percentunit":
         return f"{100 * value:.3g} %"
     for least, word in _SCALES.get(unit, ()):
@@ -65,14 +65,14 @@ def draw_dashboard(board: Mapping[str, Any], prometheus: Prometheus, span: Span,
     return empty
 
 
-def _top_of(panel: Panel, rows: int) -> float:
+def _find_top(panel: Panel, rows: int) -> float:
     y: int = panel["gridPos"]["y"]
     return 1 - (y + 2) / (rows + _MARGINS)
 
 
 def _draw_row(figure: Figure, panel: Panel, rows: int) -> None:
     figure.text(
-        0.01, _top_of(panel, rows) - 0.5 / (rows + _MARGINS), panel["title"], fontsize=11, weight="bold", va="center"
+        0.01, _find_top(panel, rows) - 0.5 / (rows + _MARGINS), panel["title"], fontsize=11, weight="bold", va="center"
     )
 
 
@@ -82,7 +82,7 @@ def _add_axes(figure: Figure, panel: Panel, rows: int) -> Axes:
     is_chart = panel["type"] == "timeseries"
     left = {"timeseries": 0.045, "state-timeline": 0.09}.get(panel["type"], 0.006)
     top, bottom = 1.15 * height, (2.3 if is_chart else 0.8 if panel["type"] == "state-timeline" else 0.2) * height
-    x, y = place["x"] / _COLUMNS, _top_of(panel, rows) - place["h"] * height
+    x, y = place["x"] / _COLUMNS, _find_top(panel, rows) - place["h"] * height
     box = (x + left, y + bottom, place["w"] / _COLUMNS - left - 0.012, place["h"] * height - top - bottom)
     axes = figure.add_axes(box)
     axes.set_title(panel["title"], fontsize=9, loc="left", pad=4)
@@ -90,17 +90,17 @@ def _add_axes(figure: Figure, panel: Panel, rows: int) -> Axes:
     return axes
 
 
-def _say_empty(axes: Axes, panel: Panel) -> None:
+def _draw_empty(axes: Axes, panel: Panel) -> None:
     words = panel["fieldConfig"]["defaults"].get("noValue", "no data")
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color="#808080", fontsize=10)
 
 
 def _draw_stat(axes: Axes, panel: Panel, series: Sequence[Series], _span: Span) -> None:
-    """Draw the value now, large, on the colour of its threshold."""
+    """Draw the present value, large, on the colour of its threshold."""
     axes.set_xticks([])
     axes.set_yticks([])
     if not series:
-        _say_empty(axes, panel)
+        _draw_empty(axes, panel)
         return
     value, defaults = series[0].last, panel["fieldConfig"]["defaults"]
     colour = "green"
@@ -113,7 +113,7 @@ def _draw_stat(axes: Axes, panel: Panel, series: Sequence[Series], _span: Span) 
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", fontsize=20, weight="bold")
 
 
-def _draw_course(axes: Axes, panel: Panel, series: Sequence[Series], span: Span) -> None:
+def _draw_chart(axes: Axes, panel: Panel, series: Sequence[Series], span: Span) -> None:
     """Draw lines, stacked bars or stacked areas over the minutes of the time range."""
     defaults = panel["fieldConfig"]["defaults"]
     custom = defaults.get("custom") or {}
@@ -131,22 +131,22 @@ def _draw_course(axes: Axes, panel: Panel, series: Sequence[Series], span: Span)
         else:
             axes.plot(minutes, values, linewidth=1.2, **style)
         below = above if stacked else below
-    _finish_course(axes, panel, series, span)
+    _finish_chart(axes, panel, series, span)
 
 
 def _sort(series: Sequence[Series]) -> list[Series]:
-    """Return the series by name, those that are always 0 at last."""
+    """Return the series by name, with those that are always 0 last."""
     return sorted(series, key=lambda each: (not any(each.points.values()), each.name))
 
 
-def _finish_course(axes: Axes, panel: Panel, series: Sequence[Series], span: Span) -> None:
+def _finish_chart(axes: Axes, panel: Panel, series: Sequence[Series], span: Span) -> None:
     defaults = panel["fieldConfig"]["defaults"]
     axes.set_xlim(0, span.seconds / 60)
     axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g} min")
     axes.grid(visible=True, linewidth=0.4, color="#d8d9da")
     axes.yaxis.set_major_formatter(lambda value, _place: format_value(value, defaults["unit"]))
     if not series:
-        _say_empty(axes, panel)
+        _draw_empty(axes, panel)
         return
     highest = axes.dataLim.y1
     axes.set_ylim(0, 1.08 * highest if highest > 0 else 1)
@@ -185,7 +185,7 @@ def _draw_table(axes: Axes, panel: Panel, series: Sequence[Series], _span: Span)
     """Draw a line of text for each series."""
     axes.axis("off")
     if not series:
-        _say_empty(axes, panel)
+        _draw_empty(axes, panel)
     hidden = {"__name__", "alertstate"}
     for row, each in enumerate(series[:_MOST_ROWS]):
         text = ", ".join(f"{key}: {value}" for key, value in sorted(each.labels.items()) if key not in hidden)
@@ -194,7 +194,7 @@ def _draw_table(axes: Axes, panel: Panel, series: Sequence[Series], _span: Span)
 
 _DRAWINGS: Final = {
     "stat": _draw_stat,
-    "timeseries": _draw_course,
+    "timeseries": _draw_chart,
     "state-timeline": _draw_timeline,
     "table": _draw_table,
 }

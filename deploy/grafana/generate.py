@@ -30,8 +30,8 @@ JOBS_OF_SERVICE: Final = "location_monitor_ready"
 class Board:
     """A dashboard: its title, its purpose, its panels by row, and the events that are marked in its charts.
 
-    `annotations` has, for each kind of event, its query and its colour. `jobs` selects series of the jobs that the
-    dashboard offers.
+    `annotations` has, for each kind of event, its query and its colour. `jobs` selects series whose jobs the dashboard
+    offers.
     """
 
     title: str
@@ -75,8 +75,8 @@ def render(uid: str) -> str:
 def _build(uid: str, board: Board) -> Dashboard:
     builder = dashboard.Dashboard(board.title).uid(uid).description(board.purpose).tags(["location-monitor"])
     builder.readonly().refresh("30s").time("now-24h", "now").timezone("browser")
-    builder.variables([_source_variable(), _job_variable(board.jobs)])
-    builder.links([_link(other, same_jobs=BOARDS[other].jobs == board.jobs) for other in BOARDS if other != uid])
+    builder.variables([_make_source_variable(), _make_job_variable(board.jobs)])
+    builder.links([_make_link(other, same_jobs=BOARDS[other].jobs == board.jobs) for other in BOARDS if other != uid])
     builder.annotations(
         [
             dashboard.AnnotationQuery()
@@ -92,11 +92,11 @@ def _build(uid: str, board: Board) -> Dashboard:
         builder.with_row(dashboard.Row(title))
         for panel in panels:
             builder.with_panel(panel)
-    return _numbered(builder.build())
+    return _number_panels(builder.build())
 
 
-def _numbered(built: Dashboard) -> Dashboard:
-    """Give the panels fixed numbers, so that links to a panel stay valid when Grafana loads the file again."""
+def _number_panels(built: Dashboard) -> Dashboard:
+    """Number the panels, so that links to a panel stay valid when Grafana loads the file again."""
     for number, panel in enumerate(built.panels or (), start=1):
         panel.id_val = number
         if isinstance(panel, RowPanel):
@@ -104,18 +104,18 @@ def _numbered(built: Dashboard) -> Dashboard:
     return built
 
 
-def _source_variable() -> dashboard.DatasourceVariable:
+def _make_source_variable() -> dashboard.DatasourceVariable:
     return dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
 
 
-def _job_variable(jobs: str) -> dashboard.QueryVariable:
+def _make_job_variable(jobs: str) -> dashboard.QueryVariable:
     variable = dashboard.QueryVariable("job").label("Job").datasource(SOURCE)
     variable.query(f"label_values({jobs}, job)").refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
     everything = VariableOption(selected=True, text="All", value="$__all")
     return variable.multi(multi=True).include_all(include_all=True).all_value(".+").current(everything)
 
 
-def _link(uid: str, *, same_jobs: bool) -> dashboard.DashboardLink:
+def _make_link(uid: str, *, same_jobs: bool) -> dashboard.DashboardLink:
     """Return a link to a dashboard. A dashboard with other jobs would show nothing for the selected ones."""
     title = BOARDS[uid].title.partition(": ")[2].capitalize()
     link = dashboard.DashboardLink(title).type(DashboardLinkType.LINK)
@@ -123,7 +123,7 @@ def _link(uid: str, *, same_jobs: bool) -> dashboard.DashboardLink:
 
 
 def write() -> None:
-    """Write all files."""
+    """Write the files of all dashboards."""
     for uid in BOARDS:
         (FOLDER / f"{uid}.json").write_text(render(uid), encoding="utf-8")
 

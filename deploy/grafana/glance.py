@@ -14,10 +14,10 @@ from deploy.grafana.panels import (
     Query,
     Rows,
     Text,
-    course,
     events,
-    figure,
-    listing,
+    make_chart,
+    make_stat,
+    make_table,
     metric,
     share_of_answers,
 )
@@ -27,7 +27,7 @@ _LIMIT: Final = f"2 * job:location_monitor_slot:seconds{{{JOB}}} + job:location_
 _FIRING: Final = f'ALERTS{{{JOB}, alertname=~"LocationMonitor.+", alertstate="firing"}}'
 
 _NOW: Final = (
-    figure(
+    make_stat(
         Text(
             "Answers arrive",
             "Whether every output partition has decided a tick within two slots and the release delay. If not, the "
@@ -38,31 +38,31 @@ _NOW: Final = (
         {0: BAD, 1: "green"},
         {"0": "no", "1": "yes"},
     ),
-    figure(
+    make_stat(
         Text(
             "Unknown ticks in a row",
-            "The latest ticks with an unknown answer, of the worst output partition. At two, the alert "
-            "LocationMonitorAnswersUnknown fires.",
+            "The number of consecutive ticks, up to the latest, with an unknown answer, in the worst output partition. "
+            "At two, the alert LocationMonitorAnswersUnknown fires.",
             units.Short,
         ),
         [Query(f"max by (job) ({metric('consecutive_unknown_ticks')})", "{{job}}")],
         {1: WARNING, 2: BAD},
     ),
-    figure(
+    make_stat(
         Text("Firing alerts", "The alerts of the service that fire. The table below lists them.", units.Short),
         [Query(f"count({_FIRING}) or vector(0)", "alerts")],
         {1: BAD},
     ),
-    figure(
+    make_stat(
         Text(
             "Ready instances",
-            "The share of instances that wait for nothing. The path /readyz of an instance lists what it waits for.",
+            "The share of ready instances. The path /readyz of an instance lists what the instance waits for.",
             units.PercentUnit,
         ),
         [Query(f"avg by (job) ({metric('ready')})", "{{job}}")],
         {0: BAD, 0.01: WARNING, 1: "green"},
     ),
-    figure(
+    make_stat(
         Text(
             "Unknown answers",
             "The share of unknown answers among all answers within the time range. The objective is below 1 % of the "
@@ -74,7 +74,7 @@ _NOW: Final = (
         ],
         {0.01: WARNING, 0.02: BAD},
     ),
-    figure(
+    make_stat(
         Text(
             "Worst case of ε",
             "The most ε that a person can pay in a period, as a share of the ε that is stated. The service does not "
@@ -87,16 +87,16 @@ _NOW: Final = (
 )
 
 _ANSWERS: Final = (
-    course(
+    make_chart(
         Text(
             "Age of the last tick",
-            "The time since the end of the last decided tick, by output partition. It rises for a slot and falls at "
-            "the next tick. Above the limit, LocationMonitorTicksMissing fires.",
+            "The time since the last decided tick, by output partition. It rises for a slot and falls at the next "
+            "tick. Above the limit, LocationMonitorTicksMissing fires.",
             units.Seconds,
         ),
         [Query(f"time() - {_LAST}", "partition {{partition}} ({{job}})"), Query(_LIMIT, "limit ({{job}})")],
     ),
-    course(
+    make_chart(
         Text(
             "Unknown share by monitor",
             "The share of unknown answers among the answers of each monitor. Empty between two ticks.",
@@ -107,7 +107,7 @@ _ANSWERS: Final = (
         ],
         {0.01: WARNING, 0.02: BAD},
     ),
-    course(
+    make_chart(
         Text(
             "Why answers were unknown",
             "Shards that were unknown at a tick, by cause. The page docs/metrics.md describes the causes.",
@@ -116,7 +116,7 @@ _ANSWERS: Final = (
         [Query(events("unknown_shards_total", "job, cause"), "{{cause}} ({{job}})")],
         style="bars",
     ),
-    course(
+    make_chart(
         Text(
             "Records that the last tick lacked",
             "Records of each input partition that were not in the windows at the last tick. A value above 0 names the "
@@ -128,12 +128,12 @@ _ANSWERS: Final = (
 )
 
 _ALERTS: Final = (
-    listing(
+    make_table(
         Text("Alerts that fire", "The page docs/alerts.md has a runbook for each alert.", units.NoUnit),
         Query(_FIRING, "{{alertname}}"),
         ["Time", "Value", "__name__", "alertstate"],
     ),
-    course(
+    make_chart(
         Text("Alerts over time", "The number of firing alerts, by severity. 0 if no alert fires.", units.Short),
         [
             Query(f'count({_FIRING[:-1]}, severity="{severity}"}}) or vector(0)', severity)

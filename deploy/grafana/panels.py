@@ -56,7 +56,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a panel shows: its title, what the values mean and what to do, and their unit by Grafana's name."""
+    """What a panel shows: its title, a description of the values and of what to do, and the unit by Grafana's name."""
 
     title: str
     description: str
@@ -93,8 +93,8 @@ def quantiles(name: str) -> list[Query]:
     ]
 
 
-def figure(text: Text, queries: Sequence[Query], steps: Steps, words: Mapping[str, str] | None = None) -> stat.Panel:
-    """Return a panel with the value now, large and coloured.
+def make_stat(text: Text, queries: Sequence[Query], steps: Steps, words: Mapping[str, str] | None = None) -> stat.Panel:
+    """Return a panel with the present value, large and coloured.
 
     Args:
         text: title, description and unit.
@@ -112,18 +112,18 @@ def figure(text: Text, queries: Sequence[Query], steps: Steps, words: Mapping[st
     return panel.targets(_targets(queries, instant=True))
 
 
-def course(
+def make_chart(
     text: Text,
     queries: Sequence[Query],
     steps: Steps | None = None,
     style: Literal["lines", "bars", "areas"] = "lines",
 ) -> timeseries.Panel:
-    """Return a panel with the course of values over time.
+    """Return a panel with a chart of values over time.
 
     Args:
         text: title, description and unit.
         queries: range queries.
-        steps: the colours of dashed threshold lines, from each value upwards, if there are any.
+        steps: the colours of dashed threshold lines, from each value upwards; None or empty without such lines.
         style: `bars` stacks events by step, `areas` stacks parts of a whole; `lines` is for everything else.
     """
     panel = timeseries.Panel().title(text.title).description(text.description).unit(text.unit).datasource(SOURCE)
@@ -145,8 +145,8 @@ def course(
     return panel.targets(_targets(queries, instant=False))
 
 
-def timeline(text: Text, query: Query, states: Mapping[int, tuple[str, str]]) -> statetimeline.Panel:
-    """Return a panel with a line for each series, which shows its state over time.
+def make_timeline(text: Text, query: Query, states: Mapping[int, tuple[str, str]]) -> statetimeline.Panel:
+    """Return a panel with a line for each series that shows its state over time.
 
     `states`: the word and the colour of each value.
     """
@@ -157,8 +157,8 @@ def timeline(text: Text, query: Query, states: Mapping[int, tuple[str, str]]) ->
     return panel.targets(_targets([query], instant=False))
 
 
-def listing(text: Text, query: Query, hidden: Sequence[str]) -> table.Panel:
-    """Return a table with one line for each series, without the columns `hidden`."""
+def make_table(text: Text, query: Query, hidden: Sequence[str]) -> table.Panel:
+    """Return a panel with one line for each series, without the columns `hidden`."""
     panel = table.Panel().title(text.title).description(text.description).unit(text.unit).datasource(SOURCE)
     panel.height(8).span(12).no_value("none")
     columns = {"excludeByName": dict.fromkeys(hidden, True)}

@@ -15,7 +15,7 @@ from typing import Final
 from deploy.grafana.draw import draw_dashboard
 from deploy.grafana.generate import BOARDS, FOLDER, JOBS_OF_SERVICE
 from deploy.grafana.prometheus_data import Prometheus, Span
-from deploy.grafana.town import JOBS, live, open_town
+from deploy.grafana.town import JOBS, open_town, simulate_people
 from monitor.errors import MonitorError
 
 PICTURES: Final = Path(__file__).parents[2] / "docs" / "pictures"
@@ -46,7 +46,7 @@ def write() -> None:
         FailedError: Prometheus is missing, or the service does not answer.
     """
     with TemporaryDirectory(prefix="location-monitor-pictures-") as name, open_town(Path(name)) as town:
-        live(town, SECONDS)
+        simulate_people(town, SECONDS)
         for uid, titles in draw_all(town.url, Span(int(time.time()), SECONDS, _STEP_SECONDS), PICTURES).items():
             print(f"{picture_of(uid).name}: without data: {', '.join(titles) or 'none'}")
 

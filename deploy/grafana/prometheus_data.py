@@ -1,4 +1,4 @@
-"""The queries of a dashboard's panels, answered by a Prometheus as Grafana would ask it."""
+"""Send the queries of a dashboard's panels to Prometheus, as Grafana does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Series:
 
 
 class Prometheus:
-    """A Prometheus server at a URL. `job` is what the variable `$job` selects, a regular expression."""
+    """A Prometheus server at a URL. `job` is the value of the variable `$job`, a regular expression."""
 
     def __init__(self, url: str, job: str = ".+") -> None:
         self._url, self._job = url.rstrip("/"), job

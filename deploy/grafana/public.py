@@ -1,7 +1,7 @@
 """The dashboard *Public answers*: what the public knows over time, from a subscriber, and the public page.
 
-Its data comes from `location-monitor watch --metrics` and from `location-monitor page`, which read the output topic
-only.
+Its data comes from `location-monitor watch --metrics` and from `location-monitor page`, which read only the output
+topic.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from deploy.grafana.panels import (
     Query,
     Rows,
     Text,
-    course,
     events,
-    figure,
+    make_chart,
+    make_stat,
+    make_timeline,
     metric,
     rate,
-    timeline,
 )
 from monitor.client.catalog import CODES
 from monitor.client.known import State
@@ -47,34 +47,34 @@ def _places(state: str) -> str:
 
 
 _NOW: Final = (
-    figure(
+    make_stat(
         Text("Safe places", "Places that are safe now, as every subscriber reads the answers.", units.Short),
         [Query(_places("safe"), "{{job}}")],
         {},
     ),
-    figure(
+    make_stat(
         Text(
             "Places with an alarm", "Places whose latest answer is a noisy count, which raises an alarm.", units.Short
         ),
         [Query(_places("noisy_count"), "{{job}}")],
         {},
     ),
-    figure(
-        Text("Paused places", "Places that answer nothing for a while, so that nobody pays more ε.", units.Short),
+    make_stat(
+        Text("Paused places", "Places that are not evaluated for a time, so that nobody pays more ε.", units.Short),
         [Query(_places("paused"), "{{job}}")],
         {},
     ),
-    figure(
+    make_stat(
         Text(
             "Unknown places",
-            "The share of places about which the public knows nothing now. Places without a monitor are always "
-            "unknown between their designated times.",
+            "The share of places about which the public knows nothing now. Places without a monitor of kind over_time "
+            "are often unknown: their answers are only about designated times.",
             units.PercentUnit,
         ),
         [Query(f"{_places('unknown')} / {_ALL}", "{{job}}")],
         {0.5: WARNING, 1: BAD},
     ),
-    figure(
+    make_stat(
         Text(
             "Age of the latest answer",
             "The time since the end of the slot of the latest answer, in slots. After two slots, answers over time "
@@ -90,10 +90,11 @@ _NOW: Final = (
         ],
         {1.5: WARNING, 2: BAD},
     ),
-    figure(
+    make_stat(
         Text(
             "Places left out",
-            "Places that have no line of their own below. The option --metrics-places of `watch` sets how many have.",
+            "Places without a line in the timeline below. The option --metrics-places of `watch` sets the number of "
+            "lines.",
             units.Short,
         ),
         [Query(f"max by (job) ({metric('public_places_left_out')})", "{{job}}")],
@@ -102,12 +103,12 @@ _NOW: Final = (
 )
 
 _STATES: Final = (
-    course(
+    make_chart(
         Text("Places by state", "How many places are safe, paused, unknown, or have an alarm.", units.Short),
         [Query(f"max by (job, state) ({metric('public_places')})", "{{state}} ({{job}})")],
         style="areas",
     ),
-    course(
+    make_chart(
         Text(
             "Age of answers",
             "The time since the end of the slot of the latest answer. It rises for a slot and falls at the next "
@@ -119,7 +120,7 @@ _STATES: Final = (
             Query(f"2 * max by (job) ({metric('public_slot_seconds')})", "limit ({{job}})"),
         ],
     ),
-    timeline(
+    make_timeline(
         Text(
             "State of each place",
             "What is known about each place over time. Only the first places of the registry have a line.",
@@ -131,14 +132,14 @@ _STATES: Final = (
 )
 
 _PAGE: Final = (
-    course(
+    make_chart(
         Text("Subscribers", "Open connections to the stream of the public page, and the limit.", units.Short),
         [
             Query(f"sum by (job) ({metric('page_subscribers')})", "subscribers ({{job}})"),
             Query(f"sum by (job) ({metric('page_subscribers_limit')})", "limit ({{job}})"),
         ],
     ),
-    course(
+    make_chart(
         Text(
             "Responses",
             "Responses of the public page by route. A CDN before the page answers most requests itself.",
@@ -146,11 +147,11 @@ _PAGE: Final = (
         ),
         [Query(rate("page_responses_total", "job, route"), "{{route}} ({{job}})")],
     ),
-    course(
+    make_chart(
         Text(
             "Errors and disconnected subscribers",
-            "Responses with an error of the server, and subscribers that read too slowly. Above one response in a "
-            "hundred, LocationMonitorPageRefuses fires.",
+            "Responses with a server error, and subscribers that read too slowly. Above one response in a hundred, "
+            "LocationMonitorPageRefuses fires.",
             units.Short,
         ),
         [
@@ -159,7 +160,7 @@ _PAGE: Final = (
         ],
         style="bars",
     ),
-    course(
+    make_chart(
         Text(
             "Time since Kafka has answered",
             "Above the limit the page shows every place as unknown, and LocationMonitorPageStale fires.",

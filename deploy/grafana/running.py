@@ -6,20 +6,20 @@ from typing import Final
 
 from grafana_foundation_sdk.models import units
 
-from deploy.grafana.panels import BAD, JOB, WARNING, Query, Rows, Text, course, events, metric, quantiles, rate
+from deploy.grafana.panels import BAD, JOB, WARNING, Query, Rows, Text, events, make_chart, metric, quantiles, rate
 
 _RELEASE_DELAY: Final = f"max by (job) ({metric('release_delay_seconds')})"
 
 _INGEST: Final = (
-    course(
+    make_chart(
         Text("Records read", "Records read from the input topic. Records that are read again count again.", "recps"),
         [Query(rate("records_total", "job"), "{{job}}")],
     ),
-    course(
+    make_chart(
         Text("Visits by fate", "Visits by fate. Most visits should be applied or not watched.", units.CountsPerSecond),
         [Query(rate("visits_total", "job, fate"), "{{fate}} ({{job}})")],
     ),
-    course(
+    make_chart(
         Text(
             "Lag",
             "Records between the position of the readers and the end of each input partition. It should return to 0 "
@@ -28,7 +28,7 @@ _INGEST: Final = (
         ),
         [Query(f"max by (job, partition) ({metric('consumer_lag_records')})", "partition {{partition}} ({{job}})")],
     ),
-    course(
+    make_chart(
         Text(
             "Age of the newest facts",
             "The time since the newest record of each input partition that is in the windows. It also rises in a "
@@ -42,7 +42,7 @@ _INGEST: Final = (
             )
         ],
     ),
-    course(
+    make_chart(
         Text(
             "Delay of facts",
             "The time from the timestamp of a record to its facts in Redis. If it exceeds a slot, "
@@ -51,11 +51,11 @@ _INGEST: Final = (
         ),
         quantiles("fact_delay_seconds"),
     ),
-    course(
+    make_chart(
         Text("Time for a batch", "The time from the decoding of a batch to its facts in Redis.", units.Seconds),
         quantiles("ingest_batch_seconds"),
     ),
-    course(
+    make_chart(
         Text(
             "Dead letters by reason",
             "Refused visits and records. Above one visit in a hundred, LocationMonitorDeadLetters fires.",
@@ -67,16 +67,16 @@ _INGEST: Final = (
 )
 
 _RELEASE: Final = (
-    course(
+    make_chart(
         Text(
             "Ticks by outcome",
-            "Ticks of all monitors and output partitions, by outcome. In a sound service all are decided.",
+            "Ticks of all monitors and output partitions, by outcome. In a healthy service all are decided.",
             units.Short,
         ),
         [Query(events("ticks_total", "job, outcome"), "{{outcome}} ({{job}})")],
         style="bars",
     ),
-    course(
+    make_chart(
         Text(
             "Ticks that no instance decided",
             "Lost ticks by output partition, counted when the next tick is decided.",
@@ -86,7 +86,7 @@ _RELEASE: Final = (
         {1: BAD},
         style="bars",
     ),
-    course(
+    make_chart(
         Text(
             "Time for a tick",
             "The time from the input end offsets of a tick to its answers in the ledger, without the wait for the "
@@ -95,7 +95,7 @@ _RELEASE: Final = (
         ),
         [*quantiles("tick_seconds"), Query(_RELEASE_DELAY, "limit ({{job}})")],
     ),
-    course(
+    make_chart(
         Text(
             "Delay of answers",
             "The time from the end of a slot to its answers in the ledger. The least possible value is the release "
@@ -110,7 +110,7 @@ _RELEASE: Final = (
 )
 
 _DEPENDENCIES: Final = (
-    course(
+    make_chart(
         Text(
             "Unknown because of a server",
             "Shards that were unknown at a tick because Kafka or Redis did not answer.",
@@ -125,11 +125,11 @@ _DEPENDENCIES: Final = (
         {1: WARNING},
         style="bars",
     ),
-    course(
+    make_chart(
         Text(
             "Recoveries by cause",
             "Takeovers are normal when instances start and stop. The other causes mean that Redis or the input topic "
-            "has lost something.",
+            "has lost data.",
             units.Short,
         ),
         [Query(events("recoveries_total", "job, cause"), "{{cause}} ({{job}})")],
@@ -138,11 +138,11 @@ _DEPENDENCIES: Final = (
 )
 
 _STORE: Final = (
-    course(
+    make_chart(
         Text(
             "Memory of Redis",
-            "What each server of Redis uses and may use, and an estimate of what the facts of this configuration take. "
-            "Above 80 % of the limit, LocationMonitorRedisMemory fires.",
+            "The memory that each Redis server uses and may use, and an estimate of the memory of this configuration's "
+            "facts. Above 80 % of the limit, LocationMonitorRedisMemory fires.",
             units.BytesIEC,
         ),
         [
@@ -151,11 +151,11 @@ _STORE: Final = (
             Query(f"avg by (job) (avg_over_time({metric('redis_keys_bytes')}[$__rate_interval]))", "facts ({{job}})"),
         ],
     ),
-    course(
+    make_chart(
         Text(
             "Time until certificates expire",
-            "Of the files and servers of the connections to Kafka and Redis. Below 21 days, "
-            "LocationMonitorCertificateExpiresSoon fires. Empty without TLS.",
+            "For the certificates of the connections to Kafka and Redis: those in files and those of the servers. "
+            "Below 21 days, LocationMonitorCertificateExpiresSoon fires. Empty without TLS.",
             units.Seconds,
         ),
         [
@@ -168,7 +168,7 @@ _STORE: Final = (
 )
 
 _RUNTIME: Final = (
-    course(
+    make_chart(
         Text(
             "Ready",
             "1 if the instance waits for nothing, else 0. After 30 minutes at 0, LocationMonitorNotReady fires.",
@@ -176,15 +176,15 @@ _RUNTIME: Final = (
         ),
         [Query(metric("ready"), "{{instance}} {{process}}")],
     ),
-    course(
+    make_chart(
         Text("Processor", "Processors that an instance uses. One process uses about one processor.", units.Short),
         [Query(f"rate(process_cpu_seconds_total{{{JOB}}}[$__rate_interval])", "{{instance}} {{process}}")],
     ),
-    course(
+    make_chart(
         Text("Memory", "Resident memory of an instance. It should not grow from day to day.", units.BytesIEC),
         [Query(f"process_resident_memory_bytes{{{JOB}}}", "{{instance}} {{process}}")],
     ),
-    course(
+    make_chart(
         Text(
             "Open files",
             "Open files and connections, as a share of the limit of the process.",
@@ -193,11 +193,11 @@ _RUNTIME: Final = (
         [Query(f"process_open_fds{{{JOB}}} / process_max_fds{{{JOB}}}", "{{instance}} {{process}}")],
         {0.8: WARNING, 0.95: BAD},
     ),
-    course(
-        Text("Instances by version", "Two versions at a time are normal only during an update.", units.Short),
+    make_chart(
+        Text("Instances by version", "Two versions at the same time are normal only during an update.", units.Short),
         [Query(f"count by (job, version) ({metric('build_info')})", "{{version}} ({{job}})")],
     ),
-    course(
+    make_chart(
         Text(
             "Restarts after a crash",
             "Processes started again after a crash. Only with `run --processes`, otherwise empty.",

@@ -1,6 +1,6 @@
-"""A town for the pictures of the dashboards: the service, its page and a subscriber, on their own servers, for minutes.
+"""A town for the pictures of the dashboards: the service, its page and a subscriber, on separate servers.
 
-People come and go, some records are wrong, and for a while Redis is full, so that the panels have something to show.
+People come and go, some records are invalid, and Redis is full for a while, so that the panels have data to show.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _KEY: Final = "a key for pictures: uK8vQ2mX5zR1tW9p\n"
 
 @dataclass(frozen=True, slots=True)
 class Town:
-    """A running town: its servers, the ports by job, that of the page itself, and the URL of its Prometheus."""
+    """A running town: its servers, the metrics ports in the order of `JOBS`, the page's port, and Prometheus's URL."""
 
     servers: Servers
     ports: Sequence[int]
@@ -98,7 +98,7 @@ def open_town(folder: Path) -> Iterator[Town]:
                 f"--web.listen-address={LOOPBACK}:{ui}",
             ),
         ):
-            stack.enter_context(_process(folder, words))
+            stack.enter_context(_run_process(folder, words))
         for number in (*ports, ui):
             _wait_for(number)
         yield Town(servers, ports, page, f"http://{LOOPBACK}:{ui}")
@@ -150,7 +150,7 @@ def _write_prometheus(folder: Path, ports: Sequence[int]) -> Path:
 
 
 @contextmanager
-def _process(folder: Path, words: Sequence[str]) -> Iterator[None]:
+def _run_process(folder: Path, words: Sequence[str]) -> Iterator[None]:
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, cwd=ROOT)  # noqa: S603  # programs of this module
         try:
@@ -165,7 +165,7 @@ def _process(folder: Path, words: Sequence[str]) -> Iterator[None]:
 
 
 def _wait_for(port: int) -> None:
-    """Wait until a server is ready, or has no such path."""
+    """Wait until a server answers /readyz without a server error: it is ready, or does not have this path."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         try:
@@ -179,7 +179,7 @@ def _wait_for(port: int) -> None:
     raise FailedError(f"nothing became ready on port {port} within {_START_SECONDS:g} s")
 
 
-def live(town: Town, seconds: float, seed: int = 20) -> None:
+def simulate_people(town: Town, seconds: float, seed: int = 20) -> None:
     """Let people visit places and the page for some time. In the middle, Redis is full for a while."""
     stop = threading.Event()
     visitors = [threading.Thread(target=_visit_page, args=(town, stop)) for _ in range(_VISITORS)]
@@ -194,7 +194,7 @@ def live(town: Town, seconds: float, seed: int = 20) -> None:
 
 
 def _report_visits(town: Town, seconds: float, draw: random.Random) -> None:
-    """Report the visits of each second: each place is busy at another time."""
+    """Report the visits of each second. Each place is busy at a different time."""
     kafka, valkey = (
         KafkaConnections((town.servers.kafka.bootstrap_servers,)),
         redis.Redis.from_url(town.servers.valkey.url),
@@ -210,7 +210,7 @@ def _report_visits(town: Town, seconds: float, draw: random.Random) -> None:
                 busy = max(0.0, math.sin(2 * math.pi * (passed / 90 + number / len(PLACES)))) ** 3
                 for _ in range(int(busy * draw.uniform(0, 4))):
                     producer.send("town.visits", _make_visit(place, draw))
-            if draw.random() < 0.1:  # noqa: PLR2004  # one second in ten has a wrong record
+            if draw.random() < 0.1:  # noqa: PLR2004  # one second in ten has an invalid record
                 producer.send("town.visits", b"no visit")
             time.sleep(1)
 

@@ -1,8 +1,9 @@
-"""Writes the generated files of the Helm chart from the service's own sources (`make chart`).
+"""Write the generated files of the Helm chart from the service's own sources (`make chart`).
 
-`values.schema.json` contains the schema of the configuration, so that `helm lint` refuses what the service refuses by
-shape. `files/topics.yaml` contains the settings of the topics that do not depend on the configuration, as `topics`
-demands them. `files/rules.yml` is a copy of the alerting rules. A test compares all three with their sources.
+`values.schema.json` contains the schema of the configuration, so that `helm lint` refuses a configuration with an
+invalid shape, as the service does. `files/topics.yaml` contains the topic settings that do not depend on the
+configuration, as `topics` requires them. `files/rules.yml` is a copy of the alerting rules. A test compares all three
+with their sources.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def render_schema() -> str:
     return json.dumps(values_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def generated_files() -> Mapping[Path, str]:
+def render_files() -> Mapping[Path, str]:
     """Return the content of each generated file of the chart."""
     return {
         CHART / "values.schema.json": render_schema(),
@@ -67,7 +68,7 @@ def main(arguments: Any = None) -> int:
     """Write the files, or report which are outdated. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the files again")
-    files = generated_files()
+    files = render_files()
     outdated = find_outdated(files)
     if parser.parse_args(arguments).write:
         for path, text in files.items():

@@ -1,7 +1,7 @@
 """The JSON Schema of the chart's values. It embeds the schema of the service's configuration.
 
-Helm's validator has no look-ahead in patterns and reports every alternative of a `oneOf`. So the monitors, which the
-key `kind` distinguishes, become conditions: an error then names the key of the monitor that is wrong.
+Helm's validator does not support look-ahead in patterns, and reports every alternative of a `oneOf`. So the monitors,
+which the key `kind` distinguishes, become conditions: an error then names the invalid key of the monitor.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _count(least: int) -> Schema:
 
 
 def embed_configuration() -> tuple[Schema, Schema]:
-    """Return the configuration's schema and its definitions, in the words of draft 7, which every Helm 3 reads."""
+    """Return the configuration's schema and its definitions in draft 7, which every Helm 3 supports."""
     text = json.dumps(Config.model_json_schema()).replace("#/$defs/", "#/definitions/")
     schema: Schema = json.loads(text)
     definitions: Schema = schema.pop("$defs")
@@ -62,7 +62,7 @@ def embed_configuration() -> tuple[Schema, Schema]:
 
 
 def _by_kind(alternatives: Schema) -> Schema:
-    """Return conditions on `kind` in place of alternatives."""
+    """Return a schema with conditions on `kind` instead of alternatives."""
     references: dict[str, str] = alternatives["discriminator"]["mapping"]
     return {
         "type": "object",
@@ -123,7 +123,7 @@ def _pods() -> Schema:
 
 
 def _surroundings() -> Schema:
-    """Return the schemas of the values about what surrounds the service."""
+    """Return the schemas of the values about network, monitoring, autoscaling and Strimzi."""
     return {
         "networkPolicy": _closed(
             {

@@ -56,7 +56,10 @@ def find_source(root: Path, environ: Mapping[str, str]) -> Source:
     given = environ.get("SOURCE_DATE_EPOCH")
     if not (root / ".git").exists():
         if given is None:
-            raise ValueError("SOURCE_DATE_EPOCH: expected the time of the source in seconds, because this is no clone")
+            raise ValueError(
+                "SOURCE_DATE_EPOCH: expected the time of the source in seconds since 1970, because this is not a Git "
+                "repository; set it"
+            )
         return Source(root, None, int(given))
     commit, time = _git(root, "log", "-1", "--format=%H %ct").split()
     return Source(root, commit, int(given or time))
@@ -68,7 +71,7 @@ def _git(root: Path, *words: str) -> str:
 
 
 def export(source: Source, folder: Path) -> Path:
-    """Copy the files of the commit, without files that Git does not know, and return the folder."""
+    """Copy the files of the commit, without files that are not in Git, and return the folder."""
     if source.commit is None:
         shutil.copytree(source.root, folder, ignore=shutil.ignore_patterns(*NOT_SOURCE))
         return folder
@@ -95,9 +98,9 @@ def build(source: Path, out: Path, epoch: int, environ: Mapping[str, str], umask
 
 
 def build_twice(source: Source, folder: Path) -> dict[str, Path]:
-    """Build the files in two different surroundings, and once more from the source archive. Return the first ones.
+    """Build the files in two different environments, and once more from the source archive. Return the first files.
 
-    The source of the first ones is then in `folder/one`.
+    The source of the first files is then in `folder/one`.
 
     Raises:
         NotReproducibleError: a file differs.

@@ -1,4 +1,4 @@
-"""The software bill of materials of a wheel, in CycloneDX: the packages of requirements-run.lock, and what needs what.
+"""The software bill of materials of a wheel, in CycloneDX: packages of requirements-run.lock, and their dependencies.
 
 The lock has the packages of the container: those of the wheel (scope `required`), and those of `EXTRAS` (`optional`).
 
@@ -31,7 +31,7 @@ from packaging.utils import canonicalize_name
 PRODUCT: Final = "location-monitor"
 LOCK: Final = "requirements-run.lock"
 EXTRAS: Final = ("page", "otel")
-"""The extras in the lock (make lock)."""
+"""The extras whose packages are in the lock (`make lock`)."""
 
 LONGEST_NAME: Final = 80
 MARKER: Final = "location-monitor:marker"
@@ -167,7 +167,7 @@ def _find_extras(pins: Iterable[str]) -> Mapping[str, Iterable[str]]:
 
 
 def _find_required(extras: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return everything that the product needs without its extras, directly or not."""
+    """Return all packages that the product needs without its extras, directly or indirectly."""
     found: set[str] = set()
     waiting = [name for name, _ in _requirements(PRODUCT, [""])]
     while waiting:

@@ -34,7 +34,7 @@ def install(root: Path, wheel: Path, folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)  # noqa: S603  # fixed words
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
-    # With hashes, pip would refuse the wheel, whose own requirements are ranges.
+    # The pins have no hashes: with hashes, pip would refuse the wheel, whose own requirements are ranges.
     locked = folder / "constraints.txt"
     pins = read_lock((root / LOCK).read_text(encoding="utf-8"))
     locked.write_text(

@@ -1,1 +1,4 @@
-"""Programs around the service: check, audit, planner, replay, demo, embedded servers. The service uses none of them."""
+"""Programs around the service, such as check, audit, plan, replay, demo and the embedded servers.
+
+The service imports none of them.
+"""

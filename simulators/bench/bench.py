@@ -1,4 +1,4 @@
-"""The surroundings of a benchmark line: its scale, a folder, real servers, and the Python that has the peers."""
+"""The environment of a benchmark line: its scale, a folder, real servers, and the Python that has the peers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.errors import FailedError
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 
 PEER_SECONDS: Final = 240.0
-NOT_INSTALLED: Final = 3  # the exit code of a peer that misses something
+NOT_INSTALLED: Final = 3  # the exit code of a peer if something that it needs is not installed
 _LIBRARIES: Final = ("/usr/lib/*/libjemalloc.so.2", "/usr/lib*/libjemalloc.so.2", "/usr/local/lib/libjemalloc.so.2")
 
 T = TypeVar("T")
@@ -35,13 +35,13 @@ class MissingPeerError(FailedError):
 
 
 class Bench:
-    """The means that a line may use. As a context manager, it stops the servers at the end.
+    """What a line uses: folders, servers and peers. As a context manager, it stops the servers at the end.
 
     Args:
         quick: measure at a small scale, to test the line. The figures then mean nothing.
         peers: the Python interpreter that has the peers (extra `peers`).
         report: called with each progress message.
-        long: watch for the time that the goals state: the memory for half an hour, the country for ten minutes.
+        long: run `memory` and `country` for the time that their goals state: half an hour and ten minutes.
     """
 
     def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None], long: bool = False) -> None:
@@ -65,12 +65,12 @@ class Bench:
         """Return the size of the work for this run."""
         return quick if self.quick else full
 
-    def scale_of_time(self, full: float, long: float, quick: float) -> float:
-        """Return for how many seconds to watch."""
+    def scale_seconds(self, full: float, long: float, quick: float) -> float:
+        """Return the number of seconds for which a line samples the service."""
         return quick if self.quick else long if self.long else full
 
     def folder(self, name: str) -> Path:
-        """Return an empty folder."""
+        """Create an empty folder and return its path."""
         path = self._folder / name
         path.mkdir()
         return path
@@ -90,7 +90,7 @@ class Bench:
             yield server
 
     def run_peer(self, module: str, **values: object) -> dict[str, Any]:
-        """Run `simulators.bench.peers.<module>` in the peers' Python, and return the JSON that it prints.
+        """Run `simulators.bench.peers.<module>` in the peers' Python, and return the JSON object that it prints.
 
         Raises:
             MissingPeerError: the peer is not installed.

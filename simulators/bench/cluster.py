@@ -30,13 +30,13 @@ class ClusterLine:
 
     def measure(self, bench: Bench) -> Measured:
         """Start six servers, and read a backlog as the line `instances` does."""
-        with three_brokers(bench) as kafka, redis_cluster() as url:
+        with start_brokers(bench) as kafka, start_redis_cluster() as url:
             found = measure_instances(bench, 2, "cluster", (kafka, url), replicas=_NODES, cluster=True)
         return Measured({"2 instances (visits/s)": found["rate"], WRONG: found["wrong"]})
 
 
 @contextmanager
-def three_brokers(bench: Bench) -> Iterator[str]:
+def start_brokers(bench: Bench) -> Iterator[str]:
     """Start two more brokers, and yield the addresses of all three."""
     with ExitStack() as stack:
         first = bench.kafka
@@ -48,7 +48,7 @@ def three_brokers(bench: Bench) -> Iterator[str]:
 
 
 @contextmanager
-def redis_cluster() -> Iterator[str]:
+def start_redis_cluster() -> Iterator[str]:
     """Start a cluster of three servers, each with a third of the hash slots, and yield the address of one."""
     with ExitStack() as stack:
         nodes = [stack.enter_context(EmbeddedValkey(_NODE)) for _ in range(_NODES)]

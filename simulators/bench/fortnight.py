@@ -36,7 +36,7 @@ class FortnightLine:
     targets = (Target(_RATIO, least=500),)
 
     def measure(self, bench: Bench) -> Measured:
-        """Run the service on a backlog, then each peer on a thinner stream, whose rate it reports."""
+        """Run the service on a backlog, then each peer on fewer events of the same distribution."""
         figures = _measure_service(bench)
         skipped = []
         peers: dict[str, float] = {}
@@ -47,7 +47,7 @@ class FortnightLine:
             ("quix-streams", "quix_distinct", {"bootstrap": bench.kafka.bootstrap_servers}),
         ]
         if bench.quick:
-            skipped.append("Flink SQL skipped: two starts of its jobs take longer than the small scale may")
+            skipped.append("Flink SQL skipped: starting its jobs takes longer than a line at the small scale may")
         else:
             programs.append(("Flink SQL", "flink_distinct", {}))
         for name, module, more in programs:
@@ -62,7 +62,7 @@ class FortnightLine:
 
 
 def _measure_service(bench: Bench) -> dict[str, float]:
-    """Produce a backlog, then start the service. The time includes its start, and ends with the last answers."""
+    """Produce a backlog, then run the service on it. The time includes its start, and ends with the last answers."""
     days, visits = bench.scale((16, 4_000_000), (1, 20_000))
     ticks = days * _HOURS
     layout = Layout(_PLACES, _PLACES, "1h", "14d", release_delay="1m", outputs=1, shards=16)
@@ -102,7 +102,7 @@ def _produce(site: Site, first: int, ticks: int, visits: int) -> None:
 
 
 def _write_events(path: Path, count: int) -> Path:
-    """Write events of the same places and people over the same 16 days, in order of time."""
+    """Write events of the same places and people over 16 days, in order of time."""
     draw = np.random.default_rng(7)
     begin = 1_767_225_600  # 2026-01-01T00:00:00Z
     times = np.sort(draw.random(count) * 16 * _HOURS * 3_600 + begin).tolist()

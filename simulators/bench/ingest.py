@@ -1,4 +1,4 @@
-"""The way of visits from Kafka to Redis, against the store alone and against a bare loop, and the memory in Redis."""
+"""Reading visits from Kafka into Redis, compared with the store alone and with a bare loop, and the memory in Redis."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Visits in the input topic: their number, visits per record, the law of places, and how many are watched."""
+    """Visits in the input topic: their number, visits per record, the law of places, and the watched places."""
 
     visits: int
     per_record: int
@@ -83,8 +83,8 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """A service whose topics are filled: its settings and the records."""
+class FilledTopics:
+    """The topics of a service that contain a backlog: the service's settings, and the records."""
 
     settings: Settings
     backlog: Backlog
@@ -101,7 +101,7 @@ def _draw_places(law: str, count: int, draw: np.random.Generator) -> NDArray[np.
 
 
 def make_records(backlog: Backlog, seed: int = 7) -> list[bytes]:
-    """Return records of visits of one person each, in the last two days. The same arguments give the same places."""
+    """Return records, each with visits of one person in the last two days. Equal seeds give equal people and places."""
     draw = np.random.default_rng(seed)
     count, of_record = backlog.visits, backlog.per_record
     visits = np.empty(count, _RECORD)
@@ -138,7 +138,7 @@ def _with_kafka(settings: Settings, bootstrap: str) -> Settings:
     return replace(settings, config=changed, kafka=kafka_connections(changed))
 
 
-def _fill(bench: Bench, name: str, backlog: Backlog) -> Ground:
+def fill_topics(bench: Bench, name: str, backlog: Backlog) -> FilledTopics:
     """Create the topics of a service and produce the backlog."""
     settings = _with_kafka(_prepare_settings(bench, name, backlog), bench.kafka.bootstrap_servers)
     wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
@@ -149,20 +149,20 @@ def _fill(bench: Bench, name: str, backlog: Backlog) -> Ground:
         for number, value in enumerate(records):
             producer.send(settings.config.kafka.topics.visits, value=value, partition=number % PARTITIONS)
         producer.flush(timeout=DEADLINE_SECONDS)
-    return Ground(settings, backlog, records)
+    return FilledTopics(settings, backlog, records)
 
 
-def _open_windows(ground: Ground, url: str) -> RedisWindows:
-    settings, config = ground.settings, ground.settings.config
+def _open_windows(filled: FilledTopics, url: str) -> RedisWindows:
+    settings, config = filled.settings, filled.settings.config
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
     found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
     return redis_windows(replace(settings, redis=RedisAddress(url)), found, SystemClock())
 
 
-def _read(bench: Bench, ground: Ground) -> float:
+def read_backlog(bench: Bench, filled: FilledTopics) -> float:
     """Run the service's reader over the whole backlog, and return the seconds from the first poll with records."""
-    settings, topics = ground.settings, ground.settings.config.kafka.topics
-    with bench.valkey() as valkey, closing(_open_windows(ground, valkey.url)) as windows:
+    settings, topics = filled.settings, filled.settings.config.kafka.topics
+    with bench.valkey() as valkey, closing(_open_windows(filled, valkey.url)) as windows:
         metrics = Metrics()
         source = InputLog(settings.kafka, topics.visits, settings.parameters.name)
         letters = DeadLetterTopic(settings.kafka, topics.dead_letters, topics.visits, 2**20)
@@ -173,7 +173,7 @@ def _read(bench: Bench, ground: Ground) -> float:
                 while not all(windows.progress()):
                     reader.step(200)
                 _open_slot(settings, windows)
-                return _drain(reader, metrics, ground.backlog.visits)
+                return _drain(reader, metrics, filled.backlog.visits)
 
 
 def _open_slot(settings: Settings, windows: Windows) -> None:
@@ -195,14 +195,14 @@ def _drain(reader: Reader, metrics: Metrics, visits: int) -> float:
     return time.perf_counter() - began
 
 
-def _pack(ground: Ground) -> Iterator[tuple[list[Span], Accepted]]:
-    """Yield the batches that a reader without limits would write."""
-    settings = ground.settings
+def _pack(filled: FilledTopics) -> Iterator[tuple[list[Span], Accepted]]:
+    """Yield the spans and facts of the batches that a reader without limits would write."""
+    settings = filled.settings
     parameters = settings.parameters
-    size = max(1, MOST_APPLIED // ground.backlog.per_record)
+    size = max(1, MOST_APPLIED // filled.backlog.per_record)
     slot = parameters.grid.slot_of(time.time_ns() // 1_000)
-    for begin in range(0, len(ground.records), size):
-        values = ground.records[begin : begin + size]
+    for begin in range(0, len(filled.records), size):
+        values = filled.records[begin : begin + size]
         numbers = range(begin, begin + len(values))
         spans = [
             Span(partition, _count_before(begin, partition), _count_before(numbers[-1] + 1, partition))
@@ -217,14 +217,14 @@ def _count_before(number: int, partition: int) -> int:
     return (number - partition + PARTITIONS - 1) // PARTITIONS
 
 
-def _store_alone(bench: Bench, ground: Ground) -> float:
-    """Send the facts of the backlog, ready as commands, to an empty server; return the seconds that it takes."""
-    with bench.valkey() as valkey, closing(_open_windows(ground, valkey.url)) as windows:
+def _measure_store_alone(bench: Bench, filled: FilledTopics) -> float:
+    """Write the packed facts of the backlog to an empty server; return the seconds that this takes."""
+    with bench.valkey() as valkey, closing(_open_windows(filled, valkey.url)) as windows:
         for partition in range(PARTITIONS):
             windows.begin(partition, 0, 0)
-        _open_slot(ground.settings, windows)
+        _open_slot(filled.settings, windows)
         seconds = 0.0
-        for spans, accepted in _pack(ground):
+        for spans, accepted in _pack(filled):
             packed = windows.pack(accepted.facts)
             began = time.perf_counter()
             windows.write(spans, packed)
@@ -234,7 +234,7 @@ def _store_alone(bench: Bench, ground: Ground) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StoredLine:
-    """A backlog of which every visit is stored over time, 500 visits per record."""
+    """A backlog of which every visit is stored, with 500 visits per record."""
 
     law: Literal["even", "zipf"]
     least: float
@@ -264,9 +264,9 @@ class StoredLine:
         """Read the backlog, and send its facts to another server without reading."""
         visits, watched = bench.scale((5_000_000, PLACES), (5_000, 1_000))
         backlog = Backlog(visits, 500, self.law, watched)
-        ground = _fill(bench, self.name, backlog)
-        rate = backlog.visits / _read(bench, ground)
-        alone = backlog.visits / _store_alone(bench, ground)
+        filled = fill_topics(bench, self.name, backlog)
+        rate = backlog.visits / read_backlog(bench, filled)
+        alone = backlog.visits / _measure_store_alone(bench, filled)
         figures = {
             f"{self.law} (visits/s)": rate,
             f"{self.law}: store alone (visits/s)": alone,
@@ -276,7 +276,7 @@ class StoredLine:
 
 
 class SingleLine:
-    """A backlog of one visit per record, against a loop that polls and decodes, and does nothing else."""
+    """A backlog of one visit per record, compared with a loop that only polls and decodes."""
 
     name = "ingest-single"
     work = "Kafka to Redis, one visit per record, 0.5 % of the visits stored"
@@ -285,23 +285,23 @@ class SingleLine:
 
     def measure(self, bench: Bench) -> Measured:
         """Read the backlog with the service's reader, and with a bare consumer."""
-        ground = _fill(bench, self.name, Backlog(bench.scale(1_000_000, 2_000), 1, "even", 100))
-        visits = ground.backlog.visits
-        rate, bare = visits / _read(bench, ground), visits / _poll_bare(ground)
+        filled = fill_topics(bench, self.name, Backlog(bench.scale(1_000_000, 2_000), 1, "even", 100))
+        visits = filled.backlog.visits
+        rate, bare = visits / read_backlog(bench, filled), visits / _poll_bare(filled)
         figures = {"single (visits/s)": rate, "bare loop (visits/s)": bare}
         return Measured({**figures, "single: ratio to the bare loop": rate / bare})
 
 
-def _poll_bare(ground: Ground) -> float:
+def _poll_bare(filled: FilledTopics) -> float:
     """Poll and decode all records with kafka-python and msgspec; return the seconds from the first record."""
-    settings, decode = ground.settings, msgspec.json.Decoder().decode
+    settings, decode = filled.settings, msgspec.json.Decoder().decode
     consumer = settings.kafka.consumer(fetch_max_bytes=2**22, max_partition_fetch_bytes=2**21, max_poll_records=4_000)
     with closing(consumer):
         partitions = [TopicPartition(settings.config.kafka.topics.visits, number) for number in range(PARTITIONS)]
         consumer.assign(partitions)
         consumer.seek_to_beginning(*partitions)
         began, visits = 0.0, 0
-        while visits < ground.backlog.visits:
+        while visits < filled.backlog.visits:
             before = time.perf_counter()
             for records in consumer.poll(timeout_ms=200).values():
                 began = began or before

@@ -1,4 +1,4 @@
-"""Several instances on one host: their shares, the work of a rebalance, the recount, and the takeover after kill -9."""
+"""Several instances on one host: their shares, the cost of a rebalance, the recount, and the takeover after kill -9."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simulators.bench.site import Crowd, Layout, Running, Site, wait_for, wait_u
 
 _ARRIVING: Final = 10
 _PAUSE_SECONDS: Final = 0.1
-"""While an instance joins, this number of records arrives after each pause."""
+"""While an instance joins, `_ARRIVING` records arrive after each pause."""
 
 _UNEVEN: Final = "largest share, in units of an even share"
 _REWORK: Final = "rework of a rebalance, in batches"
@@ -39,7 +39,7 @@ class InstancesLine:
     targets = (Target(_UNEVEN, most=1.25), Target(_REWORK, most=1), Target(WRONG, most=0))
 
     def measure(self, bench: Bench) -> Measured:
-        """Run each number of instances on its own topics."""
+        """Run each number of instances on separate topics."""
         figures: dict[str, float] = {_UNEVEN: 0.0, _REWORK: 0.0, WRONG: 0.0}
         counts = bench.scale((1, 2, 4), (2,))
         rates = []
@@ -83,7 +83,7 @@ def measure_instances(
     with site.run(count) as running:
         _wait_for_shares(running, layout, count)
         seconds, shares = _read_backlog(site, running, records, visits)
-        rework = _rebalance(site, running, records, per_record)
+        rework = _measure_rebalance(site, running, records, per_record)
         _wait_for_ticks(running, layout)
     wrong = site.audit()
     if wrong:
@@ -97,7 +97,7 @@ def measure_instances(
 
 
 def _wait_for_shares(running: Running, layout: Layout, count: int) -> None:
-    """Wait until each process reads and owns its part."""
+    """Wait until each process reads, and all input and ledger partitions are assigned."""
     running.wait_ready()
 
     def is_shared() -> bool:
@@ -110,12 +110,12 @@ def _wait_for_shares(running: Running, layout: Layout, count: int) -> None:
     wait_untimed(is_shared, f"{count} processes share all partitions")
 
 
-def _visits(running: Running) -> float:
+def _count_visits(running: Running) -> float:
     return running.sample().total("visits_total")
 
 
 def _read_backlog(site: Site, running: Running, records: list[bytes], visits: int) -> tuple[float, list[float]]:
-    """Produce records while the processes are stopped, let them read, and return the seconds and each one's visits."""
+    """Produce records while the processes are stopped. Return the seconds of reading, and the visits per process."""
     before = running.sample()
     wanted = before.total("visits_total") + visits
     running.send(signal.SIGSTOP)
@@ -125,7 +125,7 @@ def _read_backlog(site: Site, running: Running, records: list[bytes], visits: in
     finally:
         began = time.perf_counter()
         running.send(signal.SIGCONT)
-    wait_for(lambda: _visits(running) >= wanted, "the backlog is read")
+    wait_for(lambda: _count_visits(running) >= wanted, "the backlog is read")
     seconds = time.perf_counter() - began
     after = running.sample()
     earlier, later = before.of_processes("visits_total"), after.of_processes("visits_total")
@@ -133,7 +133,7 @@ def _read_backlog(site: Site, running: Running, records: list[bytes], visits: in
     return seconds, shares or [after.total("visits_total") - before.total("visits_total")]
 
 
-def _rebalance(site: Site, running: Running, records: list[bytes], per_record: int) -> float:
+def _measure_rebalance(site: Site, running: Running, records: list[bytes], per_record: int) -> float:
     """Start another instance while visits arrive. Return the visits read twice, in units of a batch."""
     before, sent = running.sample().total("visits_total"), 0
     with site.producer() as producer, site.run() as other:
@@ -144,7 +144,7 @@ def _rebalance(site: Site, running: Running, records: list[bytes], per_record: i
             time.sleep(_PAUSE_SECONDS)
         producer.send(records)
         wanted = before + (sent + len(records)) * per_record
-        wait_untimed(lambda: _visits(running) + _visits(other) >= wanted, "the visits are read")
+        wait_untimed(lambda: _count_visits(running) + _count_visits(other) >= wanted, "the visits are read")
         wait_untimed(lambda: _is_read(running) and _is_read(other), "no lag is left")
         both = [running.sample(), other.sample()]
     visits = sum(sample.total("visits_total") for sample in both)
@@ -157,14 +157,14 @@ def _is_read(running: Running) -> bool:
 
 
 def _wait_for_ticks(running: Running, layout: Layout) -> None:
-    """Wait until everything that was read has been counted by a tick."""
+    """Wait until ticks have counted all visits read."""
     ticks = running.sample().total("ticks_total")
     wanted = ticks + 2 * layout.outputs
     wait_untimed(lambda: running.sample().total("ticks_total") >= wanted, "more ticks are decided")
 
 
 class TakeoverLine:
-    """Two instances, one of which is killed: the others take over all of its partitions."""
+    """Two instances, one of which is killed: the other one takes over its partitions."""
 
     name = "takeover"
     work = "kill -9 of one of two instances with 8 ledger partitions, slots of 2 s"
@@ -205,15 +205,15 @@ def _kill_one(site: Site, running: Running, layout: Layout) -> float:
         pid = running.pids[0]
         began = time.time()
         os.kill(pid, signal.SIGKILL)
-        firsts = dict(_first_answers(consumer, partitions, began, site))
+        firsts = dict(_find_first_answers(consumer, partitions, began, site))
     _wait_for_shares(running, layout, 2)
     return max(firsts.values()) - began
 
 
-def _first_answers(
+def _find_first_answers(
     consumer: Any, partitions: list[TopicPartition], since: float, site: Site
 ) -> Iterator[tuple[int, float]]:
-    """Yield each partition with the time of its first answers about a tick that closed after `since`."""
+    """Yield each partition with the time at which its first answers of a tick after `since` arrive, in seconds."""
     grid = site.grid
     missing = {partition.partition for partition in partitions}
     first_tick = grid.slot_of(int(since * 1_000_000))
@@ -223,13 +223,13 @@ def _first_answers(
             raise FailedError(f"the ledger partitions {sorted(missing)} were not taken over within 90 s")
         for records in consumer.poll(timeout_ms=50).values():
             for record in records:
-                at = _tick_of(record.value)
+                at = _read_tick(record.value)
                 if record.partition in missing and at is not None and at >= first_tick:
                     missing.discard(record.partition)
                     yield record.partition, time.time()
 
 
-def _tick_of(value: bytes) -> int | None:
+def _read_tick(value: bytes) -> int | None:
     tick = json.loads(value).get("tick")
     return None if tick is None else int(tick)
 

@@ -28,8 +28,8 @@ class Verdict(Enum):
 class Target:
     """A limit on one figure: `figure` is at least `least` and at most `most`, if given.
 
-    `absolute` marks a figure that depends on the machine. Such a target was set for two cores. The other targets are
-    ratios within one run, and hold on any machine.
+    `absolute` marks a figure that depends on the machine. Such a target is for two cores. The other targets are ratios
+    within one run, and apply to any machine.
     """
 
     figure: str
@@ -38,7 +38,7 @@ class Target:
     absolute: bool = False
 
     def is_met(self, value: float) -> bool:
-        """Return whether a value is within the limits. A value that is not a number is not."""
+        """Return whether a value is within the limits. NaN is not."""
         above = self.least is None or value >= self.least
         below = self.most is None or value <= self.most
         return value == value and above and below  # noqa: PLR0124  # NaN differs from itself
@@ -92,7 +92,7 @@ class Line(Protocol):
         """The goal in numbers."""
 
     def measure(self, bench: Bench) -> Measured:
-        """Do the work and its peer or floor. With `bench.quick` this takes less than 20 seconds."""
+        """Measure the work, and its peer or floor. With `bench.quick` this takes less than 20 seconds."""
 
 
 @dataclass(frozen=True, slots=True)

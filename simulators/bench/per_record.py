@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from simulators.bench.bench import Bench
-from simulators.bench.ingest import PLACES, Backlog, _fill, _read
+from simulators.bench.ingest import PLACES, Backlog, fill_topics, read_backlog
 from simulators.bench.line import Measured, Series, Target
 
 _SIZES: Final = ((1, 100_000), (10, 500_000), (100, 1_000_000), (500, 2_000_000))
@@ -22,12 +22,12 @@ class PerRecordLine:
     targets = (Target(_GAIN, least=1),)
 
     def measure(self, bench: Bench) -> Measured:
-        """Read a backlog of each kind."""
+        """Read a backlog for each number of visits per record."""
         rates = {}
         watched = bench.scale(PLACES, 1_000)
         for per_record, visits in bench.scale(_SIZES, _QUICK_SIZES):
-            ground = _fill(bench, f"{self.name}-{per_record}", Backlog(visits, per_record, watched=watched))
-            rates[per_record] = visits / _read(bench, ground)
+            filled = fill_topics(bench, f"{self.name}-{per_record}", Backlog(visits, per_record, watched=watched))
+            rates[per_record] = visits / read_backlog(bench, filled)
         figures = {f"{per_record} per record (visits/s)": rate for per_record, rate in rates.items()}
         curve = Series("visits-per-record", "every visit stored", [float(size) for size in rates], list(rates.values()))
         return Measured({**figures, _GAIN: rates[500] / rates[1]}, (curve,))

@@ -50,7 +50,7 @@ def _write_files(folder: Path, name: str, watched: int, ticks: int, kafka: str, 
 
 
 def measure_replay(bench: Bench, watched: int, ticks: int) -> dict[str, float]:
-    """Return the ticks per second of a replay with `watched` places, and 20 visits an hour."""
+    """Return the ticks per second of a replay with `watched` places and 20 visits per hourly tick."""
     name = f"replay-{watched}"
     folder = bench.folder(name)
     with bench.valkey() as server:
@@ -72,7 +72,7 @@ class ReplayLine:
     targets = (Target("100 places (ticks/s)", least=300, absolute=True),)
 
     def measure(self, bench: Bench) -> Measured:
-        """Replay a month, and a week of ten times as many places."""
+        """Replay two months of 100 places, and eight days of ten times as many."""
         hundred = measure_replay(bench, 100, bench.scale(1_500, 50))
         thousand = measure_replay(bench, 1_000, bench.scale(200, 10))
         return Measured({"100 places (ticks/s)": hundred["ticks/s"], "1,000 places (ticks/s)": thousand["ticks/s"]})

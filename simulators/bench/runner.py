@@ -15,7 +15,7 @@ from simulators.bench.line import Line, Measured, Result
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The properties of the machine on which the absolute figures depend."""
+    """The properties of a machine on which the absolute figures depend."""
 
     processors: int
     memory_gib: float

@@ -1,4 +1,4 @@
-"""A configuration on the servers of the benchmark: its topics, visits, running instances, and their metrics."""
+"""A service on the servers of the benchmark: configuration, topics, visits, running instances, and their metrics."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ T = TypeVar("T")
 def wait_for(
     condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, step_seconds: float = STEP_SECONDS
 ) -> T:
-    """Wait for the first true value, and return it. It is computed once per step.
+    """Call a condition once per step until its value is true, and return this value.
 
     Raises:
-        FailedError: there is none within the time.
+        FailedError: the condition is not met in time. `what` names it in the message.
     """
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -54,7 +54,7 @@ def wait_for(
 
 
 def wait_untimed(condition: Callable[[], T], what: str) -> T:
-    """Wait as `wait_for` does, for something that is not measured: each look takes processor time of the service."""
+    """Wait as `wait_for` does, but with longer steps, because each check takes processor time from the service."""
     return wait_for(condition, what, step_seconds=_UNTIMED_SECONDS)
 
 
@@ -78,14 +78,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The metrics of all processes at one instant: the sum of each metric, its values by process, and stored visits."""
+    """The metrics of all processes at one instant: the sum of each metric, its sums by process, and stored visits."""
 
     totals: Mapping[str, float]
     by_process: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     stored_visits: float = 0.0
 
     def total(self, name: str) -> float:
-        """Return the sum over all samples of a metric; 0 if there is none."""
+        """Return the sum over all series of a metric; 0 if there are none."""
         return self.totals.get(f"{PREFIX}_{name}", self.totals.get(name, 0.0))
 
     def of_processes(self, name: str) -> Mapping[str, float]:
@@ -152,7 +152,7 @@ class Running:
             os.kill(pid, number)
 
     def stop(self) -> None:
-        """Stop in order, and wait."""
+        """Stop the command with SIGTERM, and wait until it has ended. Kill it if this takes too long."""
         if self._program.poll() is None:
             self._program.terminate()
         try:
@@ -161,7 +161,7 @@ class Running:
             self.kill()
 
     def kill(self) -> None:
-        """End the command and its processes at once."""
+        """Kill the command and its processes."""
         for pid in (*self.pids, self._program.pid):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -176,7 +176,7 @@ def place_id(number: int) -> str:
 
 
 class Site:
-    """A folder with a configuration and a registry, whose topics exist on the servers."""
+    """A folder with a configuration and a registry. `create` creates the topics on the servers."""
 
     def __init__(self, folder: Path, name: str, servers: tuple[str, str], layout: Layout) -> None:
         self.folder, self.name, self.layout = folder, name, layout
@@ -272,7 +272,7 @@ class Site:
             client.close(timeout=10)
 
     def audit(self) -> str:
-        """Recount the topics with `audit`. Return its findings; empty if every answer is right."""
+        """Recount the topics with `audit`. Return its findings; empty if every answer is correct."""
         try:
             self._call("audit", "--live")
         except FailedError as error:
@@ -281,14 +281,14 @@ class Site:
 
 
 class Producer:
-    """Sends records to the input, in turn to each partition."""
+    """A producer of records to the input, to each partition in turn."""
 
     def __init__(self, client: Any, topic: str, partitions: int) -> None:
         self._client, self._topic, self._partitions = client, topic, partitions
         self._sent = 0
 
     def send(self, records: Sequence[bytes], timestamp_ms: int | None = None) -> None:
-        """Send records, and wait until Kafka has them."""
+        """Send records, and wait until Kafka has acknowledged them."""
         for value in records:
             partition = self._sent % self._partitions
             self._client.send(self._topic, value=value, partition=partition, timestamp_ms=timestamp_ms)
@@ -307,8 +307,8 @@ class Crowd:
     def make_records(self, draw: np.random.Generator, visits: int, per_record: int, now: int) -> list[bytes]:
         """Return records of `per_record` visits, each of which ended within the minute before `now` (microseconds).
 
-        The visits of a record have the same times. The text is put together here, because an encoder of JSON would be
-        the slowest part of the benchmark.
+        The visits of a record have the same times. The text is composed without a JSON encoder, which would be the
+        slowest part of the benchmark.
         """
         people = [f"p-{person:08}" for person in draw.integers(self.people, size=visits).tolist()]
         places = [place_id(place) for place in self._draw_places(draw, visits)]

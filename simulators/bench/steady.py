@@ -30,8 +30,11 @@ _QUICK_RATE: Final = 1_000.0
 
 
 @dataclass
-class Course:
-    """Samples over time: seconds since the start, MiB, records not yet read, and seconds of each tick."""
+class Samples:
+    """Samples over time: seconds since the start, memory in MiB, and records not yet read.
+
+    `ticks` has, for each sample with new ticks, the time of the sample and the mean duration of the ticks, in seconds.
+    """
 
     seconds: list[float] = field(default_factory=list)
     mebibytes: list[float] = field(default_factory=list)
@@ -41,7 +44,7 @@ class Course:
     stored_visits: float = 0.0
 
     def quarter(self, number: int) -> float:
-        """Return the median memory of a quarter, 0 to 3."""
+        """Return the median memory of a quarter (0 to 3) in MiB."""
         size = len(self.mebibytes)
         return statistics.median(self.mebibytes[number * size // 4 : (number + 1) * size // 4])
 
@@ -56,29 +59,31 @@ class Course:
         return self.stored_visits / (self.seconds[-1] - self.seconds[0])
 
 
-def watch(running: Running, seconds: float, every: float = 0.5) -> Course:
-    """Sample the metrics of a running service for a time."""
-    course, began = Course(), time.monotonic()
+def watch(running: Running, seconds: float, every: float = 0.5) -> Samples:
+    """Sample the metrics of a running service for a number of seconds, once per `every` seconds."""
+    samples, began = Samples(), time.monotonic()
     first = before = running.sample()
-    while (now := time.monotonic() - began) < seconds or len(course.seconds) < 4:  # noqa: PLR2004  # four quarters
+    while (now := time.monotonic() - began) < seconds or len(samples.seconds) < 4:  # noqa: PLR2004  # four quarters
         sample = running.sample()
-        course.seconds.append(now)
-        course.mebibytes.append(sample.total("process_resident_memory_bytes") / _MIB)
-        course.lag.append(sample.total("consumer_lag_records"))
+        samples.seconds.append(now)
+        samples.mebibytes.append(sample.total("process_resident_memory_bytes") / _MIB)
+        samples.lag.append(sample.total("consumer_lag_records"))
         decided = sample.total("tick_seconds_count") - before.total("tick_seconds_count")
         if decided:
             spent = sample.total("tick_seconds_sum") - before.total("tick_seconds_sum")
-            course.ticks.append((now, spent / decided))
+            samples.ticks.append((now, spent / decided))
         before = sample
         time.sleep(every)
-    course.stored_visits = before.stored_visits - first.stored_visits
-    course.processor_seconds = before.total("process_cpu_seconds_total") - first.total("process_cpu_seconds_total")
-    return course
+    samples.stored_visits = before.stored_visits - first.stored_visits
+    samples.processor_seconds = before.total("process_cpu_seconds_total") - first.total("process_cpu_seconds_total")
+    return samples
 
 
 @contextmanager
-def load(site: Site, producer: Producer, visits_per_second: float, per_record: int = _PER_RECORD) -> Iterator[None]:
-    """Send visits at a rate while the block runs. They come from a pool that repeats, and that is soon replaced.
+def send_visits(
+    site: Site, producer: Producer, visits_per_second: float, per_record: int = _PER_RECORD
+) -> Iterator[None]:
+    """Send visits at a rate while the block runs. They are taken repeatedly from a pool, which is replaced every 30 s.
 
     A window ignores visits that are too old, so an old pool would be no load.
     """
@@ -137,11 +142,11 @@ class MemoryLine:
             with site.run() as running, site.producer() as producer:
                 running.wait_ready()
                 top = measure_top_rate(site, running, producer, bench.scale(1_000_000, 5_000))
-                with load(site, producer, bench.scale(top / 2, min(top / 2, _QUICK_RATE))):
-                    course = watch(running, bench.scale_of_time(90, 1_800, 2))
+                with send_visits(site, producer, bench.scale(top / 2, min(top / 2, _QUICK_RATE))):
+                    samples = watch(running, bench.scale_seconds(90, 1_800, 2))
                     valkey.pause()
                     try:
-                        stopped = watch(running, bench.scale_of_time(10, 30, 1))
+                        stopped = watch(running, bench.scale_seconds(10, 30, 1))
                     finally:
                         valkey.resume()
                 began = time.monotonic()
@@ -149,15 +154,15 @@ class MemoryLine:
         return Measured(
             {
                 "half the top rate (visits/s)": top / 2,
-                "stored (visits/s)": course.stored_per_second,
-                "processors used": course.processors,
-                "memory (MiB)": course.quarter(3),
-                _GROWTH: course.quarter(3) / course.quarter(1),
+                "stored (visits/s)": samples.stored_per_second,
+                "processors used": samples.processors,
+                "memory (MiB)": samples.quarter(3),
+                _GROWTH: samples.quarter(3) / samples.quarter(1),
                 "highest lag with Redis stopped (records)": max(stopped.lag),
-                _STOPPED: max(stopped.mebibytes) / max(course.mebibytes),
+                _STOPPED: max(stopped.mebibytes) / max(samples.mebibytes),
                 "caught up after (s)": time.monotonic() - began,
             },
-            (Series("memory", "at half the top rate", course.seconds, course.mebibytes),),
+            (Series("memory", "at half the top rate", samples.seconds, samples.mebibytes),),
         )
 
 
@@ -177,7 +182,7 @@ class CountryLine:
         self.work = self.work.format(places=self.PLACES, watched=self.WATCHED, visits=self.VISITS_PER_HOUR)
 
     def measure(self, bench: Bench) -> Measured:
-        """Run the country for a while, at 100 visits a record."""
+        """Run the country for a while, with 100 visits per record."""
         places, watched = bench.scale((self.PLACES, self.WATCHED), (2_000, 200))
         rate = bench.scale(self.VISITS_PER_HOUR / 3_600, 200.0)
         slot, delay = bench.scale(("1m", "20s"), ("1s", "300ms"))
@@ -191,32 +196,32 @@ class CountryLine:
             with site.run() as running, site.producer() as producer:
                 wait_for(lambda: running.get("/readyz"), "the country is ready", 400)
                 started = time.monotonic() - began
-                with load(site, producer, rate, 100):
-                    course = watch(running, bench.scale_of_time(90, 600, 3), every=1.0)
-                last = watch(running, bench.scale_of_time(5, 5, 1))
+                with send_visits(site, producer, rate, 100):
+                    samples = watch(running, bench.scale_seconds(90, 600, 3), every=1.0)
+                last = watch(running, bench.scale_seconds(5, 5, 1))
                 lost = running.sample().total("lost_ticks_total")
-        figures = _country_figures(course)
-        ends = {_STALLS: lost if course.ticks else float("nan"), _LAG: last.lag[-1]}
-        return Measured({"from the start to ready (s)": started, **figures, **ends}, _plot(course))
+        figures = _country_figures(samples)
+        ends = {_STALLS: lost if samples.ticks else float("nan"), _LAG: last.lag[-1]}
+        return Measured({"from the start to ready (s)": started, **figures, **ends}, _plot(samples))
 
 
-def _country_figures(course: Course) -> dict[str, float]:
+def _country_figures(samples: Samples) -> dict[str, float]:
     return {
-        "median lag (records)": statistics.median(course.lag),
-        "highest lag (records)": max(course.lag),
-        "longest tick (s)": max((seconds for _, seconds in course.ticks), default=float("nan")),
-        "highest memory (MiB)": max(course.mebibytes),
-        "processors used": course.processors,
-        "ticks decided": float(len(course.ticks)),
+        "median lag (records)": statistics.median(samples.lag),
+        "highest lag (records)": max(samples.lag),
+        "longest tick (s)": max((seconds for _, seconds in samples.ticks), default=float("nan")),
+        "highest memory (MiB)": max(samples.mebibytes),
+        "processors used": samples.processors,
+        "ticks decided": float(len(samples.ticks)),
     }
 
 
-def _plot(course: Course) -> Sequence[Series]:
-    at, lasted = [at for at, _ in course.ticks], [seconds for _, seconds in course.ticks]
+def _plot(samples: Samples) -> Sequence[Series]:
+    at, lasted = [at for at, _ in samples.ticks], [seconds for _, seconds in samples.ticks]
     return (
-        Series("country-lag", "records of 100 visits", course.seconds, course.lag),
+        Series("country-lag", "records of 100 visits", samples.seconds, samples.lag),
         Series("country-tick", "from end offsets to the ledger", at, lasted),
-        Series("country-memory", "resident", course.seconds, course.mebibytes),
+        Series("country-memory", "resident", samples.seconds, samples.mebibytes),
     )
 
 

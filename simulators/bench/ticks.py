@@ -1,7 +1,7 @@
 """Ticks on a real Kafka and Valkey: watched places, registered places, and many designated times.
 
 Each function runs ticks of one ledger partition on a simulated clock, from reading the counts to the committed
-transaction, and returns its figures. The windows are filled directly, because reading the input is another line.
+transaction, and returns its figures. The windows are filled directly, because another line measures reading the input.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ _KEY: Final = bytes(range(32))
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """One ledger partition with its windows."""
+class OpenPartition:
+    """A ledger partition that is taken over, and its windows."""
 
     release: PartitionRelease
     windows: RedisWindows
@@ -111,7 +111,7 @@ class Site:
         self.windows.write([Span(0, reached, reached + 1)], facts)
 
 
-def in_own_process(
+def run_in_own_process(
     bench: Bench, measure: Callable[Concatenate[str, _P], dict[str, float]], *sizes: _P.args, **options: _P.kwargs
 ) -> dict[str, float]:
     """Measure in a new process, so that its memory contains nothing of earlier lines."""
@@ -120,7 +120,7 @@ def in_own_process(
 
 
 def _read_peak() -> float:
-    """Return the most memory that this process has had, in MiB."""
+    """Return the peak memory of this process, in MiB."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / _KIB
@@ -133,8 +133,8 @@ def _draw_people(number: int) -> NDArray[np.uint8]:
 
 
 @contextmanager
-def open_site(bootstrap_servers: str, parameters: Parameters) -> Iterator[Site]:
-    """Create topics and a ledger, and yield a ledger partition that is taken over."""
+def open_partition(bootstrap_servers: str, parameters: Parameters) -> Iterator[OpenPartition]:
+    """Create topics and a ledger, take over its only partition, and yield the partition."""
     connections = KafkaConnections((bootstrap_servers,))
     clock = SteppedClock(_GRID.start(_FIRST_TICK))
     with ExitStack() as stack:
@@ -154,7 +154,7 @@ def open_site(bootstrap_servers: str, parameters: Parameters) -> Iterator[Site]:
         context = ReleaseContext(parameters, windows, watching, take_over, Metrics(), clock, Signal())
         release = stack.enter_context(closing(PartitionRelease(0, context, Upkeep(parameters, windows))))
         release.take_over()
-        yield Site(release, windows, parameters, clock)
+        yield OpenPartition(release, windows, parameters, clock)
 
 
 def _create_topics(connections: KafkaConnections, parameters: Parameters) -> LedgerPlace:
@@ -172,7 +172,7 @@ def _create_topics(connections: KafkaConnections, parameters: Parameters) -> Led
 
 
 def _write_ids(places: int) -> bytes:
-    """Return the ids of places, each followed by a newline. As Python strings, they would be the peak of memory."""
+    """Return the ids of places, each followed by a newline. Python strings would determine the peak memory."""
     numbers = np.arange(places)
     lines = np.empty((places, len("place-00000000\n")), np.uint8)
     lines[:] = np.frombuffer(b"place-00000000\n", np.uint8)
@@ -201,11 +201,11 @@ def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequenc
 def measure_watched(bootstrap_servers: str, watched: int, ticks: int = 5) -> dict[str, float]:
     """Return the median seconds of a tick of `watched` places with 3 people each, and the peak memory in MiB."""
     parameters = _make_parameters(f"watched-{watched}", watched, watched)
-    with open_site(bootstrap_servers, parameters) as site:
+    with open_partition(bootstrap_servers, parameters) as opened:
         rows = np.arange(watched)
         for _ in range(3):
-            site.add_seen(_FIRST_TICK, rows)
-        seconds = [site.tick(tick) for tick in range(_FIRST_TICK, _FIRST_TICK + ticks)]
+            opened.add_seen(_FIRST_TICK, rows)
+        seconds = [opened.tick(tick) for tick in range(_FIRST_TICK, _FIRST_TICK + ticks)]
     return {
         "tick (s)": statistics.median(seconds[1:]),
         "place and tick (µs)": statistics.median(seconds[1:]) / watched * 1e6,
@@ -214,7 +214,7 @@ def measure_watched(bootstrap_servers: str, watched: int, ticks: int = 5) -> dic
 
 
 def read_registry(folder: Path, bootstrap_servers: str, registered: int) -> Parameters:
-    """Read the configuration of a service with one designated time, and everything that it derives at its start."""
+    """Read the configuration of a service with one designated time, and compute what the service derives from it."""
     name, at = f"registered-{registered}", format_instant(_GRID.start(_FIRST_TICK))
     (folder / "service.yaml").write_text(_CONFIG.format(name=name, at=at, kafka=bootstrap_servers), encoding="utf-8")
     parameters = settings_of(load_valid_config(folder / "service.yaml", {}), _KEY).parameters
@@ -226,7 +226,7 @@ def read_registry(folder: Path, bootstrap_servers: str, registered: int) -> Para
 def measure_registered(bootstrap_servers: str, registered: int, visited: int, ticks: int = 5) -> dict[str, float]:
     """Return the median seconds of a tick about one designated time, with `visited` of `registered` places visited.
 
-    "start" is the time until the registry is read from its file.
+    "start (s)" is the time to read the configuration and the registry from their files.
     """
     with TemporaryDirectory(prefix="location-monitor-bench-") as folder:
         (Path(folder) / "locations.csv").write_bytes(b"location_id\n" + _write_ids(registered))
@@ -234,13 +234,13 @@ def measure_registered(bootstrap_servers: str, registered: int, visited: int, ti
         parameters = read_registry(Path(folder), bootstrap_servers, registered)
         start = time.perf_counter() - began
     time_of_day = _GRID.start(_FIRST_TICK)
-    with open_site(bootstrap_servers, parameters) as site:
+    with open_partition(bootstrap_servers, parameters) as opened:
         rows = np.linspace(0, registered - 1, visited).astype(np.int64)
-        site.add_present(_FIRST_TICK, time_of_day, rows)
+        opened.add_present(_FIRST_TICK, time_of_day, rows)
         seconds = []
         for tick in range(_FIRST_TICK, _FIRST_TICK + ticks):
-            site.add_present(tick, time_of_day, rows[: visited // 100])
-            seconds.append(site.tick(tick))
+            opened.add_present(tick, time_of_day, rows[: visited // 100])
+            seconds.append(opened.tick(tick))
     return {
         "start (s)": start,
         "tick (s)": statistics.median(seconds[1:]),
@@ -251,23 +251,23 @@ def measure_registered(bootstrap_servers: str, registered: int, visited: int, ti
 def measure_live_times(bootstrap_servers: str, times: int, people: int, ticks: int = 5) -> dict[str, float]:
     """Return the median seconds of a tick about `times` live designated times with `people` people each.
 
-    "changing" has new people at one of the times before each tick, "unchanged" has none.
+    "one time changing" has new people at one of the times before each tick, "unchanged" has none.
     """
     last = _GRID.start(_FIRST_TICK)
     instants = tuple(last - number * DAY // 2 for number in reversed(range(times)))
     monitor = AtTimes("daily", Schedule(instants), Fraction(1), 30, times * DAY)
     parameters = _make_parameters(f"live-{times}", 20_000, at_times=[monitor])
     rows = np.arange(people) % 20_000
-    with open_site(bootstrap_servers, parameters) as site:
+    with open_partition(bootstrap_servers, parameters) as opened:
         for instant in instants:
-            site.add_present(_FIRST_TICK, instant, rows)
+            opened.add_present(_FIRST_TICK, instant, rows)
         seconds: dict[bool, list[float]] = {False: [], True: []}
-        first = site.tick(_FIRST_TICK)
+        first = opened.tick(_FIRST_TICK)
         for tick in range(_FIRST_TICK + 1, _FIRST_TICK + 1 + 2 * ticks):
             changing = tick % 2 == 0
             if changing:
-                site.add_present(tick, last, rows[:100])
-            seconds[changing].append(site.tick(tick))
+                opened.add_present(tick, last, rows[:100])
+            seconds[changing].append(opened.tick(tick))
     return {
         "first tick (s)": first,
         "tick, one time changing (s)": statistics.median(seconds[True]),
@@ -290,7 +290,7 @@ class WatchedLine:
     def measure(self, bench: Bench) -> Measured:
         """Decide five ticks at each size."""
         sizes = bench.scale((1_000, 10_000, 100_000, 1_000_000), (100, 1_000))
-        results = [in_own_process(bench, measure_watched, size) for size in sizes]
+        results = [run_in_own_process(bench, measure_watched, size) for size in sizes]
         figures = {f"{size:,} places (s)": result["tick (s)"] for size, result in zip(sizes, results, strict=True)}
         seconds = [result["tick (s)"] for result in results]
         curve = Series("tick-watched", "over_time", [float(size) for size in sizes], seconds)
@@ -312,7 +312,7 @@ class RegisteredLine:
     def measure(self, bench: Bench) -> Measured:
         """Decide five ticks at each size."""
         sizes = bench.scale((100_000, 1_000_000, 10_000_000), (1_000, 10_000))
-        results = [in_own_process(bench, measure_registered, size, size // 50) for size in sizes]
+        results = [run_in_own_process(bench, measure_registered, size, size // 50) for size in sizes]
         seconds = [result["tick (s)"] for result in results]
         curve = Series("tick-registered", "at_times", [float(size) for size in sizes], seconds)
         return Measured(results[-1], [curve])
@@ -328,7 +328,7 @@ class LiveTimesLine:
 
     def measure(self, bench: Bench) -> Measured:
         """Decide ticks with and without new facts."""
-        figures = in_own_process(bench, measure_live_times, *bench.scale((28, 100_000), (4, 1_000)))
+        figures = run_in_own_process(bench, measure_live_times, *bench.scale((28, 100_000), (4, 1_000)))
         ratio = figures["tick, unchanged (s)"] / figures["first tick (s)"]
         return Measured({**figures, "unchanged, in units of the first tick": ratio})
 

@@ -15,15 +15,15 @@ from monitor.errors import SelectionError, UsageError
 from monitor.tools.replay.progress import progress
 from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, find_missing
 from simulators.experiments.location_figures import (
-    figure_1_points,
-    figure_4_points,
-    figure_5_maps,
-    figure_5_points,
-    histogram_populations,
-    ratio_points,
-    recorded_population,
+    compute_figure_1_points,
+    compute_figure_4_points,
+    compute_figure_5_points,
+    compute_ratio_points,
+    draw_figure_5_maps,
+    make_histogram_populations,
+    make_recorded_population,
 )
-from simulators.experiments.on_service import service_points
+from simulators.experiments.on_service import compute_service_points
 from simulators.experiments.paper import NOISY_MAX_KS
 from simulators.experiments.plots import draw, draw_maps, require_matplotlib, save
 from simulators.experiments.points import Figure, Point, write_points
@@ -91,14 +91,15 @@ def run_experiments(options: Options, console: Console) -> Results:
         console.print(line, highlight=False, soft_wrap=True)
     if not results.points:
         raise UsageError(
-            f"no data for {', '.join(options.figures)}: --data is {options.data}, which lacks the files named above"
+            f"no data for {', '.join(options.figures)}: --data is {options.data}, which lacks the files named above; "
+            "name a folder that has them"
         )
     _write(options, results, time.monotonic() - began, console)
     return results
 
 
 def _skip_if_missing(what: str, files: tuple[str, ...], options: Options, results: Results) -> bool:
-    """Return whether files are missing. If so, add a message to the results."""
+    """Return whether files are missing, and if so add a message to the results."""
     lacking = find_missing(options.data, files)
     if lacking:
         results.skipped.append(f"{what} is skipped: {' and '.join(lacking)} not in {options.data.name}")
@@ -127,7 +128,7 @@ def _make_jobs(catalogue: Catalogue, wanted: Sequence[Figure], options: Options)
     if items.seen.size < _FEWEST_ITEMS:
         raise SelectionError(
             f"{options.data / catalogue.file} has {items.seen.size} items with a count above 0: expected at least "
-            f"{_FEWEST_ITEMS}, as k goes up to {_FEWEST_ITEMS - 1}."
+            f"{_FEWEST_ITEMS}, for k up to {_FEWEST_ITEMS - 1}."
         )
     for figure in wanted:
         yield from make_jobs(figure, catalogue, items, options.iterations, options.seed)
@@ -155,28 +156,28 @@ def _run_locations(options: Options, results: Results, console: Console) -> None
 
 def _add_without_data(wanted: Sequence[Figure], options: Options, results: Results) -> None:
     if "figure4" in wanted:
-        results.add("figure4", figure_4_points(options.iterations, options.seed))
+        results.add("figure4", compute_figure_4_points(options.iterations, options.seed))
     for figure in wanted:
-        for shown in histogram_populations() if figure in BY_SERVICE_FIGURES else ():
-            results.add(figure, ratio_points(figure, shown, options.iterations, options.seed))
+        for shown in make_histogram_populations() if figure in BY_SERVICE_FIGURES else ():
+            results.add(figure, compute_ratio_points(figure, shown, options.iterations, options.seed))
 
 
 def _add_place(place: Place, wanted: Sequence[Figure], options: Options, results: Results) -> None:
     movements = place.read(options.data)
     if "figure1" in wanted:
-        results.add("figure1", figure_1_points(place, movements, options.iterations, options.seed))
+        results.add("figure1", compute_figure_1_points(place, movements, options.iterations, options.seed))
     if "figure5" in wanted and place.compared:
-        maps = figure_5_maps(movements, options.seed)
-        results.add("figure5", figure_5_points(place, maps))
+        maps = draw_figure_5_maps(movements, options.seed)
+        results.add("figure5", compute_figure_5_points(place, maps))
         results.plots["figure5"] = draw_maps(place, movements, maps)
     for figure in wanted:
         if figure in BY_SERVICE_FIGURES:
-            shown = recorded_population(place, movements)
-            results.add(figure, ratio_points(figure, shown, options.iterations, options.seed))
+            shown = make_recorded_population(place, movements)
+            results.add(figure, compute_ratio_points(figure, shown, options.iterations, options.seed))
 
 
 def _add_service(place: Place, options: Options, results: Results, console: Console) -> None:
-    for point in service_points(place, place.read(options.data), _SERVICE_RUNS, options.seed, console):
+    for point in compute_service_points(place, place.read(options.data), _SERVICE_RUNS, options.seed, console):
         if point.setting.figure in options.figures:
             results.add(point.setting.figure, iter((point,)))
 

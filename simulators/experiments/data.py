@@ -17,7 +17,7 @@ from monitor.errors import UsageError
 from simulators.continuous_noise import Floats, Places
 
 DEFAULT_FOLDER: Final = Path(__file__).parents[3] / "shared" / "data"
-"""A folder next to the checkout."""
+"""The folder `shared/data` next to the checkout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Items:
         """The counts of the items that occur."""
         return self.counts[self.counts > 0]
 
-    def last_twice(self, records: int) -> Items:
+    def count_last_twice(self, records: int) -> Items:
         """Estimate the counts of a reader that counts the last item of each record twice.
 
         Records list items in ascending order, so the last item is the largest. Because the records are not available,
@@ -105,7 +105,7 @@ def read_movements(visits: Path, locations: Path) -> Movements:
         place = places.get(row["location_id"])
         if place is None:
             raise UsageError(
-                f"{visits}, line {number}: location_id is {row['location_id']!r}: expected one of {locations}"
+                f"{visits}, line {number}: location_id is {row['location_id']!r}: expected an id in {locations}"
             )
         visited.setdefault(row["person_id"], set()).add(place)
     if not visited:
@@ -129,7 +129,7 @@ def _read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapp
                 raise UsageError(f"{path} has no column {lacking[0]!r}: expected a header with {','.join(columns)}")
             for row in reader:
                 if any(row[name] is None for name in columns):
-                    raise UsageError(f"{path}, line {reader.line_num}: expected {','.join(columns)}; the row is cut")
+                    raise UsageError(f"{path}, line {reader.line_num}: expected {','.join(columns)}; the row is short")
                 yield reader.line_num, row
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error

@@ -11,9 +11,10 @@ from simulators.experiments.data import Items, Movements, read_items, read_movem
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """A dataset with counts of items: the paper's dataset, our title, and the file.
+    """A dataset with counts of items: the name in the paper, our title, and the file.
 
-    If the paper's reader counted the last item of each record twice, `records` is the number of records.
+    All ids up to `largest_id` are items, even if they never occur. If the paper's program counted the last item of each
+    record twice, `records` is the number of records.
     """
 
     paper_dataset: str
@@ -25,7 +26,7 @@ class Catalogue:
     def read(self, folder: Path) -> Items:
         """Read the counts. Raise UsageError if the file is invalid."""
         items = read_items(folder / self.file, self.largest_id)
-        return items if self.records is None else items.last_twice(self.records)
+        return items if self.records is None else items.count_last_twice(self.records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Measure certain intervals: the distance between lower and upper bounds, by ε and by the share of people who consent.
+"""Measure the intervals from lower to upper bounds, which contain the count with certainty, by ε and share of consent.
 
-As in Figures 5 to 7, each recorded person is at one of the person's places, chosen at random. Noise is that of the
-service. Every interval is compared with a recount of the people at its place.
+As in Figures 5 to 7 of the paper, each recorded person is at one of the person's places, chosen at random. The noise is
+that of the service. Every interval is compared with a recount of the people at its place.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from simulators.experiments.monitoring import OnePlaceEach
 EPSILONS: Final = (Fraction(1, 2), Fraction(1), Fraction(2))
 SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 THRESHOLDS: Final = {PEOPLE_FLOW_CELLS: 10, GOWALLA: 3}
-"""Few places of these check-ins have 10 people."""
+"""T by dataset. Few places of Gowalla's check-ins have 10 people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Widths:
     """The intervals of one ε (of both bounds) and one share of consent, over all draws.
 
-    All averages are over places with `threshold` people or more, and NaN if there are none.
-    `intervals`: their number. `people`: the average count. `below`, `above`: the average distance of the lower and of
-    the upper bound from it. `width`: the average width. `bounded`: the share of places with a lower bound.
-    `lower_bounds`: the number of lower bounds at all places. `false`: the number of false bounds at all places.
+    All averages are over places with `threshold` people or more, and NaN if there are none. `intervals`: the number of
+    these places. `people`: the average count. `below`, `above`: the average distance of the lower and of the upper
+    bound from the count. `width`: the average width. `bounded`: the share of places with a lower bound. `lower_bounds`
+    and `false` are over all places: the number of lower bounds, and of false bounds.
     """
 
     dataset: str

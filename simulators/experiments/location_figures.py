@@ -23,13 +23,13 @@ from simulators.experiments.monitoring import (
     add_unread_places,
     draw_bars,
     draw_ratios,
-    histogram_counts,
+    list_histogram_counts,
 )
-from simulators.experiments.paper import BATCH, EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, VISITORS, paper_value
-from simulators.experiments.points import FALSE_NEGATIVES, Figure, Paper, Point, Setting, mean_and_error
+from simulators.experiments.paper import BATCH, EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, VISITORS, find_paper_value
+from simulators.experiments.points import FALSE_NEGATIVES, Figure, Paper, Point, Setting, compute_mean_and_error
 
 LOCATION_ITERATIONS: Final = 1_000
-"""The largest number of draws of people and noise for Figures 1, 6 and 7. The paper has at most 20."""
+"""The largest number of draws of people and noise for Figures 1, 6 and 7. The paper has at most 20 runs."""
 
 ALGORITHM_3: Final = "Algorithm 3"
 ALGORITHM_4: Final = "Algorithm 4"
@@ -48,7 +48,10 @@ FIGURE_4_THRESHOLDS: Final = (5, 10)
 
 @dataclass(frozen=True, slots=True)
 class TitledPopulation:
-    """A population with its title and variant. `at_updates` are the updates for which it has counts."""
+    """A population with its title and variant.
+
+    `at_updates`: the updates for which it has counts. `compared`: whether it is compared with the paper's values.
+    """
 
     title: str
     variant: str
@@ -57,15 +60,15 @@ class TitledPopulation:
     compared: bool
 
 
-def recorded_population(place: Place, movements: Movements) -> TitledPopulation:
+def make_recorded_population(place: Place, movements: Movements) -> TitledPopulation:
     """Return the population of a dataset's recorded people."""
     return TitledPopulation(place.title, ONE_PLACE, OnePlaceEach(movements), range(1, UPDATES + 1), place.compared)
 
 
-def histogram_populations() -> tuple[TitledPopulation, ...]:
+def make_histogram_populations() -> tuple[TitledPopulation, ...]:
     """Return the populations derived from Figure 1: its bars as they are, and two models with one place per person."""
     bars = [_read_bar(count) for count in VISITORS]
-    counts = histogram_counts(bars)
+    counts = list_histogram_counts(bars)
     short = DrawnByWeight(add_unread_places(counts, long_tail=False, most=BATCH), BATCH)
     long = DrawnByWeight(add_unread_places(counts, long_tail=True, most=BATCH), BATCH)
     every = range(1, UPDATES + 1)
@@ -77,7 +80,7 @@ def histogram_populations() -> tuple[TitledPopulation, ...]:
 
 
 def _read_bar(count: int) -> int:
-    paper = paper_value(_figure_1_setting(PEOPLE_FLOW, count), PEOPLE_FLOW)
+    paper = find_paper_value(_figure_1_setting(PEOPLE_FLOW, count), PEOPLE_FLOW)
     return 0 if paper is None else round(paper.value)
 
 
@@ -85,18 +88,18 @@ def _figure_1_setting(dataset: str, count: int) -> Setting:
     return Setting("figure1", dataset, f"locations with {count} visitors", update=1)
 
 
-def figure_1_points(place: Place, movements: Movements, iterations: int, seed: int) -> Iterator[Point]:
-    """Yield the number of places by visitors, in random batches of 500 people (or half of the people, if fewer)."""
+def compute_figure_1_points(place: Place, movements: Movements, iterations: int, seed: int) -> Iterator[Point]:
+    """Yield the number of places by visitors, in random batches of 500 people (or half of all people, if fewer)."""
     batch = min(BATCH, max(1, movements.people // 2))
     found = draw_bars(movements, batch, min(iterations, LOCATION_ITERATIONS), _make_generator(seed, 1, place.title))
     for count in VISITORS:
         setting = _figure_1_setting(place.title, count)
-        paper = paper_value(setting, PEOPLE_FLOW) if place.compared else None
+        paper = find_paper_value(setting, PEOPLE_FLOW) if place.compared else None
         values = found[:, count] if count < found.shape[1] else np.zeros(found.shape[0])
-        yield Point(setting, ALL_PLACES, paper, *mean_and_error(values))
+        yield Point(setting, ALL_PLACES, paper, *compute_mean_and_error(values))
 
 
-def figure_4_points(iterations: int, seed: int) -> Iterator[Point]:
+def compute_figure_4_points(iterations: int, seed: int) -> Iterator[Point]:
     """Yield the chance that a place is not called safe although its count is below the threshold.
 
     The paper's curve is exactly e^(-ε(T - f)). Here it is estimated from draws of the paper's and the service's noise.
@@ -125,13 +128,13 @@ def figure_4_points(iterations: int, seed: int) -> Iterator[Point]:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """One panel of Figure 5: the places called hot at an ε, or if ε is None, the places that are hot."""
+    """One panel of Figure 5: the places called hot at an ε; if ε is None, the places that are hot."""
 
     epsilon: float | None
     hot: Places
 
 
-def figure_5_maps(movements: Movements, seed: int) -> tuple[Map, ...]:
+def draw_figure_5_maps(movements: Movements, seed: int) -> tuple[Map, ...]:
     """Draw one run and return the places with T = 10 people or more after the last update, without and with noise."""
     rng = _make_generator(seed, 5, "")
     counts = OnePlaceEach(movements).draw_counts(rng)[-1]
@@ -142,14 +145,14 @@ def figure_5_maps(movements: Movements, seed: int) -> tuple[Map, ...]:
     return tuple(maps)
 
 
-def figure_5_points(place: Place, maps: Sequence[Map]) -> Iterator[Point]:
+def compute_figure_5_points(place: Place, maps: Sequence[Map]) -> Iterator[Point]:
     """Yield the number of hot places of each map. The paper does not print these numbers."""
     for panel in maps:
         setting = Setting("figure5", place.title, HOT_SPOTS, ALGORITHM_4, panel.epsilon, None, THRESHOLD, UPDATES)
         yield Point(setting, TRUTH if panel.epsilon is None else ONE_PLACE, None, float(panel.hot.size))
 
 
-def ratio_points(figure: Figure, shown: TitledPopulation, iterations: int, seed: int) -> Iterator[Point]:
+def compute_ratio_points(figure: Figure, shown: TitledPopulation, iterations: int, seed: int) -> Iterator[Point]:
     """Yield the false-negative ratios after each update at T = 10 (Figure 6), or by T after the last one (Figure 7)."""
     points = list(_list_queries(figure, shown))
     found = draw_ratios(
@@ -159,9 +162,9 @@ def ratio_points(figure: Figure, shown: TitledPopulation, iterations: int, seed:
         _make_generator(seed, int(figure[-1]), shown.title + shown.variant),
     )
     for place, (setting, _) in enumerate(points):
-        paper = paper_value(setting, PEOPLE_FLOW) if shown.compared else None
-        yield Point(setting, shown.variant, paper, *mean_and_error(found.drawn[place]))
-        yield Point(setting, shown.variant + EXPECTED, None, *mean_and_error(found.expected[place]))
+        paper = find_paper_value(setting, PEOPLE_FLOW) if shown.compared else None
+        yield Point(setting, shown.variant, paper, *compute_mean_and_error(found.drawn[place]))
+        yield Point(setting, shown.variant + EXPECTED, None, *compute_mean_and_error(found.expected[place]))
 
 
 def _list_queries(figure: Figure, shown: TitledPopulation) -> Iterator[tuple[Setting, RatioQuery]]:
@@ -169,16 +172,16 @@ def _list_queries(figure: Figure, shown: TitledPopulation) -> Iterator[tuple[Set
         if figure == "figure6":
             for update in shown.at_updates:
                 yield (
-                    ratio_setting(figure, shown.title, epsilon, THRESHOLD, update),
+                    make_ratio_setting(figure, shown.title, epsilon, THRESHOLD, update),
                     RatioQuery(epsilon, THRESHOLD, update),
                 )
         else:
             for threshold in THRESHOLDS:
-                setting = ratio_setting(figure, shown.title, epsilon, threshold, UPDATES)
+                setting = make_ratio_setting(figure, shown.title, epsilon, threshold, UPDATES)
                 yield setting, RatioQuery(epsilon, threshold, shown.at_updates[-1])
 
 
-def ratio_setting(figure: Figure, title: str, epsilon: float, threshold: int, update: int) -> Setting:
+def make_ratio_setting(figure: Figure, title: str, epsilon: float, threshold: int, update: int) -> Setting:
     """Return the setting of a point of Figure 6 or 7."""
     panel = "update" if figure == "figure6" else "threshold"
     return Setting(figure, title, FALSE_NEGATIVES, ALGORITHM_4, epsilon, None, threshold, update, panel)

@@ -57,7 +57,10 @@ class OnePlaceEach:
 
 
 def accumulate(picked: Places, locations: int) -> Places:
-    """Return the number of people at each place after each update, given the places of each update's people."""
+    """Return the number of people at each place after each update, shape (updates, places).
+
+    `picked` has the places of each update's people, shape (updates, people).
+    """
     counts = np.stack([np.bincount(batch, minlength=locations) for batch in picked])
     return np.cumsum(counts, axis=0)
 
@@ -106,7 +109,7 @@ class Ratios:
     expected: Floats
 
 
-def expected_ratio(counts: Places, epsilon: float, threshold: int) -> float:
+def compute_expected_ratio(counts: Places, epsilon: float, threshold: int) -> float:
     """Return the mean of e^(-ε(T - f)) over the counts f below T; NaN if there are none.
 
     Raises:
@@ -125,7 +128,7 @@ def draw_ratios(
     """Draw people and noise in each iteration, and return the ratios. All ε and T of an update use the same noise draw.
 
     Raises:
-        EpsilonError, UsageError: as in `expected_ratio`.
+        EpsilonError, UsageError: as in `compute_expected_ratio`.
     """
     for query in queries:
         _validate(query.epsilon, query.threshold)
@@ -141,7 +144,7 @@ def draw_ratios(
             wrong = np.count_nonzero(now[below] + noise[query.update][below] / query.epsilon > query.threshold)
             if below.any():
                 found.drawn[place, iteration] = wrong / np.count_nonzero(below)
-            found.expected[place, iteration] = expected_ratio(now, query.epsilon, query.threshold)
+            found.expected[place, iteration] = compute_expected_ratio(now, query.epsilon, query.threshold)
     return found
 
 
@@ -152,7 +155,7 @@ def _validate(epsilon: float, threshold: int) -> None:
         raise UsageError(f"the threshold is {threshold} people: expected at least 1")
 
 
-def histogram_counts(bars: Sequence[int]) -> NDArray[np.int64]:
+def list_histogram_counts(bars: Sequence[int]) -> NDArray[np.int64]:
     """Return the count of each place, given a histogram: bars[c] places have c visitors."""
     return np.repeat(np.arange(len(bars)), bars)
 
@@ -160,8 +163,8 @@ def histogram_counts(bars: Sequence[int]) -> NDArray[np.int64]:
 def add_unread_places(counts: NDArray[np.int64], *, long_tail: bool, most: int) -> NDArray[np.int64]:
     """Add the places beyond the readable bars of the paper's Figure 1. Each has more visitors than the largest count.
 
-    With a short tail, each has exactly one more. With a long tail, the number of places with at least c visitors falls
-    as 1/c, up to `most` visitors. The true counts are between the two.
+    With a short tail, each has exactly one visitor more. With a long tail, the number of places with at least c
+    visitors falls as 1/c, up to `most` visitors. The true counts are between the two.
     """
     unread, beyond = LOCATIONS - counts.size, int(counts.max()) + 1
     if not long_tail:

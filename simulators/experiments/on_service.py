@@ -33,9 +33,9 @@ from monitor.tools.replay.progress import progress
 from simulators.continuous_noise import Places
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import PEOPLE_FLOW, Place
-from simulators.experiments.location_figures import EXPECTED, ratio_setting
+from simulators.experiments.location_figures import EXPECTED, make_ratio_setting
 from simulators.experiments.monitoring import OnePlaceEach, accumulate
-from simulators.experiments.paper import EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, paper_value
+from simulators.experiments.paper import EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, find_paper_value
 from simulators.experiments.points import Point
 
 BY_SERVICE: Final = "by the running service"
@@ -55,7 +55,11 @@ class Run:
 
 @dataclass(slots=True)
 class Tally:
-    """The totals of one monitor at one update, over all runs: safe places evaluated, alarms, and expected alarms."""
+    """The totals of one monitor at one update, over all runs.
+
+    `asked`: safe places evaluated. `alarms`: their alarms. `expected`, `variance`: the mean and the variance of
+    `alarms` by the exact chances.
+    """
 
     asked: int = 0
     alarms: int = 0
@@ -112,7 +116,9 @@ _MONITORS: Final = {
 }
 
 
-def service_points(place: Place, movements: Movements, runs: int, seed: int, console: Console) -> Iterator[Point]:
+def compute_service_points(
+    place: Place, movements: Movements, runs: int, seed: int, console: Console
+) -> Iterator[Point]:
     """Replay `runs` designated times and yield the points of Figures 6 and 7.
 
     Raises:
@@ -131,7 +137,7 @@ def service_points(place: Place, movements: Movements, runs: int, seed: int, con
                 _replay(settings, planned, watcher, place.title, console)
             finally:
                 planned.lines.close()
-            # The as_of of the first update about a time is one hour after that time.
+            # The as_of of the first update for a designated time is one hour after that time.
             watcher.fill_tallies(lambda time: settings.parameters.grid.last_tick_until(time + HOUR))
     if watcher.unknown:
         raise FailedError(f"{place.title}: {watcher.unknown} answers were unknown; run it again on a less busy machine")
@@ -158,8 +164,8 @@ def _make_points(place: Place, watcher: Watcher) -> Iterator[Point]:
         for figure in ("figure6", "figure7"):
             if (figure == "figure6" and threshold != THRESHOLD) or (figure == "figure7" and update != UPDATES):
                 continue
-            setting = ratio_setting(figure, place.title, epsilon, threshold, update)
-            paper = paper_value(setting, PEOPLE_FLOW) if place.compared else None
+            setting = make_ratio_setting(figure, place.title, epsilon, threshold, update)
+            paper = find_paper_value(setting, PEOPLE_FLOW) if place.compared else None
             asked = max(tally.asked, 1)
             yield Point(setting, BY_SERVICE, paper, tally.alarms / asked, math.sqrt(tally.variance) / asked)
             yield Point(setting, BY_SERVICE + EXPECTED, None, tally.expected / asked)

@@ -1,4 +1,4 @@
-"""The paper's values, read off its figures, from `paper.csv` in this folder.
+"""The paper's values, which were read off its figures into `paper.csv` in this folder.
 
 The column `error` is the uncertainty of a value. For accuracy it is 0.003, or 0.01 where the line is steep (a
 neighbouring value differs by more than 0.1). For the mean squared error it is 4 % (20 % at k = 10 and 50), or half of
@@ -39,7 +39,7 @@ VISITORS: Final = range(11)
 """The readable bars of Figure 1."""
 
 
-def paper_value(setting: Setting, dataset: str) -> Paper | None:
+def find_paper_value(setting: Setting, dataset: str) -> Paper | None:
     """Return the paper's value at a setting for one of the paper's datasets, or None if there is none."""
     return _read_values().get(replace(setting, dataset=dataset))
 

@@ -24,7 +24,7 @@ FALSE_NEGATIVES: Final = "false-negative ratio"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A value of the paper and its error, from reading the figure and from the paper's small number of runs."""
+    """A value of the paper and its error: the reading error, and the sampling error of the paper's few runs."""
 
     value: float
     error: float
@@ -47,7 +47,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point: the paper's value (None if it has none), ours, and our standard error (None if ours is not sampled)."""
+    """A point: the paper's value (None if not in the paper), ours, and our standard error (None if not sampled)."""
 
     setting: Setting
     variant: str
@@ -84,7 +84,7 @@ class Row:
 COLUMNS: Final = tuple(field.name for field in fields(Row))
 
 
-def mean_and_error(values: Floats) -> tuple[float, float | None]:
+def compute_mean_and_error(values: Floats) -> tuple[float, float | None]:
     """Return the mean of independent runs and its standard error. Runs without a value (NaN) are ignored.
 
     Without values the mean is NaN. With fewer than two values the error is None.

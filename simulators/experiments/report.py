@@ -204,7 +204,7 @@ def _format_ratio(value: float | None) -> str:
 
 
 def _render_reasons(points: Sequence[Point]) -> Iterator[str]:
-    """Yield the table of large deviations, grouped by reason, with the number and the largest of each group."""
+    """Yield a table of large deviations, grouped by reason: the number of points, and the largest deviation."""
     large = [point for point in points if _is_large(point)]
     compared = sum(point.deviation is not None for point in points)
     yield f"## Deviations beyond {LARGE:g} errors"
@@ -240,16 +240,16 @@ def _is_as_the_paper_ran_it(point: Point) -> bool:
 
 def _group_key(point: Point) -> tuple[str, ...]:
     setting = point.setting
-    return setting.figure, setting.dataset, setting.algorithm, point.variant, setting.measure, reason(point)
+    return setting.figure, setting.dataset, setting.algorithm, point.variant, setting.measure, find_reason(point)
 
 
-def reason(point: Point) -> str:
+def find_reason(point: Point) -> str:
     """Return the known reason why a point may deviate from the paper, or "not explained"."""
     return next((why for holds, why in _known_reasons(point) if holds), "not explained")
 
 
 def _known_reasons(point: Point) -> Iterator[tuple[bool, str]]:
-    """Yield each possible reason, and whether it applies to the point. The first one that applies counts."""
+    """Yield whether each possible reason applies to the point, and the reason. The first that applies counts."""
     setting, variant, dataset = point.setting, point.variant, point.setting.dataset
     of_figure_3 = setting.figure == "figure3"
     is_t40 = dataset in {T40_COUNTED, T40_SLIP}

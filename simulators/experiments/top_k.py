@@ -22,9 +22,9 @@ from simulators.experiments.paper import (
     TOP_K,
     TOP_K_EPSILON,
     TOP_K_EPSILONS,
-    paper_value,
+    find_paper_value,
 )
-from simulators.experiments.points import ACCURACY, SQUARED_ERROR, Figure, Point, Setting, mean_and_error
+from simulators.experiments.points import ACCURACY, SQUARED_ERROR, Figure, Point, Setting, compute_mean_and_error
 from simulators.paper_algorithms import NoisyMax, SparseVector
 from simulators.top_k import TopKAlgorithm, run_and_score
 
@@ -63,8 +63,8 @@ class Job:
 
     def _point(self, measure: str, values: NDArray[np.float64]) -> Point:
         setting = replace(self.setting, measure=measure)
-        paper = None if self.variant == MONOTONE_SCALE else paper_value(setting, self.paper_dataset)
-        return Point(setting, self.variant, paper, *mean_and_error(values))
+        paper = None if self.variant == MONOTONE_SCALE else find_paper_value(setting, self.paper_dataset)
+        return Point(setting, self.variant, paper, *compute_mean_and_error(values))
 
 
 def make_jobs(figure: Figure, catalogue: Catalogue, items: Items, iterations: int, seed: int) -> list[Job]:

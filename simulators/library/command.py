@@ -12,13 +12,13 @@ from monitor.errors import UsageError
 from monitor.tools.replay.progress import progress
 from simulators.experiments.plots import require_matplotlib, save
 from simulators.library.histograms import FILE, read_histograms
-from simulators.library.noise_figures import subsampling_points
-from simulators.library.osdp_figures import EPSILONS, Outcome, choose_non_sensitive, osdp_points, run_dataset
+from simulators.library.noise_figures import compute_subsampling_points
+from simulators.library.osdp_figures import EPSILONS, Outcome, choose_non_sensitive, compute_osdp_points, run_dataset
 from simulators.library.osdp_statements import compare_statements
 from simulators.library.plots import draw
 from simulators.library.points import LibraryPoint, write_points
 from simulators.library.report import LABELS, PICTURED, TITLES, Content, render_document
-from simulators.library.sum_figures import sum_points
+from simulators.library.sum_figures import compute_sum_points
 
 SUBJECTS: Final = ("osdp", "subsampling", "sums")
 _DOCUMENT_DOTS_PER_INCH: Final = 75
@@ -56,11 +56,11 @@ def run_library(options: LibraryOptions, console: Console) -> None:
             for name, counts in histograms.items():
                 outcomes += run_dataset(name, counts, open_counts, EPSILONS, options.seed)
                 steps.advance()
-        points += osdp_points(outcomes)
+        points += compute_osdp_points(outcomes)
     if "subsampling" in options.subjects:
-        points += subsampling_points(max(20 * options.runs, _LEAST_DRAWS), options.seed)
+        points += compute_subsampling_points(max(20 * options.runs, _LEAST_DRAWS), options.seed)
     if "sums" in options.subjects:
-        points += sum_points(options.runs, options.seed)
+        points += compute_sum_points(options.runs, options.seed)
     by_figure = _group(points)
     pictures = _write(options, by_figure, console)
     if options.document is not None:

@@ -1,4 +1,4 @@
-"""Read DPBench-1D: seven histograms with the same bins."""
+"""Read DPBench-1D ([OSDP], section 6; docs/references.md): seven histograms with the same bins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.errors import UsageError
 
 FILE: Final = "dpbench1d.csv.gz"
 NAMES: Final = ("adult", "nettrace", "medcost", "searchlogs", "income", "hepth", "patent")
-"""The paper's datasets, the sparsest first."""
+"""The paper's datasets, by falling sparsity."""
 
 
 @dataclass(frozen=True, slots=True)

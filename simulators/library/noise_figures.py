@@ -1,4 +1,4 @@
-"""The exercise about subsampling: the regime in which a sample with one-sided noise beats two-sided noise."""
+"""The exercise of [OSN] (docs/references.md): in which regime a sample with one-sided noise beats two-sided noise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RECORDS: Final = (0, 1, 2, 10, 100)
 _SAMPLED: Final = (Fraction(1, 4), Fraction(1), Fraction(4))
 
 
-def subsampling_points(runs: int, seed: int) -> Iterator[LibraryPoint]:
+def compute_subsampling_points(runs: int, seed: int) -> Iterator[LibraryPoint]:
     """Yield the bounds of the regime by ε, and the ratio of the variances by ε and n, computed and sampled."""
     for epsilon in _EPSILONS:
         yield LibraryPoint(REGIME, "records n below which the sample is better", "integers", epsilon, 1.0)

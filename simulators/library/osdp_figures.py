@@ -56,7 +56,7 @@ SUPPRESS: Final = {"Suppress10": 10, "Suppress100": 100}
 
 PUBLISHED, EXACT = "as published", "exact"
 VARIANTS: Final = (PUBLISHED, EXACT)
-"""Real-valued noise and DAWA as its authors' program computes it; or the library's integers, and DAWA with a proof."""
+"""Real-valued noise, and DAWA as its authors' program computes it; or the library's integers, and DAWA with a proof."""
 
 MEASURES: Final = ("MRE", "Rel50", "Rel95")
 
@@ -77,7 +77,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The errors on one input: algorithm → measure → mean of the runs."""
+    """The errors on one input, by algorithm and measure: means over the runs."""
 
     given: Input
     errors: Mapping[str, Mapping[str, float]]
@@ -110,7 +110,7 @@ def run_dataset(
     for epsilon in epsilons:
         for variant in VARIANTS:
             random = np.random.default_rng((seed, *dataset.encode(), *str(epsilon).encode(), *variant.encode()))
-            draw = _bucket_source(variant, counts, costs, random)
+            draw = _make_bucket_source(variant, counts, costs, random)
             full = [draw(epsilon) for _ in range(RUNS)]
             rest = [draw(epsilon * (1 - ZERO_SHARE)) for _ in range(RUNS)]
             for policy in POLICIES:
@@ -121,10 +121,10 @@ def run_dataset(
                     yield Outcome(given, {name: _measure(counts, drawn) for name, drawn in runs.items()})
 
 
-def _bucket_source(variant: str, counts: Histogram, costs: Costs, random: np.random.Generator) -> DrawBuckets:
+def _make_bucket_source(variant: str, counts: Histogram, costs: Costs, random: np.random.Generator) -> DrawBuckets:
     def published(epsilon: Fraction) -> Buckets:
-        # Its noise is for records that are added or removed. A replacement is a removal and an addition, so it runs at
-        # ε/2.
+        # The program's noise is for records that are added or removed. A replacement is a removal and an addition, so
+        # the program runs at ε/2.
         return PublishedDawa(float(epsilon) / 2).release(counts, costs, random)
 
     def exact(epsilon: Fraction) -> Buckets:
@@ -180,8 +180,8 @@ def _measure(counts: Histogram, estimates: Sequence[Floats]) -> dict[str, float]
     }
 
 
-def average_regret(outcomes: Sequence[Outcome], measure: str) -> dict[str, float]:
-    """Return the mean regret of each algorithm over some inputs, infinite where the least error is 0."""
+def compute_average_regret(outcomes: Sequence[Outcome], measure: str) -> dict[str, float]:
+    """Return the mean regret of each algorithm over some inputs, infinite if another one has no error on an input."""
     each = [outcome.regret(measure) for outcome in outcomes]
     return {name: math.fsum(one[name] for one in each) / len(each) for name in ALGORITHMS}
 
@@ -193,17 +193,17 @@ def select(outcomes: Sequence[Outcome], **wanted: object) -> list[Outcome]:
     ]
 
 
-def osdp_points(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
-    """Yield the points of the paper's Figures 6 to 10, for each variant, and of every ε."""
+def compute_osdp_points(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
+    """Yield the points of the paper's Figures 6 to 10, for each variant and ε, and all errors ("osdp-errors")."""
     for variant in VARIANTS:
         of_variant = select(outcomes, variant=variant)
         for epsilon in EPSILONS:
-            yield from _regret_by_ratio("osdp-figure6", "MRE", of_variant, epsilon, None)
+            yield from _average_by_ratio("osdp-figure6", "MRE", of_variant, epsilon, None)
             for policy in POLICIES:
-                yield from _regret_by_ratio("osdp-figure7", "MRE", of_variant, epsilon, policy)
-                yield from _regret_by_ratio("osdp-figure8", "Rel95", of_variant, epsilon, policy)
-        yield from _regret_by_dataset(of_variant)
-    yield from _suppress(select(outcomes, variant=PUBLISHED, epsilon=EPSILONS[0]))
+                yield from _average_by_ratio("osdp-figure7", "MRE", of_variant, epsilon, policy)
+                yield from _average_by_ratio("osdp-figure8", "Rel95", of_variant, epsilon, policy)
+        yield from _list_by_dataset(of_variant)
+    yield from _compare_suppress(select(outcomes, variant=PUBLISHED, epsilon=EPSILONS[0]))
     for outcome in outcomes:
         given = outcome.given
         for name, errors in outcome.errors.items():
@@ -212,7 +212,7 @@ def osdp_points(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
                 yield LibraryPoint("osdp-errors", panel, f"{name}, {given.variant}", given.ratio, value)
 
 
-def _regret_by_ratio(
+def _average_by_ratio(
     figure: str, measure: str, outcomes: Sequence[Outcome], epsilon: Fraction, policy: str | None
 ) -> Iterator[LibraryPoint]:
     chosen = select(outcomes, epsilon=epsilon) if policy is None else select(outcomes, epsilon=epsilon, policy=policy)
@@ -220,11 +220,11 @@ def _regret_by_ratio(
     for ratio in RATIOS:
         inputs = select(chosen, ratio=ratio)
         if inputs:
-            for name, value in average_regret(inputs, measure).items():
+            for name, value in compute_average_regret(inputs, measure).items():
                 yield LibraryPoint(figure, panel, f"{name}, {inputs[0].given.variant}", ratio, value)
 
 
-def _regret_by_dataset(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
+def _list_by_dataset(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
     for outcome in select(outcomes, policy="Close", epsilon=EPSILONS[0]):
         given = outcome.given
         for name, value in outcome.regret("MRE").items():
@@ -232,8 +232,8 @@ def _regret_by_dataset(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
             yield LibraryPoint("osdp-figure9", panel, f"{name}, {given.variant}", given.dataset, value)
 
 
-def _suppress(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
-    """Yield the regret of OsdpLaplaceL1 and Suppress against the best of the six and the two."""
+def _compare_suppress(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
+    """Yield the regret of OsdpLaplaceL1 and both Suppress, relative to the best of these and the other algorithms."""
     for policy in POLICIES:
         for ratio in RATIOS:
             inputs = select(outcomes, policy=policy, ratio=ratio)

@@ -21,8 +21,8 @@ from simulators.library.osdp_figures import (
     RATIOS,
     RR,
     Outcome,
-    average_regret,
-    osdp_points,
+    compute_average_regret,
+    compute_osdp_points,
     select,
 )
 
@@ -63,12 +63,12 @@ def compare_statements(outcomes: Sequence[Outcome]) -> list[Statement]:
     compared = [
         Statement(place, text, value(by_variant[PUBLISHED]), value(by_variant[EXACT])) for place, text, value in rows
     ]
-    return [*compared, _suppress(outcomes)]
+    return [*compared, _compare_suppress(outcomes)]
 
 
 def _regrets(outcomes: Sequence[Outcome], name: str, policy: str = "Close") -> list[float]:
     chosen = select(outcomes, policy=policy, epsilon=EPSILONS[0])
-    return [average_regret(select(chosen, ratio=ratio), "MRE")[name] for ratio in RATIOS]
+    return [compute_average_regret(select(chosen, ratio=ratio), "MRE")[name] for ratio in RATIOS]
 
 
 def _largest(outcomes: Sequence[Outcome], name: str) -> str:
@@ -86,7 +86,9 @@ def _crossing(outcomes: Sequence[Outcome]) -> str:
     for epsilon in EPSILONS:
         chosen = select(outcomes, epsilon=epsilon)
         wins = [
-            ratio for ratio in RATIOS if (each := average_regret(select(chosen, ratio=ratio), "MRE"))[DAWA] < each[L1]
+            ratio
+            for ratio in RATIOS
+            if (each := compute_average_regret(select(chosen, ratio=ratio), "MRE"))[DAWA] < each[L1]
         ]
         found.append(f"ε = {float(epsilon):g}: " + (f"up to {max(wins):g}" if wins else "never"))
     return "; ".join(found)
@@ -98,7 +100,7 @@ def _close_wins(outcomes: Sequence[Outcome]) -> str:
         chosen = select(outcomes, policy="Close", epsilon=EPSILONS[0])
         wins = 0
         for ratio in RATIOS:
-            each = average_regret(select(chosen, ratio=ratio), measure)
+            each = compute_average_regret(select(chosen, ratio=ratio), measure)
             wins += min(each[name] for name in OSDP_ALGORITHMS) < min(each[name] for name in DP_ALGORITHMS)
         counted.append(f"{measure}: {wins} of {len(RATIOS)}")
     return ", ".join(counted)
@@ -110,7 +112,7 @@ def _far_wins(outcomes: Sequence[Outcome]) -> str:
 
 
 def _by_epsilon(outcomes: Sequence[Outcome]) -> str:
-    means = [average_regret(select(outcomes, epsilon=epsilon), "MRE")[DAWAZ] for epsilon in EPSILONS]
+    means = [compute_average_regret(select(outcomes, epsilon=epsilon), "MRE")[DAWAZ] for epsilon in EPSILONS]
     return ", ".join(f"{mean:.1f} at ε = {float(e):g}" for e, mean in zip(EPSILONS, means, strict=True))
 
 
@@ -143,8 +145,8 @@ def _sample_on_adult(outcomes: Sequence[Outcome]) -> str:
     return f"{len(best)} of {len(inputs)} inputs of Adult"
 
 
-def _suppress(outcomes: Sequence[Outcome]) -> Statement:
-    points = [point for point in osdp_points(outcomes) if point.figure == "osdp-figure10"]
+def _compare_suppress(outcomes: Sequence[Outcome]) -> Statement:
+    points = [point for point in compute_osdp_points(outcomes) if point.figure == "osdp-figure10"]
 
     def mean(series: str) -> float:
         values = [point.value for point in points if point.series == series]

@@ -17,11 +17,11 @@ SAMPLED: Final = ", sampled"
 _COLUMNS: Final = 3
 _COLOURS: Final = ("#0060a0", "#c04000", "#208040", "#8040a0", "#806000", "#404040", "#00a0a0", "#c060a0")
 _LINEAR: Final = ("mean of the values", "Close", "Far", "both policies")
-"""Panels whose horizontal axis is linear: means and ratios."""
+"""The first words of panels whose horizontal axis is linear: means and ratios."""
 
 
 def draw(title: str, labels: tuple[str, str], points: Sequence[LibraryPoint]) -> Canvas:
-    """Draw a figure with a logarithmic vertical axis. `labels` are those of the axes: horizontal, vertical."""
+    """Draw a figure with a logarithmic vertical axis. `labels`: of the horizontal and the vertical axis."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  # an optional dependency
     from matplotlib.figure import Figure  # noqa: PLC0415  # as above
 

@@ -61,9 +61,9 @@ sparse histograms, whose empty bins the OSDP algorithms keep at 0.
   records.
 
 The paper does not print the numbers of its figures, and they cannot be read off our copy, which has only its text. So
-its statements are compared. TIPPERS (its Figures 1 to 5) is not public and is skipped. What the paper leaves open, and
-is chosen here: MSampling draws uniform samples until mean and deviation fit; HiLoSampling draws each record at most
-once; negative estimates of the Laplace mechanism and of OsdpLaplace are kept; the second phase of DAWA is the Laplace
+its statements are compared. TIPPERS (its Figures 1 to 5) is not public and is skipped. The paper leaves some choices
+open. Here, MSampling draws uniform samples until mean and deviation fit; HiLoSampling draws each record at most once;
+negative estimates of the Laplace mechanism and of OsdpLaplace are kept; the second phase of DAWA is the Laplace
 mechanism on the totals.
 """
 

@@ -1,7 +1,7 @@
-"""Errors of sums, counts, means and correlated sums against their textbook versions, by ε, n and the value.
+"""Errors of sums, counts, means and correlated sums, and of their textbook versions, by ε, n and the mean.
 
 Lines are formulas (`monitor.onesided.bounded.variances`), points are sampled from the exact mechanisms. All errors are
-root mean squared errors of values from 0 to 1, which have 50 steps.
+root mean squared errors. Values are from 0 to 1 in 50 steps.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Drawn = list[float]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Setting:
     """A setting: ε, the number of values, and their mean. Values are 0 and 1."""
 
     epsilon: Fraction = Fraction(1)
@@ -55,9 +55,9 @@ RECORDS: Final = (10, 30, 100, 300, 1_000, 3_000)
 MEANS: Final = tuple(Fraction(n, 10) for n in range(0, 11, 2))
 
 
-def _places() -> Iterator[tuple[str, float, Place]]:
-    """Yield the settings of the three panels, with the coordinate on the axis."""
-    base = Place()
+def _list_settings() -> Iterator[tuple[str, float, Setting]]:
+    """Yield the settings of the three panels: panel, coordinate on the axis, setting."""
+    base = Setting()
     for epsilon in EPSILONS:
         yield "ε (n = 1,000, mean 0.3)", float(epsilon), replace(base, epsilon=epsilon)
     for records in RECORDS:
@@ -66,87 +66,87 @@ def _places() -> Iterator[tuple[str, float, Place]]:
         yield "mean of the values (ε = 1, n = 1,000)", float(mean), replace(base, mean=mean)
 
 
-def sum_points(runs: int, seed: int) -> Iterator[LibraryPoint]:
+def compute_sum_points(runs: int, seed: int) -> Iterator[LibraryPoint]:
     """Yield all points of the figures "sums", "means" and "gaussian"."""
-    for panel, x, place in _places():
+    for panel, x, setting in _list_settings():
         noise = FastNoise(np.random.default_rng((seed, *panel.encode(), round(1000 * x))))
         for figure, formulas, samplers in (("sums", SUMS, SUM_SAMPLERS), ("means", MEAN_LINES, MEAN_SAMPLERS)):
             for name, formula in formulas.items():
-                yield LibraryPoint(figure, panel, name, x, math.sqrt(formula(place)))
+                yield LibraryPoint(figure, panel, name, x, math.sqrt(formula(setting)))
             for name, sampler in samplers.items():
-                value, error = _root_mean_square(sampler(place, runs, noise))
+                value, error = _compute_root_mean_square(sampler(setting, runs, noise))
                 yield LibraryPoint(figure, panel, f"{name}, sampled", x, value, error)
-    yield from _gaussian_points(runs, seed)
+    yield from _compute_gaussian_points(runs, seed)
 
 
-def _root_mean_square(errors: Drawn) -> tuple[float, float]:
+def _compute_root_mean_square(errors: Drawn) -> tuple[float, float]:
     squares = np.array(errors) ** 2
     root = math.sqrt(float(squares.mean()))
     return root, float(squares.std()) / math.sqrt(squares.size) / (2 * root) if root else 0.0
 
 
-SUMS: Final[dict[str, Callable[[Place], float]]] = {
-    "count, textbook": lambda place: laplace(float(place.epsilon) / 2),
-    "count, paired": lambda place: count_from_totals(float(place.epsilon)),
-    "sum, textbook": lambda place: laplace(float(place.epsilon) / 2),
-    "sum, paired": lambda place: laplace(float(place.epsilon)),
-    "sum of a public number, textbook": lambda place: laplace(float(place.epsilon)),
-    "sum of a public number, paired": lambda place: paired_sum(float(place.epsilon)),
+SUMS: Final[dict[str, Callable[[Setting], float]]] = {
+    "count, textbook": lambda setting: laplace(float(setting.epsilon) / 2),
+    "count, paired": lambda setting: count_from_totals(float(setting.epsilon)),
+    "sum, textbook": lambda setting: laplace(float(setting.epsilon) / 2),
+    "sum, paired": lambda setting: laplace(float(setting.epsilon)),
+    "sum of a public number, textbook": lambda setting: laplace(float(setting.epsilon)),
+    "sum of a public number, paired": lambda setting: paired_sum(float(setting.epsilon)),
 }
-MEAN_LINES: Final[dict[str, Callable[[Place], float]]] = {
-    "naive": lambda place: naive_mean(float(place.epsilon), float(place.mean)) / place.records**2,
-    "centred": lambda place: centred_mean(float(place.epsilon), float(place.mean)) / place.records**2,
-    "paired": lambda place: paired_mean(float(place.epsilon), float(place.mean)) / place.records**2,
-    "lower bound": lambda place: least_mean(float(place.epsilon), float(place.mean)) / place.records**2,
+MEAN_LINES: Final[dict[str, Callable[[Setting], float]]] = {
+    "naive": lambda setting: naive_mean(float(setting.epsilon), float(setting.mean)) / setting.records**2,
+    "centred": lambda setting: centred_mean(float(setting.epsilon), float(setting.mean)) / setting.records**2,
+    "paired": lambda setting: paired_mean(float(setting.epsilon), float(setting.mean)) / setting.records**2,
+    "lower bound": lambda setting: least_mean(float(setting.epsilon), float(setting.mean)) / setting.records**2,
 }
 
 
-def _draw_totals(place: Place, runs: int, noise: FastNoise) -> Iterator[PairedTotals]:
-    rule = PairedRule(place.epsilon, 0, STEPS)
+def _draw_totals(setting: Setting, runs: int, noise: FastNoise) -> Iterator[PairedTotals]:
+    rule = PairedRule(setting.epsilon, 0, STEPS)
     drawn = draw_two_sided(noise, rule.noise_epsilon, 2 * runs).reshape(runs, 2).tolist()
-    above, below = STEPS * place.ones, STEPS * (place.records - place.ones)
+    above, below = STEPS * setting.ones, STEPS * (setting.records - setting.ones)
     return (PairedTotals(above + first, below + second, 0, STEPS) for first, second in drawn)
 
 
-def _paired_count(place: Place, runs: int, noise: FastNoise) -> Drawn:
-    return [float(totals.count) - place.records for totals in _draw_totals(place, runs, noise)]
+def _sample_paired_counts(setting: Setting, runs: int, noise: FastNoise) -> Drawn:
+    return [float(totals.count) - setting.records for totals in _draw_totals(setting, runs, noise)]
 
 
-def _paired_total(place: Place, runs: int, noise: FastNoise) -> Drawn:
-    return [float(totals.total) / STEPS - place.ones for totals in _draw_totals(place, runs, noise)]
+def _sample_paired_sums(setting: Setting, runs: int, noise: FastNoise) -> Drawn:
+    return [float(totals.total) / STEPS - setting.ones for totals in _draw_totals(setting, runs, noise)]
 
 
-def _public_sum(place: Place, runs: int, noise: FastNoise) -> Drawn:
-    rule = PairedSum(place.epsilon, 0, STEPS)
-    values = [STEPS] * place.ones + [0] * (place.records - place.ones)
-    few = min(runs, 200)  # each of them reads all values
-    return [float(rule.release(values, noise)) / STEPS - place.ones for _ in range(few)]
+def _sample_public_sums(setting: Setting, runs: int, noise: FastNoise) -> Drawn:
+    rule = PairedSum(setting.epsilon, 0, STEPS)
+    values = [STEPS] * setting.ones + [0] * (setting.records - setting.ones)
+    few = min(runs, 200)  # each run reads all values
+    return [float(rule.release(values, noise)) / STEPS - setting.ones for _ in range(few)]
 
 
-def _sampler_of(
+def _make_sampler(
     kind: type[NaiveMean | CentredMean | PairedMean],
-) -> Callable[[Place, int, FastNoise], Drawn]:
-    def sample(place: Place, runs: int, noise: FastNoise) -> Drawn:
-        rule = kind(place.epsilon, 0, STEPS)
+) -> Callable[[Setting, int, FastNoise], Drawn]:
+    def sample(setting: Setting, runs: int, noise: FastNoise) -> Drawn:
+        rule = kind(setting.epsilon, 0, STEPS)
         one, zero = rule.contribution(STEPS), rule.contribution(0)
-        exact = [place.ones * a + (place.records - place.ones) * b for a, b in zip(one, zero, strict=True)]
+        exact = [setting.ones * a + (setting.records - setting.ones) * b for a, b in zip(one, zero, strict=True)]
         drawn = [draw_two_sided(noise, each, runs).tolist() for each in rule.noise_epsilons]
         means = [rule.estimate(exact[0] + a, exact[1] + b) for a, b in zip(*drawn, strict=True)]
-        true = place.ones / place.records
+        true = setting.ones / setting.records
         return [(0.5 if mean is None else float(mean) / STEPS) - true for mean in means]
 
     return sample
 
 
 SUM_SAMPLERS: Final = {
-    "count, paired": _paired_count,
-    "sum, paired": _paired_total,
-    "sum of a public number, paired": _public_sum,
+    "count, paired": _sample_paired_counts,
+    "sum, paired": _sample_paired_sums,
+    "sum of a public number, paired": _sample_public_sums,
 }
 MEAN_SAMPLERS: Final = {
-    "naive": _sampler_of(NaiveMean),
-    "centred": _sampler_of(CentredMean),
-    "paired": _sampler_of(PairedMean),
+    "naive": _make_sampler(NaiveMean),
+    "centred": _make_sampler(CentredMean),
+    "paired": _make_sampler(PairedMean),
 }
 
 QUERIES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -154,7 +154,7 @@ RHOS: Final = (Fraction(1, 32), Fraction(1, 8), Fraction(1, 2), Fraction(2))
 _LEAST_RUNS: Final = 10
 
 
-def _gaussian_points(runs: int, seed: int) -> Iterator[LibraryPoint]:
+def _compute_gaussian_points(runs: int, seed: int) -> Iterator[LibraryPoint]:
     settings = [("number of sums d (ρ = 1/2)", float(d), Fraction(1, 2), d, 20) for d in QUERIES]
     settings += [("ρ (d = 16)", float(rho), rho, 16, 20) for rho in RHOS]
     settings += [("number of people n (d = 16, ρ = 1/2)", float(n), Fraction(1, 2), 16, n) for n in RECORDS[:4]]
@@ -173,7 +173,7 @@ def _gaussian_points(runs: int, seed: int) -> Iterator[LibraryPoint]:
                 for _ in range(times)
                 for each, one in zip(rule.release(table, noise), true.tolist(), strict=True)
             ]
-            value, error = _root_mean_square(found)
+            value, error = _compute_root_mean_square(found)
             yield LibraryPoint("gaussian", panel, f"{name}, sampled", x, value, error)
 
 

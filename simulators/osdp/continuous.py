@@ -1,4 +1,4 @@
-"""The histogram algorithms of the OSDP paper with real-valued noise, as its experiments use them, and exact noise fast.
+"""The histogram algorithms of the OSDP paper with real-valued noise, as in its experiments, and fast geometric noise.
 
 NOT for publishing: floats reveal counts, and the generators are predictable. `monitor.onesided.osdp` has the exact
 algorithms. docs/references.md defines [OSDP].
@@ -64,7 +64,7 @@ class OsdpLaplace:
 
 @dataclass(frozen=True, slots=True)
 class OsdpLaplaceL1:
-    """`OsdpLaplace`; then negative counts become 0, and others rise by the median noise ([OSDP], Algorithm 2)."""
+    """`OsdpLaplace`; then negative counts become 0, and the median noise is added to others ([OSDP], Algorithm 2)."""
 
     epsilon: float
 
@@ -87,7 +87,10 @@ class SuppressLaplace:
 
 
 class FastNoise:
-    """Geometric noise from a seeded numpy generator, for simulations: the law of `monitor.privacy.noise`, faster."""
+    """Geometric noise with the law of `monitor.privacy.noise`, but faster: from a seeded numpy generator.
+
+    For simulations only.
+    """
 
     secure = False
 
@@ -95,7 +98,7 @@ class FastNoise:
         self._random = random
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """Draw values of G, up to the rounding of floats. Very small ε use the exponential law, rounded down."""
+        """Draw values of G, with P[G ≥ n] = e^(-εn): exponential values rounded down, exact up to float rounding."""
         rate = float(epsilon)
         return np.floor(self._random.exponential(1 / rate, size)).astype(np.int64)
 
@@ -105,7 +108,10 @@ class FastNoise:
 
 
 def expand(lengths: Histogram, totals: Floats, empty: NDArray[np.bool_] | None = None) -> Floats:
-    """Return each bucket's total, shared equally by its bins that are not empty (`Buckets.estimate` in floats)."""
+    """Return an estimate per bin: the bucket's total, divided among its bins that are not empty.
+
+    This is `Buckets.estimate` in floats.
+    """
     kept = np.ones(int(lengths.sum()), np.bool_) if empty is None else ~empty
     shares = np.add.reduceat(kept.astype(np.int64), np.cumsum(lengths) - lengths)
     return np.where(kept, np.repeat(totals / np.maximum(shares, 1), lengths), 0.0)

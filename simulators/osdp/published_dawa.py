@@ -30,7 +30,7 @@ class PublishedDawa:
 
     @property
     def partition_epsilon(self) -> float:
-        """ε1."""
+        """ε1, the part of ε that chooses the partition."""
         return self.epsilon * PARTITION_SHARE
 
     @property

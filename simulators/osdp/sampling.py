@@ -1,7 +1,7 @@
 """MSampling and HiLoSampling: the choice of non-sensitive records in the paper's experiments ([OSDP], section 6.1.2).
 
-The paper describes both in words; the docstrings name the choices that it leaves open. docs/references.md defines
-[OSDP].
+The paper describes both in words. The docstrings state our choices where the paper leaves them open. docs/references.md
+defines [OSDP].
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _BISECTIONS: Final = 200
 def sample_close(histogram: Histogram, ratio: float, random: np.random.Generator, theta: float = THETA) -> Histogram:
     """Return the histogram of a share of the records, whose bins have nearly the same mean and deviation (MSampling).
 
-    Uniform samples are drawn until both are within 1 ± theta of those of all records. The paper does not say how the
-    sample is drawn.
+    Uniform samples are drawn until their mean and deviation are within 1 ± theta times those of all records. The paper
+    does not state how samples are drawn.
 
-    Raise SelectionError if 1,000 samples fail.
+    Raises:
+        SelectionError: 1,000 samples fail.
     """
     mean, deviation = _moments(histogram)
     for _ in range(_MOST_TRIES):
@@ -62,7 +63,8 @@ def sample_far(
 def _expected_high(high: int, low: int, wanted: int, gamma: float) -> int:
     """Return how many of the wanted records come from the high range, in the limit of many records.
 
-    If a record of weight w is drawn at a time with the rate w, it is drawn by the time t with chance 1 - e^(-w·t).
+    If each record of weight w is drawn at an exponential time of rate w, the records are drawn in proportion to their
+    weights, and the chance that a record is drawn by the time t is 1 - e^(-w·t).
     """
     if wanted >= high + low:
         return high

@@ -19,7 +19,7 @@ from monitor.config.charges import charges, most_designated_times, period_slots
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import false_alarm, over_updates
 from monitor.public.instants import DAY, HOUR
-from monitor.tools.check.compute_report import CheckReport, check, threshold_for
+from monitor.tools.check.compute_report import CheckReport, check, find_threshold
 from monitor.tools.check.print_report import render
 
 EXAMPLES = Path(__file__).parents[2] / "config"
@@ -211,8 +211,8 @@ def test_odds_by_hand() -> None:
     assert report.monitors[1].odds[0].over_updates == pytest.approx(0.90, abs=0.005)
     assert over_updates(false_alarm(Fraction(1), 10, 0), 336) == pytest.approx(0.015, abs=0.0005)
     (warning,) = report.warnings
-    assert "clinics: an empty location has a false alarm within 336 updates with 89.7 %" in warning
-    assert "Raise the threshold to 9 for less than 5 %" in warning
+    assert "clinics: an empty location has a false alarm within 336 updates with a chance of 89.7 %" in warning
+    assert "Raise the threshold to 9 for a chance below 5 %" in warning
     assert warning[:60] in " ".join(format_text(report).split())
 
 
@@ -220,7 +220,7 @@ def test_odds_by_hand() -> None:
 @pytest.mark.parametrize("updates", [1, 48, 336, 10**6])
 def test_proposed_threshold_is_smallest(epsilon: Fraction, updates: int) -> None:
     """The proposed threshold is the smallest with less than 5 % false alarms."""
-    threshold = threshold_for(epsilon, updates)
+    threshold = find_threshold(epsilon, updates)
     assert over_updates(false_alarm(epsilon, threshold, 0), updates) < 0.05
     assert threshold == 1 or over_updates(false_alarm(epsilon, threshold - 1, 0), updates) >= 0.05
 
@@ -268,8 +268,8 @@ def test_long_default_stay_causes_a_warning() -> None:
     (warning,) = report.warnings
     assert warning == (
         "visits: A visit without left_at lasts for visits.default_stay (1h): a person who checks in elsewhere "
-        "every 10m and never reports a departure is at 6 places at a designated time, and pays 6 times. In the period "
-        "this may cost 117/2, not 59/4 (evening, busiest). Report left_at, or set default_stay to 20m or less."
+        "every 10m and never reports a departure is at 6 places at a designated time, and pays 6 times. With evening, "
+        "busiest this may cost 117/2 within the period, not 59/4. Report left_at, or set default_stay to 20m or less."
     )
     assert warning in " ".join(format_text(report).split())
     tree = json.loads(report.to_json())
@@ -370,7 +370,7 @@ def test_report_of_hot_spots() -> None:
     assert busiest.ranking.mean_noise == pytest.approx(sum(n * (1 - q) * q**n for n in range(1_000)))
     assert 1 - (1 - q**busiest.ranking.below) ** 200 < 0.05 <= 1 - (1 - q ** (busiest.ranking.below - 1)) ** 200
     text = " ".join(format_text(report).split())
-    assert "at 1/3 each: 5. This pays for the counts of all locations together" in text
+    assert "at 1/3 each: 5. This covers the counts of all locations together" in text
     assert (
         "busiest: 5 of 200 locations are named, each with an upper bound of its number of people; none is called "
         "safe. Noise adds 2.5 people to a count on average, and fewer than 25 to every count with a chance of 95.0 %."

@@ -48,7 +48,7 @@ def test_corrected_visits_are_sent(refused: Refused, tmp_path: Path) -> None:
     assert refused.sent() == [{"visits": [refused.visit("inn")]}]
     assert "1 visits of 1 lines were sent" in output
     assert "Their fates: applied 1." in output
-    assert "so they count from the tick that ends at" in output
+    assert "so they count from the tick at" in output
     assert "Earlier answers are not revised." in output
 
 
@@ -82,7 +82,7 @@ def test_late_visits_stay_too_late(refused: Refused, tmp_path: Path) -> None:
     )
     output = run(refused, "--resend", file).output
     assert "1 not sent (expired), lines 1: too late: no window or horizon" in output
-    assert "1 not sent (not_watched), lines 2: no monitor of this configuration watches it" in output
+    assert "1 not sent (not_watched), lines 2: no monitor of this configuration watches its place and time" in output
     assert refused.sent() == [{"visits": [refused.visit("inn")]}]
 
 

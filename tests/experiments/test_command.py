@@ -103,9 +103,9 @@ def test_figures_without_data(experiments: Experiments, tmp_path: Path) -> None:
         (["item,number", "1,2"], "has no column 'count': expected a header with item,count"),
         (["item,count", "1,-2"], "line 2: count is '-2': expected a whole number, 0 or more"),
         (["item,count", "1,2", "x,2"], "line 3: item is 'x': expected a whole number, 0 or more"),
-        (["item,count", "1"], "line 2: expected item,count; the row is cut"),
+        (["item,count", "1"], "line 2: expected item,count; the row is short"),
         (["item,count"], "has no item: expected rows of item,count"),
-        (["item,count", "1,2", "2,3"], "has 2 items with a count above 0: expected at least 501, as k goes up to 500"),
+        (["item,count", "1,2", "2,3"], "has 2 items with a count above 0: expected at least 501, for k up to 500"),
     ],
 )
 def test_invalid_counts_are_reported(experiments: Experiments, data: Path, lines: list[str], message: str) -> None:

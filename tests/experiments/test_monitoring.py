@@ -7,17 +7,17 @@ import pytest
 
 from monitor.errors import EpsilonError, UsageError
 from simulators.experiments.data import Items, Movements
-from simulators.experiments.location_figures import EXPECTED, histogram_populations, ratio_points
+from simulators.experiments.location_figures import EXPECTED, compute_ratio_points, make_histogram_populations
 from simulators.experiments.monitoring import (
     AsRead,
     DrawnByWeight,
     OnePlaceEach,
     RatioQuery,
     add_unread_places,
+    compute_expected_ratio,
     draw_bars,
     draw_ratios,
-    expected_ratio,
-    histogram_counts,
+    list_histogram_counts,
 )
 from simulators.experiments.paper import LOCATIONS
 
@@ -52,15 +52,15 @@ def test_expected_ratio() -> None:
     """The expected ratio is the mean over the counts below the threshold."""
     # count:     0  0  2  3  5        T = 3: of 0, 0 and 2
     counts = np.array([0, 0, 2, 3, 5])
-    assert expected_ratio(counts, 0.5, 3) == pytest.approx((2 * math.exp(-1.5) + math.exp(-0.5)) / 3)
-    assert math.isnan(expected_ratio(np.array([4, 5]), 0.5, 3))
+    assert compute_expected_ratio(counts, 0.5, 3) == pytest.approx((2 * math.exp(-1.5) + math.exp(-0.5)) / 3)
+    assert math.isnan(compute_expected_ratio(np.array([4, 5]), 0.5, 3))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
 def test_invalid_epsilon_is_refused(epsilon: float) -> None:
     """An ε that is not a finite number above 0 is refused."""
     with pytest.raises(EpsilonError, match="expected a finite number above 0"):
-        expected_ratio(np.array([0]), epsilon, 3)
+        compute_expected_ratio(np.array([0]), epsilon, 3)
     with pytest.raises(EpsilonError):
         draw_ratios(AsRead(np.array([0])), [RatioQuery(epsilon, 3, 1)], 1, np.random.default_rng(1))
 
@@ -68,7 +68,7 @@ def test_invalid_epsilon_is_refused(epsilon: float) -> None:
 def test_threshold_zero_is_refused() -> None:
     """A threshold of 0 people is refused."""
     with pytest.raises(UsageError, match="the threshold is 0 people"):
-        expected_ratio(np.array([0]), 1.0, 0)
+        compute_expected_ratio(np.array([0]), 1.0, 0)
 
 
 def test_drawn_ratios_match_formula() -> None:
@@ -76,11 +76,11 @@ def test_drawn_ratios_match_formula() -> None:
 
     For Figure 1 as read, with ε and T of Figure 7. A mean is off by 5 errors with a chance below 10^-5 (seeded).
     """
-    counts = histogram_counts([4465, 837, 211, 81, 38, 38, 16, 16, 16, 16, 16])
+    counts = list_histogram_counts([4465, 837, 211, 81, 38, 38, 16, 16, 16, 16, 16])
     asked = [RatioQuery(epsilon, threshold, 1) for epsilon in (0.5, 1.0, 2.0) for threshold in (2, 5, 10, 20)]
     found = draw_ratios(AsRead(counts), asked, 400, np.random.default_rng(3))
     for one, drawn, expected in zip(asked, found.drawn, found.expected, strict=True):
-        mean = expected_ratio(counts, one.epsilon, one.threshold)
+        mean = compute_expected_ratio(counts, one.epsilon, one.threshold)
         assert expected == pytest.approx(mean)
         error = math.sqrt(mean * (1 - mean) / (400 * np.count_nonzero(counts < one.threshold)))
         assert abs(drawn.mean() - mean) < 5 * error + 1e-6
@@ -88,8 +88,8 @@ def test_drawn_ratios_match_formula() -> None:
 
 def test_figure_7_cross_check() -> None:
     """Figure 7 from the histogram has the values computed by hand from the paper's Figure 1."""
-    as_read = histogram_populations()[0]
-    points = [point for point in ratio_points("figure7", as_read, 2, 1) if point.variant.endswith(EXPECTED)]
+    as_read = make_histogram_populations()[0]
+    points = [point for point in compute_ratio_points("figure7", as_read, 2, 1) if point.variant.endswith(EXPECTED)]
     found = {(point.setting.epsilon, point.setting.threshold): point.ours for point in points}
     known = {(0.5, 2): 0.406, (1.0, 2): 0.172, (2.0, 2): 0.037, (0.5, 5): 0.103, (1.0, 5): 0.014, (2.0, 5): 0.0014}
     for setting, value in known.items():
@@ -99,7 +99,7 @@ def test_figure_7_cross_check() -> None:
 @pytest.mark.parametrize("long_tail", [False, True])
 def test_unread_places_are_busier(*, long_tail: bool) -> None:
     """The places that Figure 1 does not show are busier than the busiest one that it shows."""
-    counts = histogram_counts([10, 5, 1])
+    counts = list_histogram_counts([10, 5, 1])
     full = add_unread_places(counts, long_tail=long_tail, most=500)
     assert full.size == LOCATIONS
     assert full[: counts.size].tolist() == counts.tolist()
@@ -128,7 +128,7 @@ def test_last_items_are_estimated() -> None:
 
     Two items in half of 100 records each: 50 end in the higher one, 25 in the lower, and 25 are empty.
     """
-    assert Items(np.array([0, 50, 50])).last_twice(100).counts.tolist() == [0, 75, 100]
+    assert Items(np.array([0, 50, 50])).count_last_twice(100).counts.tolist() == [0, 75, 100]
 
 
 def test_programs_leave_out_an_id() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import Place
 from simulators.experiments.location_figures import EXPECTED
-from simulators.experiments.on_service import BY_SERVICE, Tally, service_points
+from simulators.experiments.on_service import BY_SERVICE, Tally, compute_service_points
 
 PLACE = Place("made up", "", "", compared=False)
 
@@ -28,7 +28,7 @@ def test_service_matches_formula(movements: Movements) -> None:
 
     A share is off by 6 errors and two alarms with a chance below 10^-5.
     """
-    points = list(service_points(PLACE, movements, 2, 3, Console(file=io.StringIO())))
+    points = list(compute_service_points(PLACE, movements, 2, 3, Console(file=io.StringIO())))
     shares = {point.setting: point for point in points if point.variant == BY_SERVICE}
     expected = {point.setting: point.ours for point in points if point.variant == BY_SERVICE + EXPECTED}
     assert len(shares) == 3 * 5 + 3 * 4

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from simulators.experiments.datasets import GOWALLA, HISTOGRAM, KOSARAK_ESTIMATED, T40_COUNTED, T40_SLIP
-from simulators.experiments.paper import paper_value
-from simulators.experiments.points import SQUARED_ERROR, Paper, Point, Setting, mean_and_error
-from simulators.experiments.report import RunInfo, reason, render_document
+from simulators.experiments.paper import find_paper_value
+from simulators.experiments.points import SQUARED_ERROR, Paper, Point, Setting, compute_mean_and_error
+from simulators.experiments.report import RunInfo, find_reason, render_document
 from simulators.experiments.top_k import AS_CODED, AS_PRINTED, ASYMMETRIC, FREE_GAP, SEEN
 
 
@@ -22,18 +22,18 @@ def test_deviation_is_in_errors() -> None:
 
 def test_mean_leaves_out_nan() -> None:
     """A mean leaves out runs without a value."""
-    assert mean_and_error(np.array([1.0, math.nan, 3.0])) == (2.0, 1.0)
-    assert mean_and_error(np.array([1.0])) == (1.0, None)
-    assert math.isnan(mean_and_error(np.array([math.nan]))[0])
+    assert compute_mean_and_error(np.array([1.0, math.nan, 3.0])) == (2.0, 1.0)
+    assert compute_mean_and_error(np.array([1.0])) == (1.0, None)
+    assert math.isnan(compute_mean_and_error(np.array([math.nan]))[0])
 
 
 def test_values_of_the_paper() -> None:
     """The paper's values have their errors, shown for one value at the top and one at the bottom of its tables."""
     asked = Setting("figure2", "any", "accuracy", FREE_GAP, 0.1, 100, panel="epsilon")
-    assert paper_value(asked, "Kosarak") == Paper(0.249, 0.01)
+    assert find_paper_value(asked, "Kosarak") == Paper(0.249, 0.01)
     asked = Setting("figure3", "any", SQUARED_ERROR, ASYMMETRIC, 0.5, 10, panel="k")
-    assert paper_value(asked, "T40I10D100K") == Paper(1700.0, 340.0)
-    assert paper_value(asked, "another") is None
+    assert find_paper_value(asked, "T40I10D100K") == Paper(1700.0, 340.0)
+    assert find_paper_value(asked, "another") is None
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_values_of_the_paper() -> None:
 def test_large_deviation_has_a_reason(dataset: str, panel: str, variant: str, expected: str) -> None:
     """A large deviation has its known reason."""
     setting = Setting("figure2", dataset, SQUARED_ERROR, ASYMMETRIC, 0.5, 10, panel=panel)
-    assert reason(Point(setting, variant, Paper(1.0, 0.1), 9.0)).startswith(expected)
+    assert find_reason(Point(setting, variant, Paper(1.0, 0.1), 9.0)).startswith(expected)
 
 
 def test_document_lists_large_deviations() -> None:

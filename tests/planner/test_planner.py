@@ -26,7 +26,7 @@ from monitor.tools.planner.designs import OverTime
 from monitor.tools.planner.nearby import PRESENT, list_choices
 from monitor.tools.planner.outcomes import Plan
 from monitor.tools.planner.request import Options, read_designs, read_targets
-from monitor.tools.planner.silence import silent_share
+from monitor.tools.planner.silence import compute_silent_share
 from monitor.tools.planner.solve import GRID, find_plans, rank, solve
 from monitor.tools.planner.svg import draw_svg
 from monitor.tools.planner.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
@@ -217,8 +217,8 @@ def test_nearest_target_can_be_met(every_design: tuple[Any, ...], targets: Targe
         ("--threshold 3 --epsilon 1e3", "without sign, space or exponent"),
         ("--threshold 3 --epsilon 1 --slot 90", "is not a duration"),
         ("--threshold 3 --epsilon 1 --window 90m --slot 1h", "No slot fits"),
-        ("--threshold 3 --epsilon 1 --kind at_times --window 14d", "only a monitor of kind over_time"),
-        ("--threshold 3 --epsilon 1 --at 18:00", "only a monitor of kind at_times"),
+        ("--threshold 3 --epsilon 1 --kind at_times --window 14d", "only for monitors of kind over_time"),
+        ("--threshold 3 --epsilon 1 --at 18:00", "only for monitors of kind at_times"),
         ("--threshold 3 --epsilon 1 --kind at_times --at 25:00", "a time of day"),
         ("--threshold 3 --epsilon 1 --picture plan.png", "ends in .svg"),
     ],
@@ -239,7 +239,7 @@ def test_contradiction_is_a_usage_error() -> None:
 
 
 def test_beaten_plans_are_left_out(every_design: tuple[Any, ...]) -> None:
-    """A plan is left out if another plan with the same window is better in every column."""
+    """A plan is left out if another plan with the same window is at least as good in pays, T, update and silence."""
 
     def score(plan: Plan) -> tuple[Fraction, ...]:
         return plan.payment(14 * DAY), Fraction(plan.design.slot), Fraction(plan.silence), Fraction(plan.threshold)
@@ -284,7 +284,7 @@ def test_silent_share(alarm: float, answers: int, mark_lifetime: int) -> None:
                     after[key] = after.get(key, 0.0) + weight * chance
         law = after
     last = silent[-20 * mark_lifetime :]
-    assert silent_share(alarm, answers, mark_lifetime) == pytest.approx(sum(last) / len(last), abs=2e-3)
+    assert compute_silent_share(alarm, answers, mark_lifetime) == pytest.approx(sum(last) / len(last), abs=2e-3)
 
 
 def test_length_of_silence() -> None:
@@ -364,7 +364,7 @@ def test_options_of_the_configuration_are_refused() -> None:
     """An option that the configuration decides is refused."""
     result = run(f"--config {EXAMPLES / 'city.yaml'} --epsilon 1")
     assert result.exit_code == EXIT_USAGE
-    assert "--epsilon: the configuration decides it" in result.output
+    assert "--epsilon: already set by the configuration" in result.output
 
 
 def test_targets_are_read() -> None:

@@ -25,7 +25,7 @@ from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import mean_noise
 from monitor.public.instants import DAY, HOUR, MINUTE
-from monitor.tools.check.compute_report import compute_report, format_percent, spell_duration, threshold_for
+from monitor.tools.check.compute_report import compute_report, find_threshold, format_percent, spell_duration
 from monitor.tools.register.entry import build_entry, to_yaml
 from monitor.tools.register.figures import collect_figures, format_factor, spell_rhythm
 from monitor.tools.register.pages import write_assessment, write_notice
@@ -138,11 +138,13 @@ def test_chances_of_false_alarms_are_those_of_check(valid: ValidConfig) -> None:
 
 
 def test_widths_are_those_of_the_noise(valid: ValidConfig) -> None:
-    """A width is the mean of the noise of an answer, and the number that it stays below with 95 %."""
+    """A width is the mean noise of an answer, and the number below which the noise is with a chance of 95 %."""
     entry, _, assessment = documents(valid)
     for monitor in compute_report(valid).monitors:
         for odds in (each for each in monitor.odds if each.people == 0):
-            width = f"{mean_noise(odds.epsilon):,.2g} people on average and fewer than {threshold_for(odds.epsilon, 1)}"
+            width = (
+                f"{mean_noise(odds.epsilon):,.2g} people on average and fewer than {find_threshold(odds.epsilon, 1)}"
+            )
             assert width in entry
             assert width in assessment
 
@@ -230,8 +232,8 @@ def test_consent_is_mentioned_with_lower_bounds_only(every_kind: ValidConfig) ->
 def test_notice_depends_on_the_stated_limit() -> None:
     """The notice does not promise its ε for a configuration that states another one."""
     notice = " ".join(write_notice(collect_figures(load_valid_config(golden.CONFIG, {})), NOBODY).split())
-    assert "also if the settings change" not in notice
-    assert "settings too: if one of them is changed, this notice has to be replaced" in notice
+    assert "if the settings change" not in notice
+    assert "settings too: if one of them changes, this notice must be replaced" in notice
 
 
 def test_given_names_leave_nothing_open() -> None:

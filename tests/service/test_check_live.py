@@ -27,7 +27,7 @@ from monitor.run import prepare
 from monitor.service import Settings, ledger_place, secure_noise
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
-from monitor.tools.check.print_live import live_lines
+from monitor.tools.check.print_live import list_live_lines
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay.driver import Replay
 from tests.service.running import create_topics, real_time
@@ -240,11 +240,11 @@ def test_unreachable_redis_is_an_obstacle(answered: Any) -> None:
 def test_text_has_every_part(answered: Any, change: Make) -> None:
     """The text has the decision, the cost, the rereading and the silence, with their numbers."""
     new = change(answered, **watching(["inn", "bath"], "160", name="houses"))
-    text = "\n".join(line for line, _ in live_lines(check_live(new, answered.clock)))
+    text = "\n".join(line for line, _ in list_live_lines(check_live(new, answered.clock)))
     for part in (
         "`run` would refuse to start (exit code 3), as of 2026-11-20T",
-        "Without the published answers of places it would be",
-        "It would fit from 2026-11-20T",
+        "Without the published answers of places the total would be",
+        "The total would fit from 2026-11-20T",
         "kafka.topics.alerts: ",
         "0 in the release group, 0 of them with another configuration.",
     ):

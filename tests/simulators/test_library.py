@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from monitor.errors import EXIT_USAGE
 from simulators.cli import cli
 from simulators.library.histograms import FILE, NAMES
-from simulators.library.osdp_figures import ALGORITHMS, EPSILONS, RATIOS, Input, Outcome, average_regret
+from simulators.library.osdp_figures import ALGORITHMS, EPSILONS, RATIOS, Input, Outcome, compute_average_regret
 from simulators.library.report import TITLES
 
 Library = Callable[..., Result]
@@ -115,5 +115,5 @@ def test_regret_is_averaged_over_inputs() -> None:
     errors = {name: {"MRE": 2.0} for name in ALGORITHMS} | {"Suppress10": {"MRE": 0.1}}
     best = errors | {"DAWA": {"MRE": 1.0}}
     given = Input("adult", "Close", 0.5, EPSILONS[0], "exact")
-    regrets = average_regret([Outcome(given, errors), Outcome(given, best)], "MRE")
+    regrets = compute_average_regret([Outcome(given, errors), Outcome(given, best)], "MRE")
     assert regrets == dict.fromkeys(ALGORITHMS, 1.5) | {"DAWA": 1.0}

@@ -85,7 +85,7 @@ def test_text_shows_every_number() -> None:
     rows = [line for line in text.splitlines() if line.startswith("  ")]
     assert len(rows) == len(numbers(*COUNTRY))
     assert all("  = " in row for row in rows)
-    assert text.splitlines()[-1].startswith("* estimate")
+    assert text.splitlines()[-1].startswith("* checked")
 
 
 def test_options_have_one_default_each() -> None:

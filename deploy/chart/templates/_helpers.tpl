@@ -24,7 +24,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* The labels of the instances. The pods of hooks have another component, so no service or budget selects them. */}}
+{{/* The labels of the instances. Pods of hooks have another component, so that no Service or budget selects them. */}}
 {{- define "location-monitor.instances" -}}
 {{ include "location-monitor.selector" . }}
 app.kubernetes.io/component: instance
@@ -72,7 +72,7 @@ app.kubernetes.io/component: instance
 {{- mustMergeOverwrite $config $files | toYaml -}}
 {{- end -}}
 
-{{/* The content of the ConfigMap. The preflight job has a copy of its own, because it runs before the release. */}}
+{{/* The content of the ConfigMap. The preflight job has a separate copy, because it runs before the release. */}}
 {{- define "location-monitor.configData" -}}
 config.yaml: |
   {{- include "location-monitor.config" . | nindent 2 }}
@@ -184,7 +184,7 @@ securityContext: {{- include "location-monitor.podSecurity" . | nindent 2 }}
 {{- $total -}}
 {{- end -}}
 
-{{/* The least retention of the input and of the output, in milliseconds, and a day more, as `topics --create` sets it. */}}
+{{/* The retention of input and output, in milliseconds, as `topics --create` sets it: the least, plus one day. */}}
 {{- define "location-monitor.retention" -}}
 {{- $slot := include "location-monitor.milliseconds" .Values.config.clock.slot | int64 -}}
 {{- $lead := div (include "location-monitor.milliseconds" .Values.config.visits.accept_ahead | int64) $slot -}}

@@ -1,4 +1,4 @@
-"""`location-monitor check`: validate a configuration and explain it, with --live on the servers as they are now."""
+"""`location-monitor check`: validate and explain a configuration, with --live also against the present servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_command(valid: ValidConfig, console: Console, *, as_json: bool) -> Non
 
 
 def check_live_command(valid: ValidConfig, clock: Clock, console: Console, *, has_key: bool, as_json: bool) -> int:
-    """Print what a valid configuration means, and what `run` would decide now; return its exit code.
+    """Print what a valid configuration means, and what `run` would decide now; return the exit code of `check`.
 
     Args:
         valid: the configuration.

@@ -47,7 +47,10 @@ ASSUMPTION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """The chances of a false alarm at the `locations` locations with one ε per answer, if `people` are at each."""
+    """The chances of a false alarm with `people` people at a location; `locations` locations have this `epsilon`.
+
+    `epsilon` is the ε of an answer. The chances are those of one update and of all `MonitorReport.updates` together.
+    """
 
     epsilon: Fraction
     locations: int
@@ -58,7 +61,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The pause after k = `answers` noisy answers. Each answer runs for `ticks` = W + F ticks."""
+    """The pause after k = `answers` noisy answers. A mark runs for `ticks` = W + F ticks, which last for `duration`."""
 
     ticks: int
     duration: int
@@ -67,7 +70,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The noise of the counts of hot spots.
+    """The noise of the counts of hot spots, of which the `top` highest are published.
 
     It is `mean_noise` people on average. With a chance above 1 - `SELDOM`, it is less than `below` at all locations.
     """
@@ -91,7 +94,7 @@ class LowerBounds:
 
 @dataclass(frozen=True, slots=True)
 class DwellNoise:
-    """The two-sided noise of dwell times: the standard deviation of the number of visits."""
+    """The two-sided noise of dwell times: `deviation` is the standard deviation of the number of visits."""
 
     longest_visit: int
     visits_per_person: int
@@ -102,7 +105,7 @@ class DwellNoise:
 class MonitorReport:
     """The cost of one monitor, and the chances of its false alarms.
 
-    `updates`: W for a window, the most ticks within a horizon for `at_times`, or 1 for `hot_spots`.
+    `updates`: W for `over_time`, the most ticks within a horizon for `at_times`, or 1 for `hot_spots` and `dwell`.
     """
 
     name: str
@@ -178,8 +181,11 @@ def compute_report(valid: ValidConfig) -> CheckReport:
     )
 
 
-def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> int:
-    """Return the smallest threshold at which a false alarm in n updates of an empty location is rarer than `chance`."""
+def find_threshold(epsilon: Fraction, updates: int, chance: float = SELDOM) -> int:
+    """Return the smallest threshold at which a false alarm of an empty location in all updates is rarer than `chance`.
+
+    `epsilon` is the ε of an answer.
+    """
     # 1 - (1 - e^(-εT))^n < c if and only if e^(-εT) < -expm1(log1p(-c)/n). The loop corrects rounding errors.
     per_update = -math.expm1(math.log1p(-chance) / updates)
     threshold = max(1, math.floor(-math.log(per_update) / float(epsilon)))
@@ -221,7 +227,11 @@ def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locatio
 
 
 def _compute_dwell_noise(monitor: DwellMonitor) -> DwellNoise:
-    """Return the noise of the number of visits, (A + B)/R. A total has the variance 2q/(1 - q)², q = e^(-ε/(2mR))."""
+    """Return the noise of the number of visits (docs/rules.md, rule 14).
+
+    The number is the sum of both totals, divided by R. The noise of a total has the variance 2q/(1 - q)² with
+    q = e^(-ε/(2·m·R)).
+    """
     longest = monitor.longest_visit // SECOND
     unit = float(monitor.epsilon / (2 * monitor.visits_per_person * longest))
     variance = 2 * math.exp(-unit) / math.expm1(-unit) ** 2
@@ -232,11 +242,11 @@ def _compute_lower_bounds(monitor: AtTimesMonitor) -> LowerBounds | None:
     if monitor.at_least is None:
         return None
     epsilon = monitor.at_least.epsilon
-    return LowerBounds(epsilon, mean_noise(epsilon), threshold_for(epsilon, 1))
+    return LowerBounds(epsilon, mean_noise(epsilon), find_threshold(epsilon, 1))
 
 
 def _compute_ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
-    below = threshold_for(monitor.epsilon, locations)
+    below = find_threshold(monitor.epsilon, locations)
     return Ranking(monitor.top, mean_noise(monitor.epsilon), below)
 
 
@@ -252,9 +262,9 @@ def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge)
         else "Its one location has the whole ε of the monitor."
     )
     return (
-        f"A period of {spell_duration(config.privacy.period)} that is not aligned touches H = {slots - 1} + 1 = "
-        f"{slots} slots. With W = {window}, F = {max_lead}, k = {k}, visits in these slots are in the counts of "
-        f"N = H + W + F - 1 = {ticks} ticks. These ticks have at most "
+        f"A period of {spell_duration(config.privacy.period)} that is not aligned with slots touches H = "
+        f"{slots - 1} + 1 = {slots} slots. With W = {window}, F = {max_lead}, k = {k}, the visits in these slots are "
+        f"in the counts of N = H + W + F - 1 = {ticks} ticks. These ticks have at most "
         f"k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{full} + {min(k, rest)} noisy answers, "
         f"at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
     )
@@ -266,17 +276,17 @@ def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str
     each = monitor.epsilon if bounds is None else f"{monitor.epsilon} + {bounds.epsilon} (lower bounds)"
     text = (
         f"Any {spell_duration(config.privacy.period)} contain at most {times} designated "
-        f"times, also when clocks change, at {each} each: {charge.amount}."
+        f"times, even if clocks change, at {each} each: {charge.amount}."
     )
     if bounds is not None:
         text += (
-            f" A person with one visit about a time pays {max(monitor.epsilon, bounds.epsilon)} for it. Lower bounds "
-            "do not protect a visit with consent."
+            f" A person with one visit at a designated time pays {max(monitor.epsilon, bounds.epsilon)} for it. Lower "
+            "bounds do not protect a visit with consent."
         )
     if isinstance(monitor, DwellMonitor):
-        text += " This is ordinary differential privacy: it pays for any change of a person's visits about a time."
+        text += " This is ordinary differential privacy: it covers any change of a person's visits at these times."
     if isinstance(monitor, HotSpotsMonitor):
-        text += " This pays for the counts of all locations together, and everyone who was anywhere pays it."
+        text += " This covers the counts of all locations together, and everyone who was at any location pays it."
     return text
 
 
@@ -306,11 +316,11 @@ def _warn_of_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
     for monitor in monitors:
         for odds in monitor.odds:
             if odds.people == 0 and odds.over_updates > OFTEN:
-                better = threshold_for(odds.epsilon, monitor.updates)
+                better = find_threshold(odds.epsilon, monitor.updates)
                 yield (
                     f"{monitor.name}: an empty location has a false alarm within {monitor.updates} updates with "
-                    f"{format_percent(odds.over_updates)} (threshold {monitor.threshold}, ε of an answer "
-                    f"{format_epsilon(odds.epsilon)}). Raise the threshold to {better} for less than "
+                    f"a chance of {format_percent(odds.over_updates)} (threshold {monitor.threshold}, ε of an answer "
+                    f"{format_epsilon(odds.epsilon)}). Raise the threshold to {better} for a chance below "
                     f"{format_percent(SELDOM)}, or raise epsilon."
                 )
 
@@ -321,8 +331,9 @@ def _warn_of_choices(config: Config) -> Iterator[str]:
             ticks = monitor.window // config.clock.slot + max_lead_slots(config)
             if monitor.answers_per_window > ticks:
                 yield (
-                    f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but only {ticks} ticks pass "
-                    f"while an answer is paid for: more than {ticks} make the answers noisier, and are never published."
+                    f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but a mark runs for only "
+                    f"{ticks} ticks, so more than {ticks} answers are never published, and only make each answer "
+                    f"noisier. Set it to {ticks} or less."
                 )
     if config.kafka.security_protocol == "SASL_PLAINTEXT" and config.kafka.sasl_mechanism == "PLAIN":
         yield "kafka: the password is sent over the network unencrypted. Use SASL_SSL, or SCRAM-SHA-512."

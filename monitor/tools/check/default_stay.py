@@ -25,8 +25,8 @@ TOLERATED: Final = 2
 class Overlap:
     """The effect of a default stay (microseconds) on a person who checks in elsewhere every ten minutes.
 
-    The person is at `places` places at once, and pays `places` times the `charges`: the most that each monitor of
-    designated times charges per place. `total` is the most that a person at one place at a time pays.
+    The person is counted at `places` places at once, and pays `places` times the `charges`: by monitor of designated
+    times, the most that it charges per place. `total` is the most that a person at one place at a time pays.
     """
 
     stay: int
@@ -58,8 +58,8 @@ class Overlap:
         if self.places <= TOLERATED:
             return None
         return (
-            f"visits: {self.sentence()} In the period this may cost {format_epsilon(self.may_pay)}, not "
-            f"{format_epsilon(self.total)} ({', '.join(self.charges)}). Report left_at, or set default_stay to "
+            f"visits: {self.sentence()} With {', '.join(self.charges)} this may cost {format_epsilon(self.may_pay)} "
+            f"within the period, not {format_epsilon(self.total)}. Report left_at, or set default_stay to "
             f"{format_duration(TOLERATED * APART)} or less."
         )
 

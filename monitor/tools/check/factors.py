@@ -1,4 +1,4 @@
-"""e^ε in words. It is rounded up, because it is stated as a limit."""
+"""e^ε as text, rounded up because it is stated as a limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WHOLE_FROM: Final = 100
 
 
 def format_factor(epsilon: Fraction) -> str:
-    """Return e^ε: three digits, such as "2.72", and a whole number from 100 on."""
+    """Return e^ε with three digits, such as "2.72", or as a whole number from 100 on."""
     factor = Decimal(math.exp(epsilon))
     if factor >= _WHOLE_FROM:
         return f"{math.ceil(factor):,}"
@@ -21,5 +21,5 @@ def format_factor(epsilon: Fraction) -> str:
 
 
 def format_power(epsilon: Fraction) -> str:
-    """Return the power itself, such as "e^17"; the exponent has six digits."""
+    """Return e^ε as a power, such as "e^17"; the exponent has up to six digits."""
     return f"e^{float(_SIX_DIGITS.divide(epsilon.numerator, epsilon.denominator)):g}"

@@ -1,7 +1,7 @@
 """`location-monitor check --live`: a dry run of a configuration against the ledger and the topics that exist.
 
 It calls the functions that `run` calls, in the same order, and only reads: it opens no transaction, joins no group and
-writes nothing to Redis. What it cannot try out without writing are the rights to write (`run` does).
+writes nothing to Redis. So it cannot check the rights to write, as `run` does.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from monitor.release.period_check import PeriodLimits, TakeoverRules
 from monitor.release.version import compute_version, member_versions
 from monitor.run import check_clock, topic_needs
 from monitor.service import Settings, ledger_place
-from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionReading, Refusal, TopicFacts
-from monitor.tools.check.live_silence import Horizon, find_silences
+from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionReading, Refusal, TopicSummary
+from monitor.tools.check.live_silence import AfterTakeover, find_silences
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.probe import StoreProbe
 from monitor.windows.redis_client import redis_client
 
-NO_KEY = "the person key could not be read, and facts belong to a key"
+NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
 
 
 def check_live(settings: Settings, clock: Clock, *, has_key: bool = True) -> LiveReport:
@@ -57,7 +57,7 @@ def check_live(settings: Settings, clock: Clock, *, has_key: bool = True) -> Liv
 
 
 def _note(report: LiveReport, error: MonitorError) -> LiveReport:
-    """Add an error of the servers to the report: a refusal, or an obstacle that `run` waits for."""
+    """Add an error to the report: a refusal, or an obstacle, after which `run` would try again."""
     if isinstance(error, RefusedError):
         return replace(report, refusals=(*report.refusals, Refusal(type(error).__name__, str(error))))
     return replace(report, obstacles=(*report.obstacles, str(error)))
@@ -75,9 +75,9 @@ def _describe_servers(report: LiveReport, settings: Settings, clock: Clock, foun
     )
 
 
-def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicFacts:
+def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicSummary:
     retention = topic.settings.get("retention.ms", "")
-    return TopicFacts(need.config_key, need.topic, topic.partitions, topic.replicas, retention)
+    return TopicSummary(need.config_key, need.topic, topic.partitions, topic.replicas, retention)
 
 
 def _check_cost(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
@@ -104,7 +104,7 @@ def _check_cost(report: LiveReport, settings: Settings, found: Preflight) -> Liv
 
 
 def _fences_others(parameters: Parameters, limits: PeriodLimits, found: Preflight, tick: int) -> bool | None:
-    """Return whether the takeover of the first partition fences the owners of others; None if there are none."""
+    """Return whether the first takeover fences the owners that have other charges; None if there are no such owners."""
     rules = TakeoverRules(parameters, limits, declare_charges(parameters))
     spent = {partition: state.spent() for partition, state in enumerate(found.states)}
     spent[0] = replace(spent[0], owned=True, charges=rules.charges)
@@ -126,7 +126,7 @@ def _count_members(report: LiveReport, settings: Settings, found: Preflight, *, 
 def _look_at_facts(
     report: LiveReport, settings: Settings, clock: Clock, found: Preflight, *, has_key: bool
 ) -> LiveReport:
-    """Add what would be read again, and which answers would be missing. Without Redis, only pauses are known."""
+    """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
     now, complete_from = report.at, COMPLETE_FROM_START
     try:
         with closing(StoreProbe(redis_client(settings.redis), clock.now if clock.simulated else None)) as store:
@@ -141,13 +141,13 @@ def _look_at_facts(
         if str(error) not in report.obstacles:
             report = _note(report, error)
         report = replace(report, facts_unknown=str(error))
-    complete_from = max(complete_from, _input_since(settings, found, now))
-    horizon = Horizon(settings.parameters.grid.slot_of(now), complete_from)
-    return replace(report, silences=find_silences(settings.parameters, found.states, horizon))
+    complete_from = max(complete_from, _find_input_since(settings, found, now))
+    takeover = AfterTakeover(settings.parameters.grid.slot_of(now), complete_from)
+    return replace(report, silences=find_silences(settings.parameters, found.states, takeover))
 
 
 def _check_store(report: LiveReport, settings: Settings, store: StoreProbe, clock: Clock) -> LiveReport:
-    """Add what `run` would say about the eviction policy and the clock of Redis."""
+    """Add the error that `run` would report about the eviction policy or the clock of Redis, if any."""
     try:
         store.require_no_eviction()
         check_clock(store, clock, settings.parameters.tolerance)
@@ -180,8 +180,8 @@ def _plan_facts(settings: Settings, found: Preflight, store: StoreProbe, now: in
     return _PlannedFacts(shown, complete_from)
 
 
-def _input_since(settings: Settings, found: Preflight, now: int) -> int:
-    """Return the slot from which the input is complete, as the next owner records would say it."""
+def _find_input_since(settings: Settings, found: Preflight, now: int) -> int:
+    """Return the slot from which the input is complete, as the next owner records would state it."""
     records = OwnerRecords(ledger_place(settings, found, now), settings.parameters, None, lambda: now)
     since = [records.update_terms(state.terms, partition).input_since for partition, state in enumerate(found.states)]
     return max((slot for slot in since if slot is not None), default=COMPLETE_FROM_START)

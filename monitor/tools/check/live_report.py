@@ -1,4 +1,4 @@
-"""The result of `check --live`: what `run` would decide about the servers as they are, and what would change."""
+"""The result of `check --live`: what `run` would decide now, and what would change."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicFacts:
-    """A topic that exists: its number of partitions and replicas, and its retention in milliseconds as Kafka has it."""
+class TopicSummary:
+    """A topic that exists: its configuration key and name, and its partitions, replicas and `retention.ms` in Kafka."""
 
     key: str
     topic: str
@@ -35,10 +35,10 @@ class TopicFacts:
 class Cost:
     """What one person may pay in a period, with the answers that were published under earlier configurations.
 
-    `worst`: under the new configuration alone. `total`: with earlier answers. `added`: by name of a monitor, by how
-    much the total would be smaller without its published answers. `fits_from`: the instant from which the total fits,
-    if it does not fit now; None if it fits now, or never. `fences_others`: whether a takeover would fence instances
-    with another configuration, because the sum is too large while both answer; None if there are no such instances.
+    `stated`: privacy.epsilon. `worst`: under the new configuration alone. `total`: with earlier answers. `added`: for
+    each monitor with published answers, how much smaller the total would be without them. `fits_from`: the instant from
+    which the total fits; None if it fits now, or never. `fences_others`: whether a takeover would fence instances with
+    another configuration, because the sum is too large while both answer; None if there are no such instances.
     """
 
     stated: Fraction
@@ -56,7 +56,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReading:
-    """What would be read of an input partition: offsets, and the reason if it does not continue where the facts end."""
+    """The offsets of an input partition that would be read, and why reading does not continue where the facts end."""
 
     partition: int
     start: int
@@ -66,10 +66,10 @@ class PartitionReading:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts that a new instance would read before it is ready.
+    """The facts of the new configuration, and the records that an instance would read before it is ready.
 
-    `fingerprint`: of the new configuration's facts. `exist`: whether Redis has facts of this configuration.
-    `partitions`: what would be read. `complete_from`: the instant from which the facts are then complete.
+    `exist`: whether Redis has facts with this fingerprint. `complete_from`: the instant from which the facts are
+    complete after reading.
     """
 
     fingerprint: str
@@ -79,18 +79,18 @@ class Facts:
 
     @property
     def records(self) -> int:
-        """The most records that would be read."""
+        """The largest number of records that would be read."""
         return sum(max(0, partition.end - partition.start) for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The answers that a monitor could not give after a takeover now. All times are instants, None if there are none.
+    """The answers that a monitor could not give after a takeover now. All times are instants; None if not applicable.
 
-    `places`: how many places it watches, for `over_time`. `paused`: how many of them are paused, `longer` how many of
-    these for longer than was published. `first_resumes`, `last_resumes`: when the first and the last of them can answer
-    again, at the earliest. `unknown_until`: the last as_of with unknown answers, because earlier facts are missing.
-    `times_unknown_before`: designated times before it that are still evaluated stay unknown.
+    `places`: how many places an `over_time` monitor watches. `paused`: how many of them are paused. `longer`: how many
+    of the paused places stay paused for longer than was published. `first_resumes`, `last_resumes`: when the first and
+    the last paused place can answer again, at the earliest. `unknown_until`: the last as_of with unknown answers,
+    because earlier facts are missing. `times_unknown_before`: designated times before this instant stay unknown.
     """
 
     monitor: str
@@ -111,18 +111,19 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class LiveReport:
-    """The whole result. A part is None if an earlier problem makes it unknowable.
+    """The whole result. A part is None if an earlier problem prevented finding it out.
 
-    `at`: the instant of the check. `refusals`: why `run` would not start; it names the first one. `obstacles`: why
-    `run` would wait and try again, such as a server that does not answer. `other_members`: how many members of the
-    release group have another configuration; a new instance waits until they have left.
+    `at`: the instant of the check. `refusals`: why `run` would not start; `run` itself reports only the first one.
+    `obstacles`: why `run` would wait and try again, such as a server that does not answer. `last_answers`: the as_of of
+    the last decided tick. `other_members`: how many members of the release group have another configuration; a new
+    instance waits until they have left.
     """
 
     at: int
     refusals: tuple[Refusal, ...] = ()
     obstacles: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    topics: tuple[TopicFacts, ...] = ()
+    topics: tuple[TopicSummary, ...] = ()
     ledger_partitions: int | None = None
     last_answers: int | None = None
     cost: Cost | None = None
@@ -154,7 +155,7 @@ _SILENCE_TIMES = ("first_resumes", "last_resumes", "unknown_until", "times_unkno
 
 
 def format_time(instant: int) -> str | None:
-    """Return an instant as RFC 3339, None for one that is before or after every date."""
+    """Return an instant as RFC 3339; None if it is outside the years 1 to 9999."""
     try:
         return format_instant(instant)
     except OverflowError:

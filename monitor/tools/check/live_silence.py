@@ -12,30 +12,32 @@ from monitor.tools.check.live_report import Silence
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
-    """The first tick after the takeover, and the slot from which the facts of all shards are complete then."""
+class AfterTakeover:
+    """The first tick after a takeover, and the slot from which the facts of all shards are then complete."""
 
     tick: int
     complete_from: int
 
 
-def find_silences(parameters: Parameters, states: Sequence[LedgerState], horizon: Horizon) -> tuple[Silence, ...]:
-    """Return what each monitor could not answer, in the order of the configuration's kinds.
+def find_silences(
+    parameters: Parameters, states: Sequence[LedgerState], takeover: AfterTakeover
+) -> tuple[Silence, ...]:
+    """Return what each monitor could not answer: first `over_time`, then the monitors of designated times.
 
     Args:
         parameters: the parameters of the new configuration.
         states: the state of each of the Q ledger partitions.
-        horizon: when it takes over, and with which facts.
+        takeover: when the new configuration takes over, and with which facts.
     """
-    over_time = [_find_over_time(parameters, monitor, states, horizon) for monitor in parameters.over_time]
-    timed = [_find_timed(parameters, monitor, states, horizon) for monitor in parameters.timed]
+    over_time = [_find_over_time(parameters, monitor, states, takeover) for monitor in parameters.over_time]
+    timed = [_find_timed(parameters, monitor, states, takeover) for monitor in parameters.timed]
     return (*over_time, *timed)
 
 
 def _find_over_time(
-    parameters: Parameters, monitor: OverTime, states: Sequence[LedgerState], horizon: Horizon
+    parameters: Parameters, monitor: OverTime, states: Sequence[LedgerState], takeover: AfterTakeover
 ) -> Silence:
-    grid, tick = parameters.grid, horizon.tick
+    grid, tick = parameters.grid, takeover.tick
     paused = [
         (resumes_at, was_running)
         for row, rule in zip(monitor.rows, monitor.rules, strict=True)
@@ -44,7 +46,7 @@ def _find_over_time(
             parameters, rule, state, (monitor.name, parameters.registry.ids[row]), tick
         )
     ]
-    first_known = horizon.complete_from + monitor.window - 1
+    first_known = takeover.complete_from + monitor.window - 1
     resumes = sorted(resumes_at for resumes_at, _was_running in paused)
     return Silence(
         monitor.name,
@@ -61,9 +63,10 @@ def _find_over_time(
 def _find_pause(
     parameters: Parameters, rule: OverTimeRule, state: LedgerState, place: tuple[str, str], tick: int
 ) -> list[tuple[int, bool]]:
-    """Return the tick at which a paused place can answer, and whether its published marks alone pause it; else nothing.
+    """Return, for a paused place, the tick at which it can answer, and whether its published marks alone pause it.
 
-    Published marks run until their `until`. A longer window or lead lengthens them.
+    The list is empty if the place is not paused. Published marks run until their `until`; a longer window or lead
+    lengthens them.
     """
     marks = state.marks_of(*place)
     lost_tick = None if state.lost_at is None else parameters.grid.slot_of(state.lost_at)
@@ -77,19 +80,21 @@ def _find_pause(
     return [(standing.paused.resumes_at, was_running)]
 
 
-def _find_timed(parameters: Parameters, monitor: Timed, states: Sequence[LedgerState], horizon: Horizon) -> Silence:
-    """Return from when designated times can be answered. Those before facts are complete, or before a loss, cannot."""
+def _find_timed(
+    parameters: Parameters, monitor: Timed, states: Sequence[LedgerState], takeover: AfterTakeover
+) -> Silence:
+    """Return before which instant designated times stay unknown: facts are incomplete, or the ledger was lost."""
     grid = parameters.grid
     lost = max((state.lost_at for state in states if state.lost_at is not None), default=None)
-    known_from = grid.start(horizon.complete_from)
+    known_from = grid.start(takeover.complete_from)
     known_from = known_from if lost is None else max(known_from, lost)
-    as_of = grid.as_of(horizon.tick)
+    as_of = grid.as_of(takeover.tick)
     unknown = any(time < known_from for time in monitor.live(as_of))
     unknown = unknown or (known_from > as_of and monitor.times.between(as_of, known_from).size > 0)
-    return Silence(monitor.name, _kind(monitor), times_unknown_before=known_from if unknown else None)
+    return Silence(monitor.name, _name_kind(monitor), times_unknown_before=known_from if unknown else None)
 
 
-def _kind(monitor: Timed) -> str:
+def _name_kind(monitor: Timed) -> str:
     if isinstance(monitor, AtTimes):
         return "at_times"
     return "hot_spots" if isinstance(monitor, HotSpots) else "dwell"

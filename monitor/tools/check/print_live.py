@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from monitor.ingest.start_probe import CONTINUES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import MILLISECOND, format_duration
-from monitor.tools.check.live_report import Cost, Facts, LiveReport, Silence, TopicFacts, format_time
+from monitor.tools.check.live_report import Cost, Facts, LiveReport, Silence, TopicSummary, format_time
 
 _CAUSES = {
     "no_progress": "Redis has no facts of this configuration",
@@ -16,16 +16,19 @@ _CAUSES = {
 }
 
 
-def live_lines(report: LiveReport) -> Iterator[tuple[str, bool]]:
+def list_live_lines(report: LiveReport) -> Iterator[tuple[str, bool]]:
     """Yield (line, whether it is a heading) of a report."""
     yield "On the servers as they are now", True
-    yield from ((line, False) for line in _decision(report))
+    yield from ((line, False) for line in _describe_decision(report))
     sections = (
-        ("Topics", [_topic(topic) for topic in report.topics]),
-        ("What one person pays, with earlier answers", [] if report.cost is None else list(_cost(report.cost))),
-        ("What would be read again", list(_facts(report))),
-        ("What would be silent", list(_silences(report))),
-        ("Instances that run", list(_members(report))),
+        ("Topics", [_describe_topic(topic) for topic in report.topics]),
+        (
+            "What one person pays, with earlier answers",
+            [] if report.cost is None else list(_describe_cost(report.cost)),
+        ),
+        ("What would be read again", list(_describe_facts(report))),
+        ("What would be silent", list(_describe_silences(report))),
+        ("Running instances", list(_describe_members(report))),
         ("Warnings about the servers", list(report.warnings)),
     )
     for heading, lines in sections:
@@ -34,7 +37,7 @@ def live_lines(report: LiveReport) -> Iterator[tuple[str, bool]]:
             yield from ((f"  {line}", False) for line in lines)
 
 
-def _decision(report: LiveReport) -> Iterator[str]:
+def _describe_decision(report: LiveReport) -> Iterator[str]:
     at = format_time(report.at)
     if report.refusals:
         yield f"`run` would refuse to start (exit code 3), as of {at}:"
@@ -46,7 +49,7 @@ def _decision(report: LiveReport) -> Iterator[str]:
         yield from (f"  {obstacle}" for obstacle in report.obstacles)
 
 
-def _topic(topic: TopicFacts) -> str:
+def _describe_topic(topic: TopicSummary) -> str:
     milliseconds = topic.retention_ms
     kept = "for ever" if milliseconds == "-1" else "for an unknown time"
     if milliseconds.isdecimal():
@@ -54,7 +57,7 @@ def _topic(topic: TopicFacts) -> str:
     return f"{topic.key}: {topic.topic}, {topic.partitions} partitions, {topic.replicas} replicas, kept {kept}"
 
 
-def _cost(cost: Cost) -> Iterator[str]:
+def _describe_cost(cost: Cost) -> Iterator[str]:
     more, total = cost.total - cost.worst, format_epsilon(cost.total)
     stated = format_epsilon(cost.stated)
     if not more:
@@ -63,10 +66,13 @@ def _cost(cost: Cost) -> Iterator[str]:
         sum_ = f"{format_epsilon(cost.worst)} + {format_epsilon(more)} for earlier answers = {total}"
         yield f"At most {sum_} within any period; privacy.epsilon states {stated}."
     for monitor, amount in cost.added.items():
-        yield f"Without the published answers of {monitor} it would be {format_epsilon(amount)} less."
+        yield f"Without the published answers of {monitor} the total would be {format_epsilon(amount)} less."
     if not cost.fits:
-        when = "It would never fit" if cost.fits_from is None else f"It would fit from {format_time(cost.fits_from)} on"
-        yield f"{when}, if nothing more is published until then."
+        yield (
+            "The total would never fit."
+            if cost.fits_from is None
+            else f"The total would fit from {format_time(cost.fits_from)} on, if nothing more is published until then."
+        )
     if cost.fences_others is not None:
         yield (
             "The first takeover would permanently fence instances with another configuration from all partitions: "
@@ -76,7 +82,7 @@ def _cost(cost: Cost) -> Iterator[str]:
         )
 
 
-def _facts(report: LiveReport) -> Iterator[str]:
+def _describe_facts(report: LiveReport) -> Iterator[str]:
     if report.facts is None:
         if report.facts_unknown:
             yield f"Not known: {report.facts_unknown}."
@@ -86,10 +92,10 @@ def _facts(report: LiveReport) -> Iterator[str]:
     if not again:
         yield f"Nothing: the facts exist ({facts.fingerprint}). At most {facts.records} new records are left to read."
         return
-    yield from _rereading(facts, len(again))
+    yield from _describe_rereading(facts, len(again))
 
 
-def _rereading(facts: Facts, again: int) -> Iterator[str]:
+def _describe_rereading(facts: Facts, again: int) -> Iterator[str]:
     causes = dict.fromkeys(partition.cause for partition in facts.partitions if partition.cause != CONTINUES)
     why = "; ".join(_CAUSES.get(cause, cause) for cause in causes)
     yield (
@@ -102,32 +108,32 @@ def _rereading(facts: Facts, again: int) -> Iterator[str]:
         yield "Redis needs room for a separate set of facts until the old one has expired."
 
 
-def _silences(report: LiveReport) -> Iterator[str]:
+def _describe_silences(report: LiveReport) -> Iterator[str]:
     for silence in report.silences:
         if silence.is_silent:
-            yield f"{silence.monitor} ({silence.kind}): {'; '.join(_silence(silence))}."
+            yield f"{silence.monitor} ({silence.kind}): {'; '.join(_describe_silence(silence))}."
     if report.silences and not any(silence.is_silent for silence in report.silences):
-        yield "Nothing, once the facts are read. Until then the instances that run now continue to answer."
+        yield "Nothing, once the input has been read. Until then the running instances continue to answer."
 
 
-def _silence(silence: Silence) -> Iterator[str]:
+def _describe_silence(silence: Silence) -> Iterator[str]:
     if silence.paused:
         longer = f", {silence.longer} of them longer than was published" if silence.longer else ""
         yield (
             f"{silence.paused} of {silence.places} places are paused{longer}; the first can answer again at "
-            f"{_time(silence.first_resumes)}, the last at {_time(silence.last_resumes)}"
+            f"{_format_time(silence.first_resumes)}, the last at {_format_time(silence.last_resumes)}"
         )
     if silence.unknown_until is not None:
-        yield f"unknown until {_time(silence.unknown_until)}, because earlier visits are missing in the input"
+        yield f"unknown until {_format_time(silence.unknown_until)}, because earlier visits are missing from the input"
     if silence.times_unknown_before is not None:
-        yield f"designated times before {_time(silence.times_unknown_before)} stay unknown"
+        yield f"designated times before {_format_time(silence.times_unknown_before)} stay unknown"
 
 
-def _time(instant: int | None) -> str:
+def _format_time(instant: int | None) -> str:
     return (None if instant is None else format_time(instant)) or "an unknown time"
 
 
-def _members(report: LiveReport) -> Iterator[str]:
+def _describe_members(report: LiveReport) -> Iterator[str]:
     if report.members is None:
         return
     if report.other_members is None:

@@ -26,7 +26,7 @@ from monitor.tools.check.compute_report import (
 )
 from monitor.tools.check.factors import format_factor, format_power
 from monitor.tools.check.live_report import LiveReport
-from monitor.tools.check.print_live import live_lines
+from monitor.tools.check.print_live import list_live_lines
 
 CHANGE: Final = (
     "If the two differ in locations, windows, times or the registry, the new one has a separate set of facts in Redis. "
@@ -38,7 +38,7 @@ CHANGE: Final = (
 def render_live(report: LiveReport, console: Console) -> None:
     """Print the result of `check --live`."""
     say = _Printer(console)
-    for line, is_heading in live_lines(report):
+    for line, is_heading in list_live_lines(report):
         if is_heading:
             say.heading(line)
         else:
@@ -121,7 +121,7 @@ class _Printer:
 
 
 def _render_odds(monitor: MonitorReport, say: _Printer) -> None:
-    """Print the odds of one monitor. One table for each monitor fits into 80 columns, also with long names."""
+    """Print the odds of one monitor. A table for each monitor fits into 80 columns, even with long names."""
     say(f"  {monitor.name} (threshold {monitor.threshold}):")
     heads = ("ε of an answer", "locations", "people there", "per update", f"over {monitor.updates} updates")
     table = Table(box=SIMPLE_HEAD, show_edge=False)
@@ -164,16 +164,17 @@ def _describe_ranking(ranking: Ranking, locations: int) -> str:
 def _describe_lower_bounds(bounds: LowerBounds) -> str:
     return (
         f"a bound is {bounds.mean_noise:.2g} people below the number of people with consent on average, and fewer than "
-        f"{bounds.below} below with a chance of {format_percent(1 - SELDOM)}. People without consent are not counted, "
-        f"and nobody learns that one of them refused by more than a factor of {_format_factor(bounds.epsilon)}."
+        f"{bounds.below} below with a chance of {format_percent(1 - SELDOM)}. People without consent are not counted. "
+        f"That one of them did not consent changes the chance of a bound by a factor of at most "
+        f"{_format_factor(bounds.epsilon)}."
     )
 
 
 def _describe_dwell(noise: DwellNoise) -> str:
     return (
         f"the number of visits has a standard deviation of {noise.deviation:,.3g}, in both directions, so nothing "
-        f"about it is certain. Of each person {noise.visits_per_person} visits count, each up to "
-        f"{spell_duration(noise.longest_visit)}."
+        f"about it is certain. At most {noise.visits_per_person} visits of each person count, each with a length of at "
+        f"most {spell_duration(noise.longest_visit)}."
     )
 
 

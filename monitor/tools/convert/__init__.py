@@ -1,1 +1,1 @@
-"""`location-monitor convert`: recorded movements become a file of visits for `replay`, and a registry."""
+"""`location-monitor convert`: convert recorded movements to a file of visits for `replay`, and a registry."""

@@ -37,11 +37,11 @@ _LATITUDES: Final = ("lat", "latitude")
 _LONGITUDES: Final = ("lon", "lng", "longitude")
 _EARLIEST: Final = to_instant(datetime(1, 1, 1, tzinfo=UTC))
 _LATEST: Final = to_instant(datetime(9999, 1, 1, tzinfo=UTC))  # so that a stay and a delay still fit
-_REPORT_EVERY: Final = 10_000  # rows
+_REPORT_EVERY: Final = 10_000  # visits
 
 
 class BadRowError(MonitorError):
-    """A row is invalid. The message gives the reason and quotes nothing from the row."""
+    """A row is invalid. The message states the reason and quotes nothing from the row, which names a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,7 @@ class Stay(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of a conversion, and in `problems` the messages about the first bad rows.
-
-    `reasons` counts bad rows by reason.
-    """
+    """The counts of a conversion. `reasons` counts bad rows by reason; `problems` has messages about the first ones."""
 
     rows: int = 0
     visits: int = 0
@@ -112,7 +109,7 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def refuse(self, number: int, reason: str) -> None:
-        """Count a bad row."""
+        """Count a bad row. `number` is its line."""
         self.bad += 1
         self.reasons[reason if reason in self.reasons or len(self.reasons) < SHOWN_PROBLEMS else "other reasons"] += 1
         if len(self.problems) < SHOWN_PROBLEMS:
@@ -153,7 +150,7 @@ def read_locations(path: Path) -> dict[str, tuple[str, str, str]]:
 
 
 def write_registry(path: Path, locations: dict[str, tuple[str, str, str]]) -> None:
-    """Write a registry. The order of the locations is kept."""
+    """Write a registry of locations, in the given order: name, latitude and longitude by id."""
     with open_atomically(path) as out:
         out.write(csv_line(REGISTRY_HEADER))
         for location_id, details in locations.items():
@@ -163,7 +160,7 @@ def write_registry(path: Path, locations: dict[str, tuple[str, str, str]]) -> No
 class Conversion:
     """The conversion of a file of points into a replay file.
 
-    `tally` has its counts. `seen` has the location ids found in the file, if `known` is None.
+    `tally` has its counts. `seen` has the location ids in the file, if `known` is None.
 
     Args:
         columns: the format of the file.
@@ -179,7 +176,7 @@ class Conversion:
         self.seen: set[str] = set()
 
     def run(self, visits: Path, out: Path, *, strict: bool, on_rows: Callable[[int, int], None]) -> None:
-        """Convert a file. `on_rows` is called with the numbers of bytes read and of visits written.
+        """Convert a file. `on_rows` is called with the numbers of bytes read and of visits written so far.
 
         Memory grows with the number of places, and with the number of people if points are merged, but not with the
         size of the file.
@@ -252,7 +249,7 @@ class Conversion:
             yield Stay(point.person_id, point.location_id, point.at, None if stay is None else point.at + stay)
 
     def _merge_points(self, points: Iterator[Point]) -> Iterator[Stay]:
-        """Yield the stays of each person. One stay per person is open at a time."""
+        """Yield stays, each as soon as it has ended. Each person has at most one open stay at a time."""
         gap = self._shape.merge_gap or 0
         open_stays: dict[str, tuple[Point, int]] = {}  # by person: the first point, and the instant of the last one
         for point in points:

@@ -1,6 +1,6 @@
 """Write files of visits and registries (docs/interface.md, section 2).
 
-They are CSV, gzipped if the name ends in .gz. A file appears under its name only when it is complete.
+The files are CSV, gzipped if the name ends in .gz. A file appears under its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _GZIP_LEVEL: Final = 1  # a third larger than the best level, four times as fast
 
 
 def consents(person_id: str, share: float) -> bool:
-    """Return whether a person consents to lower bounds, where a share (0 to 1) of all people does.
+    """Return whether a person consents to lower bounds, if a share (0 to 1) of all people consents.
 
-    A hash of the id decides, so the same person always answers the same, and a larger share adds people.
+    A hash of the id decides, so the answer of a person is always the same, and a larger share adds people.
     """
     digest = hashlib.blake2b(person_id.encode(errors="surrogateescape"), digest_size=8, person=b"consent").digest()
     return int.from_bytes(digest) < share * 2**64
@@ -39,7 +39,7 @@ class Sink(Protocol):
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[Sink]:
-    """Open a file for writing. It gets its name only when it is complete. The same content gives the same bytes."""
+    """Open a file for writing. It gets its name only when it is complete. Equal content results in equal bytes."""
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as raw:
@@ -54,7 +54,7 @@ def open_atomically(path: Path) -> Iterator[Sink]:
 
 
 def csv_line(fields: tuple[str, ...]) -> bytes:
-    """Format one line of CSV, with quotes where necessary."""
+    """Format one line of CSV in UTF-8, with quotes where necessary."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)
     return text.getvalue().encode()

@@ -24,7 +24,7 @@ class Meter:
         self._began = now()
 
     def advance(self, done: int, visits: int) -> None:
-        """Set the work done and the visits written so far."""
+        """Set the work done and the visits written so far, and show them."""
         self.done, self.visits = done, visits
 
     @property
@@ -69,7 +69,7 @@ class _Lines(Meter):
 
 @contextmanager
 def progress(title: str, total: int, console: Console, now: Callable[[], float] = time.monotonic) -> Iterator[Meter]:
-    """Show the progress of `total` units of work on a console."""
+    """Show the progress of `total` units of work on a console. Yield the meter to advance."""
     if not console.is_terminal:
         yield _Lines(total, now, console, title)
         return

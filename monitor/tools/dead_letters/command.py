@@ -23,7 +23,7 @@ Print = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    """What to show: the reasons (all if empty), `since` as a time or a duration, and how many of the latest."""
+    """What to show: the reasons (all if empty), `since` as a time or a duration, and the number of the latest ones."""
 
     reasons: tuple[str, ...] = ()
     since: str | None = None
@@ -34,7 +34,7 @@ def show_command(settings: Settings, options: ShowOptions, clock: Clock, console
     """Print dead letters by reason, and the positions of the latest ones.
 
     Raises:
-        UsageError: an option is wrong.
+        UsageError: an option is invalid.
         TopicError: the topic does not exist.
         UnreachableError: Kafka does not answer.
     """
@@ -50,7 +50,7 @@ def export_command(settings: Settings, options: ShowOptions, clock: Clock, path:
     """Write dead letters to a new file that only its owner may read.
 
     Raises:
-        UsageError: an option is wrong, or the file exists.
+        UsageError: an option is invalid, or the file exists.
         TopicError: the topic does not exist.
         UnreachableError: Kafka does not answer. No file is left.
     """
@@ -60,7 +60,7 @@ def export_command(settings: Settings, options: ShowOptions, clock: Clock, path:
 
 
 def resend_command(settings: Settings, path: Path, clock: Clock, say: Print, *, dry_run: bool) -> None:
-    """Send the visits of a file to the input topic, or with `dry_run` say what would be sent.
+    """Send the visits of a file to the input topic, or with `dry_run` print what would be sent.
 
     Raises:
         UsageError: a visit would be refused again; nothing was sent.
@@ -73,7 +73,7 @@ def resend_command(settings: Settings, path: Path, clock: Clock, say: Print, *, 
         say(sentence)
     amount = f"{plan.visits} visits of {len(plan.lines)} lines"
     if dry_run or not plan.lines:
-        say(f"{amount} would be sent to {topic}" if dry_run else "nothing to send")
+        say(f"{amount} would be sent to {topic}." if dry_run else "Nothing to send.")
         return
     sent = send(settings.kafka, topic, plan, parameters)
     say(f"{amount} were sent to {topic}.")

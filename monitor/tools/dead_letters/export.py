@@ -19,8 +19,8 @@ OWNER_ONLY: Final = 0o600
 def export_letters(letters: Iterable[Letter], path: Path) -> int:
     """Write one line of JSON per dead letter, and return their number. Records of other programs are left out.
 
-    Each line is a batch of visits that `resend` reads: `visits` has the refused visits. If they cannot be read, it is
-    empty, and `value` has the text of the refused record. `dead_letter` says where the line comes from.
+    Each line is a batch of visits that `resend` reads: `visits` has the refused visits. If they cannot be read,
+    `visits` is empty, and `value` has the text of the refused record. `dead_letter` describes the dead letter.
 
     Raises:
         UsageError: the file exists, or cannot be created.
@@ -39,7 +39,7 @@ def export_letters(letters: Iterable[Letter], path: Path) -> int:
                     file.write(json.dumps(_to_line(letter), ensure_ascii=False) + "\n")
                     written += 1
     except BaseException:
-        path.unlink()  # half of the dead letters are of no use, and they name people
+        path.unlink()  # an incomplete export is useless, and it names people
         raise
     return written
 

@@ -1,4 +1,4 @@
-"""Read the topic of dead letters, and filter and count them. Values name people, so nothing here prints a value."""
+"""Read, filter and count dead letters. Values name people, so this module prints no value."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Filter:
 
 @dataclass(slots=True)
 class ReasonCount:
-    """The dead letters of one reason: their number, that of the visits or records in them, first and last instant."""
+    """The dead letters of one reason: their number, the number of visits or records in them, first and last instant."""
 
     letters: int = 0
     refused: int = 0
@@ -70,7 +70,10 @@ class ReasonCount:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The counts by reason, in the order of `Reason`, those of other programs, and the latest dead letters."""
+    """The counts by reason, in the order of `Reason`, and the latest dead letters.
+
+    `foreign`: the count of records that other programs wrote to the topic.
+    """
 
     topic: str
     reasons: dict[Reason, ReasonCount]
@@ -93,7 +96,7 @@ def summarize(topic: str, letters: Iterable[Letter], latest: int) -> Summary:
 def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> Iterator[Letter]:
     """Yield the dead letters that a filter includes, up to the present end of the topic.
 
-    Partitions are read together. The order is that of the offsets within each partition.
+    Partitions are read together. Within each partition, dead letters are in the order of their offsets.
 
     Raises:
         TopicError: the topic does not exist.
@@ -110,7 +113,10 @@ def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> I
                     received_at = time.monotonic()
                 elif time.monotonic() - received_at > READ_TIMEOUT_SECONDS:
                     silent = ", ".join(f"{topic}-{place.partition}" for place in waiting)
-                    raise UnreachableError(f"the dead letters could not be read to their end: {silent}")
+                    raise UnreachableError(
+                        f"{silent}: Kafka returned no records for {READ_TIMEOUT_SECONDS:g} s, although the end is not "
+                        "reached; check the brokers, and run the command again"
+                    )
                 letters = (_to_letter(record) for records in polled.values() for record in records)
                 yield from (
                     letter

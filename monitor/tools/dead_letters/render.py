@@ -1,4 +1,4 @@
-"""Print dead letters as text or as JSON: reasons, positions and times, and never a value."""
+"""Print dead letters as text or as JSON: reasons, positions and times, but no values, because they name people."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def render(summary: Summary, console: Console) -> None:
     """Print the counts by reason, then the latest dead letters with their positions."""
     total = sum(count.letters for count in summary.reasons.values())
     console.print(f"{summary.topic}: {total} dead letters", markup=False, highlight=False)
-    for line in _lines(summary):
+    for line in _format_table(summary):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if summary.foreign.letters:
-        text = f"{summary.foreign.letters} records are not dead letters of this service: they lack its headers"
+        text = f"{summary.foreign.letters} records are not dead letters of this service: they lack its headers."
         console.print(text, markup=False, highlight=False)
     shown = [(letter, letter.headers) for letter in summary.latest if letter.headers is not None]
     if shown:
@@ -78,7 +78,7 @@ def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
-def _lines(summary: Summary) -> Iterator[str]:
+def _format_table(summary: Summary) -> Iterator[str]:
     """Yield a table, one line per reason. Lines are not wrapped, so that programs can read them."""
     if not summary.reasons:
         return

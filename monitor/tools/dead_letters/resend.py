@@ -1,8 +1,8 @@
-"""Send corrected visits to the input again, after each of them was checked as the service will check it.
+"""Send corrected visits to the input again, after checking each of them as the service will check it.
 
 The fate of a visit depends on the visit, the broker's timestamp of its record and the configuration (docs/interface.md,
-section 1). A visit that is sent again gets a new timestamp: the earliest tick that counts it is the next one to close,
-and a visit that is too late for every window and horizon stays too late. Messages name lines, never a value.
+section 1). A visit that is sent again gets a new timestamp: the earliest tick that can count it is the next one, and a
+visit that is too late for every window and horizon stays too late. Messages name lines, never a value.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ MOST_PROBLEMS: Final = 100
 """The most problems that a message lists."""
 
 _WHY_NOT: Final = {
-    EXPIRED: "too late: no window or horizon of this configuration contains it any more",
-    NOT_WATCHED: "no monitor of this configuration watches it",
+    EXPIRED: "too late: no window or horizon of this configuration contains the visit any more",
+    NOT_WATCHED: "no monitor of this configuration watches its place and time",
 }
 
 
 class _Nobody:
-    """The hashes of people, where only fates are needed."""
+    """A hasher for callers that need only fates: all people have the same hash."""
 
     def many(self, persons: list[str]) -> list[bytes]:
         """Return one meaningless hash per person."""
@@ -47,7 +47,7 @@ class _Nobody:
 
 @dataclass(frozen=True, slots=True)
 class LineVisits:
-    """The visits of a line of the file that are to be sent, encoded. `number` counts lines from 1."""
+    """The visits of a line of the file that will be sent, encoded as JSON. `number` counts lines from 1."""
 
     number: int
     visits: tuple[bytes, ...]
@@ -60,7 +60,7 @@ class LineVisits:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The lines to send, and the visits that are not sent because they would count nowhere, as (line, fate)."""
+    """The lines to send, and (line, fate) of each visit that is not sent, because nothing would count it."""
 
     lines: tuple[LineVisits, ...]
     left_out: tuple[tuple[int, str], ...]
@@ -90,7 +90,7 @@ class Sent:
 def judge(parameters: Parameters, visit: bytes, stamp: int) -> tuple[str, Fault | None]:
     """Return the fate of a visit whose record is stamped at an instant, and the reason if it is refused.
 
-    The service's own code decides, so this is what the service will decide.
+    The code is that of the service, so the service will decide the same.
     """
     columns = decode_records([b'{"visits":[' + visit + b"]}"], parameters.default_stay)
     accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.slot_of(stamp)]))
@@ -186,17 +186,20 @@ class _Producer:
 def _require_topic(connections: KafkaConnections, topic: str) -> None:
     with connections.translate_errors(), closing(connections.consumer()) as consumer:
         if not consumer.partitions_for_topic(topic):
-            raise TopicError(f"kafka.topics.visits is {topic!r}: there is no such topic, so nothing was sent")
+            raise TopicError(
+                f"kafka.topics.visits is {topic!r}: there is no such topic, so nothing was sent; correct "
+                "kafka.topics.visits or kafka.bootstrap_servers"
+            )
 
 
 def explain(sent: Sent, parameters: Parameters) -> Iterator[str]:
-    """Yield sentences about what the sent visits count as."""
+    """Yield sentences about the fates of the sent visits, and the first tick that counts all of them."""
     grid = parameters.grid
     stamped, as_of = format_instant(sent.stamped), format_instant(grid.as_of(grid.slot_of(sent.stamped)))
     fates = ", ".join(f"{fate} {count}" for fate, count in sent.fates.items())
     yield (
-        f"Their fates: {fates}. The broker stamped them until {stamped}, so they count from the tick that ends at "
-        f"{as_of} on. Earlier answers are not revised."
+        f"Their fates: {fates}. The last one has the timestamp {stamped}, so they count from the tick at {as_of} on. "
+        "Earlier answers are not revised."
     )
     if set(sent.fates) != {APPLIED}:
-        yield "Some are not applied, because a slot has ended, or a clock differs, since they were checked."
+        yield "Some were not applied, because a slot ended after the check, or because a clock differs."

@@ -60,7 +60,12 @@ def plan_command(given: Mapping[str, str | tuple[str, ...]], config: Config | No
 
 
 def find(options: Options) -> tuple[Targets, tuple[PlanOutcome, ...], int]:
-    """Return the targets, the outcomes of the plans that meet them (best first), and the period of the payments."""
+    """Return the targets, the outcomes of the plans that meet them (best first), and the period of the payments.
+
+    Raises:
+        UsageError: an option is invalid, or the targets leave T or ε unbounded.
+        ContradictionError: the targets cannot be met together.
+    """
     targets = read_targets(options)
     require_decided(targets)
     designs = read_designs(options)

@@ -13,14 +13,14 @@ from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.tools.check.compute_report import format_percent
 from monitor.tools.planner.designs import Design
 from monitor.tools.planner.outcomes import Plan
-from monitor.tools.planner.solve import allowed_chance, bound_epsilon, find_plans, highest_threshold, solve
+from monitor.tools.planner.solve import bound_epsilon, compute_allowed_chance, find_highest_threshold, find_plans, solve
 from monitor.tools.planner.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
 
 _MOST_PEOPLE = 10**6
 
 
 def explain_contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:
-    """Return the error for targets that no design meets: which targets collide, why, and the nearest in reach."""
+    """Return the error for targets that no design meets: which collide, why, and the nearest that can be met."""
     names = find_colliding(designs, targets)
     colliding = targets.only(names)
     first, *rest = (str(getattr(colliding, name)) for name in names)
@@ -66,28 +66,28 @@ def find_nearest(
 def explain(designs: Sequence[Design], targets: Targets) -> str:
     """Explain why targets collide, for the design that comes nearest to meeting them."""
     if targets.false_alarms is not None and (targets.alarm or targets.threshold):
-        return _explain_bound(max(designs, key=lambda design: -_least_false_alarms(design, targets)), targets)
+        return _explain_bound(max(designs, key=lambda design: -_count_least_false_alarms(design, targets)), targets)
     if targets.pays is not None and targets.epsilon is not None:
         epsilon, period = targets.epsilon.epsilon, targets.pays.period
         least = min(design.payment(epsilon, period) for design in designs)
         return f"at ε = {format_epsilon(epsilon)} a person pays up to {least} within {format_duration(period)}."
     if targets.alarm is not None and targets.threshold is not None:
         people, threshold = targets.alarm.people, targets.threshold.threshold
-        best = max(_alarm_chance(design, targets) for design in designs)
+        best = max(_compute_alarm_chance(design, targets) for design in designs)
         return (
-            f"{people} people are {threshold - people} below T = {threshold}: an update of theirs is an alarm with "
-            f"e^(-ε(T - f)), {format_percent(best)} at most."
+            f"{people} people are {threshold - people} below T = {threshold}: with f = {people} people, the chance of "
+            f"an alarm per update is e^(-ε(T - f)), at most {format_percent(best)}."
         )
     return "ε of an answer is so small that its noise cannot be drawn."
 
 
-def _most_epsilon(design: Design, targets: Targets) -> Fraction | None:
+def _find_most_epsilon(design: Design, targets: Targets) -> Fraction | None:
     """Return the largest ε per answer that the targets allow; None if nothing bounds it."""
     epsilon = targets.epsilon.epsilon if targets.epsilon else bound_epsilon(design, targets).high
     return None if epsilon is None else epsilon * design.smallest
 
 
-def _alarm_chance(design: Design, targets: Targets) -> float:
+def _compute_alarm_chance(design: Design, targets: Targets) -> float:
     if targets.epsilon is None or targets.threshold is None or targets.alarm is None:
         return 0.0
     return Plan(design, targets.epsilon.epsilon, targets.threshold.threshold).alarm(targets.alarm.people)
@@ -95,16 +95,16 @@ def _alarm_chance(design: Design, targets: Targets) -> float:
 
 def _find_best_plan(design: Design, targets: Targets) -> Plan | None:
     """Return the plan with the fewest false alarms among those that meet all other targets; None if there is none."""
-    high = _most_epsilon(design, targets)
+    high = _find_most_epsilon(design, targets)
     if not high:
         return None
     epsilon = high / design.smallest
-    highest = highest_threshold(design, targets, epsilon)
+    highest = find_highest_threshold(design, targets, epsilon)
     threshold = targets.threshold.threshold if targets.threshold else highest
     return None if threshold is None else Plan(design, epsilon, threshold)
 
 
-def _least_false_alarms(design: Design, targets: Targets) -> float:
+def _count_least_false_alarms(design: Design, targets: Targets) -> float:
     plan = _find_best_plan(design, targets)
     return plan.false_alarms(targets.false_alarms.every) if plan and targets.false_alarms else float("inf")
 
@@ -112,16 +112,16 @@ def _least_false_alarms(design: Design, targets: Targets) -> float:
 def _explain_bound(design: Design, targets: Targets) -> str:
     plan = _find_best_plan(design, targets)
     if plan is None or targets.false_alarms is None:
-        return "the alarm asked for is certain only from T people on, and T is above the number of people."
+        return "the required alarm is certain only from T people on, and T is above the required number of people."
     every, epsilon = targets.false_alarms.every, plan.smallest_answer
     top = (
-        f"{targets.alarm.people} people raise an alarm so often only if T ≤ {plan.threshold}"
+        f"{targets.alarm.people} people raise an alarm with the required chance only if T ≤ {plan.threshold}"
         if targets.alarm and not targets.threshold
         else f"T is {plan.threshold}"
     )
     return (
         f"ε of an answer is at most {_format_short(epsilon)}, and {top}. By Takagi et al. [ADP], Theorem 9, "
-        f"any one-sided mechanism then calls an empty location unsafe with at least "
+        f"the chance that any one-sided mechanism calls an empty location unsafe is then at least "
         f"e^(-ε·T) = {format_percent(plan.false_alarm(0))} per update (one update per {format_duration(design.slot)}): "
         f"{plan.false_alarms(every):.3g} times in {format_duration(every)}, not once."
     )
@@ -140,18 +140,18 @@ def _find_nearest_false_alarms(designs: Sequence[Design], targets: Targets) -> F
     if targets.false_alarms is None:
         return None
     every = targets.false_alarms.every
-    shortest = _longest_vacuous(designs, every)
+    shortest = _find_longest_vacuous(designs, every)
     unit = next((unit for unit in (DAY, HOUR, MINUTE, SECOND) if every >= 100 * unit), SECOND)
 
     def is_met(count: int) -> bool:
         changed = replace(targets, false_alarms=FalseAlarms(count * unit))
-        return _is_feasible([design for design in designs if allowed_chance(design, changed) < 1], changed)
+        return _is_feasible([design for design in designs if compute_allowed_chance(design, changed) < 1], changed)
 
     count = _find_last(lambda count: count * unit <= shortest or is_met(count), every // unit)
     return FalseAlarms(count * unit) if count * unit > shortest else None
 
 
-def _longest_vacuous(designs: Sequence[Design], every: int) -> int:
+def _find_longest_vacuous(designs: Sequence[Design], every: int) -> int:
     """Return the longest duration up to `every` in which no design has more than one occasion for a false alarm.
 
     For such a duration the target "at most one false alarm" is always met.
@@ -204,7 +204,7 @@ def _find_nearest_epsilon(designs: Sequence[Design], targets: Targets) -> FixedE
 
 
 def _find_last(is_met: Callable[[int], bool], end: int) -> int:
-    """Return the largest count in [0, end] that meets a condition, by bisection. 0 must meet it."""
+    """Return the largest count in [0, end] that meets a condition, by bisection. 0 must meet the condition."""
     low, high = 0, end + 1
     while high - low > 1:
         middle = (low + high) // 2

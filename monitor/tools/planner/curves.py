@@ -11,11 +11,12 @@ from monitor.tools.planner.targets import Targets
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """The chances per update while the location answers, and its share of silent time, by count f.
+    """The chances per update while a location answers, and its share of silent time, by count f = 0, 1, ….
 
-    `alarm` is e^(-ε(T - f)) at the smallest ε per answer; it is a false alarm below T. `miss` is 1 - e^(-ε(T - f)) at
-    the largest ε per answer. Each is the worst case of several shares. `limit` is the target's chance of a false alarm
-    per update, if there is such a target.
+    `alarm` is e^(-ε(T - f)) at the smallest ε per answer; an alarm below T is false. `miss` is 1 - e^(-ε(T - f)) at the
+    largest ε per answer. Each is the worst case if locations have different shares of ε. `limit` is the target's chance
+    of a false alarm per update, if there is such a target. `slot` and `silence` are in microseconds, `mark_lifetime` in
+    ticks.
     """
 
     title: str
@@ -33,13 +34,13 @@ class Curves:
     def timeline(self) -> str:
         """A description of the silence after alarms."""
         if not self.mark_lifetime:
-            return "After an alarm about a designated time the location is marked for that time only."
+            return "After an alarm, the location is marked for that designated time only."
         if not self.silence:
-            return "There are as many noisy answers as ticks: no silence."
+            return "Every tick may have a noisy answer, so there is no silence."
         alarms = "an alarm" if self.answers == 1 else f"{self.answers} alarms in a row"
         length = format_duration(self.silence)
         return (
-            f"After {alarms} the location is paused; the next answer comes {length} after the last. "
+            f"After {alarms} the location is paused; the next answer comes {length} after the last alarm. "
             f"W + F = {self.mark_lifetime} ticks of {format_duration(self.slot)}."
         )
 

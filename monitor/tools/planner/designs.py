@@ -25,11 +25,11 @@ class Design(Protocol):
 
     @property
     def smallest(self) -> Fraction:
-        """The smallest share of the monitor's ε for one answer. False alarms are most frequent there."""
+        """The smallest share of the monitor's ε for one answer. It has the most false alarms."""
 
     @property
     def largest(self) -> Fraction:
-        """The largest share of the monitor's ε for one answer. Misses are most frequent there."""
+        """The largest share of the monitor's ε for one answer. It has the most misses."""
 
     @property
     def updates(self) -> int:
@@ -106,7 +106,7 @@ class OverTime:
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """Algorithm 4: `horizon` updates about each designated time of the monitor `times`. Its own ε and T are ignored."""
+    """Algorithm 4: `horizon` updates about each designated time of the monitor `times`, whose ε and T are ignored."""
 
     slot: int
     horizon: int

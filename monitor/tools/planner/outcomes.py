@@ -8,7 +8,7 @@ from fractions import Fraction
 from monitor.privacy.odds import false_alarm, over_updates
 from monitor.public.instants import YEAR
 from monitor.tools.planner.designs import Design
-from monitor.tools.planner.silence import silent_share
+from monitor.tools.planner.silence import compute_silent_share
 from monitor.tools.planner.targets import Targets
 
 
@@ -44,7 +44,7 @@ class Plan:
 
     def silent(self, people: int) -> float:
         """Return the share of time in which a location is paused if `people` are always there."""
-        return silent_share(self.false_alarm(people), self.design.answers, self.design.mark_lifetime)
+        return compute_silent_share(self.false_alarm(people), self.design.answers, self.design.mark_lifetime)
 
     @property
     def silence(self) -> int:
@@ -59,7 +59,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """A plan in numbers. `alarm` is the chance for the target's people; `unmet` lists the targets that it misses."""
+    """A plan in numbers.
+
+    `per_update`: the chance of a false alarm per update. `alarm`: the chance of an alarm per update with the target's
+    people. `pays`: the most that one person pays in the period. `silence`: as in `Plan`, in microseconds. `unmet`: the
+    targets that the plan misses.
+    """
 
     plan: Plan
     per_update: float

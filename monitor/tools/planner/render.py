@@ -30,7 +30,7 @@ _PROSE = 14
 
 def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console) -> None:
     """Print the plans that meet all targets."""
-    _say(console, f"These meet all targets; pays: what one person pays at most within {format_duration(period)}.")
+    _say(console, f"These plans meet all targets; pays: the most that a person pays in {format_duration(period)}.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in ("", "pays", "ε", "T", "window", "update", "k", *_MEASURES):
         table.add_column(column, no_wrap=True)
@@ -52,8 +52,8 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
     _say(console, LEGEND)
     _say(
         console,
-        "The lowest payment comes first. A plan is left out if another plan with the same window is better in every "
-        "column.",
+        "The plan with the lowest payment comes first. A plan is left out if another plan with the same window is at "
+        "least as good in pays, T, update and silence.",
     )
     _say(console, FLOOR)
     _say(console, ASSUMPTION)
@@ -62,7 +62,7 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
 def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console) -> None:
     """Print each monitor's present choice, its neighbours, and the targets that they miss."""
     for name, choices in by_monitor.items():
-        _say(console, f"{name}; pays: what one person pays at most to all monitors within the period.")
+        _say(console, f"{name}; pays: the most that a person pays to all monitors in the period.")
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for column in ("choice", "pays", *_MEASURES, "misses"):
             prose = column in {"choice", "misses"}

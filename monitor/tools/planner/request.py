@@ -103,7 +103,7 @@ def read_targets(options: Options) -> Targets:
     """Return the targets. Raise UsageError for an invalid value, or if one option of a pair is missing."""
     _require_both(options, "alarm_at", "with")
     if options.text("in") and not options.text("pays_at_most"):
-        raise UsageError("--in is the period of --pays-at-most: give both, or neither.")
+        raise UsageError("--in is the period of --pays-at-most: add --pays-at-most, or leave out --in.")
     every, people, chance = options.duration("false_alarm_every"), options.number("alarm_at"), options.chance("with")
     threshold, epsilon, most = options.number("threshold"), options.epsilon("epsilon"), options.epsilon("pays_at_most")
     return Targets(
@@ -134,7 +134,7 @@ def require_only_targets(options: Options) -> None:
     fixed = [format_option(name) for name in _FIXED if options.given.get(name)]
     if fixed or options.text("kind"):
         names = ", ".join(fixed or ["--kind"])
-        raise UsageError(f"{names}: the configuration decides it; leave it out, or leave out --config.")
+        raise UsageError(f"{names}: already set by the configuration; leave it out, or leave out --config.")
 
 
 def read_designs(options: Options) -> tuple[Design, ...]:
@@ -149,14 +149,12 @@ def read_designs(options: Options) -> tuple[Design, ...]:
     ]
     if foreign:
         kind = "over_time" if at_times else "at_times"
-        raise UsageError(
-            f"{', '.join(foreign)}: only a monitor of kind {kind} has it; leave it out, or set --kind {kind}."
-        )
+        raise UsageError(f"{', '.join(foreign)}: only for monitors of kind {kind}; leave it out, or set --kind {kind}.")
     designs = tuple(_list_at_times(options) if at_times else _list_over_time(options))
     if not designs:
         tried = ", ".join(format_duration(slot) for slot in _list_slots(options))
         raise UsageError(
-            "No slot fits: --window must be at least one slot and a whole number of slots, and --accept-ahead a whole "
+            "No slot fits: --window and --horizon must be at least one slot, --window and --accept-ahead a whole "
             f"number of slots. Slots tried: {tried}; set --slot."
         )
     return designs

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 
-def silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
+def compute_silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
     """Return the share of ticks at which a location is paused, if each update is an alarm with the same chance p.
 
     `answers` is k and `mark_lifetime` is W + F = L. A location is paused at a tick if k of the previous L - 1 ticks
     have noisy answers (docs/rules.md, section 3). The last L - 1 ticks form a shift register. Its stationary
     distribution has product form: a pattern with j < k answers has the weight p^j (1 - p)^(k - 1 - j), a pattern with k
-    answers p^k. (The balance equation is satisfied for every pattern.) The share is 0.0 if k ≥ L, because L - 1 ticks
-    then never contain k answers.
+    answers has the weight p^k. (The balance equation is satisfied for every pattern.) The share is 0.0 if k ≥ L,
+    because L - 1 ticks then never contain k answers.
     """
     slots = mark_lifetime - 1
     if alarm <= 0 or answers > slots:

@@ -2,8 +2,8 @@
 
 Let a = -ln(the allowed chance of a false alarm per update), b = -ln(the required chance of an alarm at f people), and q
 the ε per answer. Both targets are met if a/q ≤ T ≤ f + b/q. By Takagi et al. [ADP] (docs/references.md), Theorem 9, no
-one-sided mechanism needs less. So q·f ≥ a - b is necessary and q·f ≥ a is sufficient. Between these two bounds the grid
-of ε is searched: a plan is computed in floats, and `find_unmet` checks it.
+one-sided mechanism needs a smaller ε. So q·f ≥ a - b is necessary and q·f ≥ a is sufficient. Between these two bounds
+the grid of ε is searched: a plan is computed in floats, and `find_unmet` checks it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.privacy.epsilon import LARGEST, SMALLEST
-from monitor.tools.check.compute_report import threshold_for
+from monitor.tools.check.compute_report import find_threshold
 from monitor.tools.planner.designs import Design
 from monitor.tools.planner.outcomes import Plan, find_unmet
 from monitor.tools.planner.targets import Targets
@@ -65,12 +65,12 @@ def choose_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int
     if targets.threshold is not None:
         return targets.threshold.threshold
     if targets.false_alarms is not None:
-        chance = allowed_chance(design, targets)
-        return threshold_for(epsilon * design.smallest, design.updates, chance) if chance < 1 else 1
-    return highest_threshold(design, targets, epsilon) or 1
+        chance = compute_allowed_chance(design, targets)
+        return find_threshold(epsilon * design.smallest, design.updates, chance) if chance < 1 else 1
+    return find_highest_threshold(design, targets, epsilon) or 1
 
 
-def allowed_chance(design: Design, targets: Targets) -> float:
+def compute_allowed_chance(design: Design, targets: Targets) -> float:
     """Return the largest allowed chance of a false alarm per occasion; 1.0 without a target."""
     if targets.false_alarms is None:
         return 1.0
@@ -78,7 +78,7 @@ def allowed_chance(design: Design, targets: Targets) -> float:
     return 1 / float(occasions) if occasions > 1 else 1.0
 
 
-def highest_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int | None:
+def find_highest_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int | None:
     """Return the largest T that meets the target for the alarm; None without such a target."""
     if targets.alarm is None:
         return None
@@ -96,15 +96,15 @@ def bound_epsilon(design: Design, targets: Targets) -> Bounds:
     low, enough = 0.0, None
     alarm, fixed = targets.alarm, targets.threshold
     if targets.false_alarms is not None and (alarm is not None or fixed is not None):
-        chance = allowed_chance(design, targets)
+        chance = compute_allowed_chance(design, targets)
         a = _minus_log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
         b = _minus_log(float(alarm.chance)) if alarm and not fixed else 0.0
         certain = fixed.threshold if fixed else alarm.people if alarm else 1
         low, enough = (max(bound, 0.0) / (certain * float(design.smallest)) for bound in (a - b, a))
-    return Bounds(low, enough, _upper_bound(design, targets))
+    return Bounds(low, enough, _find_upper_bound(design, targets))
 
 
-def _upper_bound(design: Design, targets: Targets) -> Fraction | None:
+def _find_upper_bound(design: Design, targets: Targets) -> Fraction | None:
     limits = []
     if targets.pays is not None:
         limits.append(targets.pays.epsilon / design.payment(Fraction(1), targets.pays.period))
@@ -126,7 +126,7 @@ def _list_candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
         yield _round_down(limits.high) if limits.high is not None else min(1 / design.smallest, LARGEST)
         return
     end = limits.enough if limits.high is None else min(limits.enough, float(limits.high))
-    step = grid_step(Fraction(end))
+    step = choose_grid_step(Fraction(end))
     last = math.ceil(end / step) + 1
     if limits.high is not None:
         last = min(last, limits.high // step)
@@ -135,11 +135,11 @@ def _list_candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
 
 def _round_down(high: Fraction) -> Fraction:
     """Return the largest ε of the grid that is at most `high`."""
-    step = grid_step(high)
+    step = choose_grid_step(high)
     return high // step * step
 
 
-def grid_step(high: Fraction) -> Fraction:
+def choose_grid_step(high: Fraction) -> Fraction:
     """Return the step of the grid for an ε of at most `high`: 1/20, 1/200, 1/2000, …."""
     step = GRID
     while step * _STEPS > high and step > SMALLEST:

@@ -65,7 +65,7 @@ def _draw_misses(curves: Curves) -> Iterator[str]:
         yield _draw_path(
             _RIGHT, curves.silent, "silent", f"silent {format_percent(curves.silent[0])} of the time when empty"
         )
-    yield _draw_path(_RIGHT, curves.miss, "miss", "no alarm; none from T on")
+    yield _draw_path(_RIGHT, curves.miss, "miss", "no alarm (a miss); no misses from T people on")
 
 
 def _draw_timeline(curves: Curves) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The targets of a plan, and the values that the user fixes. All are exact: none is a binary float."""
+"""The targets of a plan, and the values that the user fixes. All are integers or fractions, so they are exact."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Targets:
         return replace(self, **{name: None for name in self.given if name not in kept})
 
     def without(self, name: str) -> Targets:
-        """Return all targets but one."""
+        """Return all targets except this one."""
         return self.only(other for other in self.given if other != name)
 
     @property

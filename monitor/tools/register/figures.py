@@ -18,9 +18,9 @@ from monitor.tools.check.compute_report import (
     CheckReport,
     MonitorReport,
     compute_report,
+    find_threshold,
     format_percent,
     spell_duration,
-    threshold_for,
 )
 
 _NAMED: Final = 8
@@ -35,8 +35,8 @@ class MonitorFigures:
     """One monitor: its report from `check`, and sentences about it.
 
     `asks`: the question that it answers. `width`: how far a published number may be from the truth. `alarms`: how often
-    a number appears where nobody was; "" if there is no threshold. `one_visit`: the most that one visit pays for each
-    of `per`.
+    a number appears where nobody was; "" if there is no threshold. `one_visit`: the most ε that one visit costs for
+    each `per`.
     """
 
     report: MonitorReport
@@ -96,9 +96,9 @@ def spell_rhythm(duration: int) -> str:
 
 
 def format_factor(epsilon: Fraction) -> str:
-    """Format e^ε in words: "2.72 times", "e^17 times" where the number would be too long, "1 time" for 0.
+    """Format e^ε: "2.72 times", "e^17 times" if the number would be too long, "1 time" for 0.
 
-    It is rounded up, because the documents state it as a limit.
+    The number is rounded up, because the documents state it as a limit.
     """
     if not epsilon:
         return "1 time"
@@ -130,23 +130,24 @@ def _ask(valid: ValidConfig, monitor: AnyMonitor) -> str:
         rhythm, window = spell_rhythm(valid.config.clock.slot), spell_duration(monitor.window)
         return (
             f"At {_name_places(monitor.location_ids)}, {rhythm}: were fewer than {monitor.threshold} different "
-            f"reported people here within the last {window}?"
+            f"reported people there within the last {window}?"
         )
     times = ", ".join(monitor.at) + (f" ({monitor.timezone})" if monitor.daily else "")
     horizon = spell_duration(monitor.reporting_horizon)
     if isinstance(monitor, AtTimesMonitor):
         text = (
             f"At all {len(valid.locations)} places of the public list, at {times}: were fewer than "
-            f"{monitor.threshold} reported people here at that moment? Reports within {horizon} count."
+            f"{monitor.threshold} reported people there at that moment? Reports within {horizon} count."
         )
-        return text if monitor.at_least is None else f"{text} People who agreed are also counted from below."
+        return text if monitor.at_least is None else f"{text} A lower bound counts the people who agreed."
     if isinstance(monitor, HotSpotsMonitor):
         return (
-            f"Which {monitor.top} places had the most reported people at {times}? It is answered once, {horizon} later."
+            f"Which {monitor.top} places had the most reported people at {times}? This is answered once, {horizon} "
+            "later."
         )
     return (
-        f"How many visits were there at {times}, in all places together, and how long do they last on average? It is "
-        f"answered once, {horizon} later."
+        f"How many visits were there at {times}, in all places together, and how long did they last on average? This "
+        f"is answered once, {horizon} later."
     )
 
 
@@ -163,18 +164,22 @@ def _describe_width(report: MonitorReport) -> str:
         )
     if report.ranking is not None:
         mean, below = report.ranking.mean_noise, report.ranking.below
-        text = f"Noise adds {mean:,.2g} people to a count on average, and fewer than {below} to every count with 95 %."
-        return f"{text} Each number is a certain upper bound."
+        return (
+            f"Noise adds {mean:,.2g} people to a count on average, and fewer than {below} to every count with a chance "
+            "of 95 %. Each number is a certain upper bound."
+        )
     widths = (
-        f"{mean_noise(odds.epsilon):,.2g} people on average and fewer than {threshold_for(odds.epsilon, 1)} with 95 % "
-        f"(ε of an answer {format_epsilon(odds.epsilon)})"
+        f"{mean_noise(odds.epsilon):,.2g} people on average and fewer than {find_threshold(odds.epsilon, 1)} with a "
+        f"chance of 95 % (ε of an answer {format_epsilon(odds.epsilon)})"
         for odds in report.odds
         if odds.people == 0
     )
     text = f"Noise adds to a count {'; '.join(widths)}. Each number is a certain upper bound."
     if report.lower_bounds is not None:
         mean, below = report.lower_bounds.mean_noise, report.lower_bounds.below
-        text += f" A lower bound is {mean:,.2g} people too low on average, and fewer than {below} with 95 %."
+        text += (
+            f" A lower bound is {mean:,.2g} people too low on average, and fewer than {below} with a chance of 95 %."
+        )
     return text
 
 

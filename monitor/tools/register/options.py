@@ -22,7 +22,7 @@ def publisher_options(command: Callable[..., _R]) -> Callable[..., _R]:
             type=click.Choice(CURATOR_TYPES),
             default=CURATOR_TYPES[0],
             show_default=True,
-            help="The kind of that body, as the registry names it.",
+            help="The kind of this body, as the registry names it.",
         ),
         click.option(
             "--sector",

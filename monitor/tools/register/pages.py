@@ -13,14 +13,14 @@ from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.compute_report import spell_duration
 from monitor.tools.check.default_stay import APART
 from monitor.tools.register.figures import Figures, MonitorFigures, format_factor, spell_rhythm
-from monitor.tools.register.publisher import Publisher, given_or_open
+from monitor.tools.register.publisher import Publisher, fill_in
 
 _TEMPLATES: Final = resources.files("monitor.tools.register") / "templates"
 
 _CONSENT: Final = (
-    "**If you agreed.** Some people agreed that a visit counts publicly. Their visits are counted in numbers of the "
-    'form "at least 3 people who agreed were here". These numbers may reveal that somebody agreed. They do not reveal '
-    "that you refused."
+    "**If you agreed.** Some people agreed that a visit of theirs is counted publicly. These visits are counted in "
+    'numbers of the form "at least 3 people who agreed were here". The numbers may reveal that somebody agreed. They '
+    "do not reveal that you refused."
 )
 
 
@@ -36,18 +36,20 @@ def write_assessment(figures: Figures, publisher: Publisher) -> str:
 
 def _fill(name: str, figures: Figures, publisher: Publisher) -> str:
     template = Template((_TEMPLATES / name).read_text(encoding="utf-8"))
-    text = template.substitute(_common(figures, publisher), **_tables(figures), **_limits(figures))
+    text = template.substitute(
+        _collect_common(figures, publisher), **_write_tables(figures), **_describe_limits(figures)
+    )
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
-def _common(figures: Figures, publisher: Publisher) -> dict[str, str]:
+def _collect_common(figures: Figures, publisher: Publisher) -> dict[str, str]:
     config, report = figures.valid.config, figures.report
     return {
         "service": report.service,
         "version": __version__,
-        "curator": given_or_open(publisher.curator, "the name of the publishing body"),
-        "contact": given_or_open(publisher.contact, "an address for questions"),
-        "region": given_or_open(publisher.region, "the region that the places are in, and its law"),
+        "curator": fill_in(publisher.curator, "the name of the publishing body"),
+        "contact": fill_in(publisher.contact, "an address for questions"),
+        "region": fill_in(publisher.region, "the region that the places are in, and its law"),
         "published": publisher.published.isoformat(),
         "places": str(report.locations),
         "rhythm": spell_rhythm(config.clock.slot),
@@ -64,29 +66,31 @@ def _common(figures: Figures, publisher: Publisher) -> dict[str, str]:
     }
 
 
-def _tables(figures: Figures) -> dict[str, str]:
+def _write_tables(figures: Figures) -> dict[str, str]:
     return {
         "questions": "\n".join(f"* **{each.report.name}**: {each.asks}" for each in figures.monitors),
-        "payments": _table(("situation", "ε", "answers are at most"), _payments(figures)),
-        "numbers": _table(("monitor", "how far a number may be from the truth"), _widths(figures.monitors)),
-        "alarms": _table(("monitor", "threshold", "a number although nobody was there"), _alarms(figures.monitors)),
-        "sums": _table(("monitor", "kind", "ε", "charge", "why"), _sums(figures)),
+        "payments": _write_table(("situation", "ε", "answers are at most"), _list_payments(figures)),
+        "numbers": _write_table(("monitor", "how far a number may be from the truth"), _list_widths(figures.monitors)),
+        "alarms": _write_table(
+            ("monitor", "threshold", "a number although nobody was there"), _list_alarms(figures.monitors)
+        ),
+        "sums": _write_table(("monitor", "kind", "ε", "charge", "why"), _list_sums(figures)),
         "warnings": "\n".join(f"* {text}" for text in figures.report.warnings) or "`check` prints no warning.",
     }
 
 
-def _limits(figures: Figures) -> dict[str, str]:
+def _describe_limits(figures: Figures) -> dict[str, str]:
     overlap = figures.report.overlap
     return {
         "overlap": "" if overlap is None else overlap.sentence(),
         "stays": _describe_stays(figures),
         "consent": _CONSENT if figures.has_lower_bounds else "",
-        "meanings": "\n".join(_meanings(figures)),
+        "meanings": "\n".join(_list_meanings(figures)),
     }
 
 
 def _describe_stays(figures: Figures) -> str:
-    """Say in plain words at how many places a visit without a departure may count at once."""
+    """Describe at how many places a person may count at once, because of visits without a departure."""
     stay = spell_duration(figures.valid.config.visits.default_stay)
     text = f"A visit without a reported departure counts as {stay} long."
     overlap = figures.report.overlap
@@ -98,7 +102,7 @@ def _describe_stays(figures: Figures) -> str:
     )
 
 
-def _meanings(figures: Figures) -> Iterator[str]:
+def _list_meanings(figures: Figures) -> Iterator[str]:
     """Yield a line for each kind of answer that this configuration can give."""
     kinds = {monitor.report.kind for monitor in figures.monitors}
     if figures.has_threshold:
@@ -107,20 +111,20 @@ def _meanings(figures: Figures) -> Iterator[str]:
             "people who were not reported, and it is no promise of health."
         )
         yield (
-            "* **A number** is an upper bound: at most so many reported people were there. There may have been far "
-            "fewer, or nobody: a number is not proof that anyone was there."
+            "* **A number** is an upper bound: at most this number of reported people were there. There may have been "
+            "far fewer, or nobody: a number is not proof that anyone was there."
         )
     if "over_time" in kinds:
-        yield '* **"Paused"** means that nothing new is said for a time, so that no visit is counted too often.'
+        yield '* **"Paused"** means that nothing new is published for a time, so that no visit is counted too often.'
     if "hot_spots" in kinds:
         yield "* **The busiest places** are named with upper bounds. Noise may have changed their order."
     if figures.has_dwell:
         yield "* **The number and length of visits** are estimates. They may be too high or too low."
-    yield '* **"Unknown"** means that not all reports had been read in time. It is not "safe".'
+    yield '* **"Unknown"** means that not all reports were read in time. It does not mean "safe".'
 
 
-def _payments(figures: Figures) -> Iterator[Sequence[str]]:
-    """Yield what a person pays in each situation: the situation, ε and e^ε."""
+def _list_payments(figures: Figures) -> Iterator[Sequence[str]]:
+    """Yield rows of what a person pays: the situation, ε and e^ε."""
     if figures.has_threshold:
         names = ", ".join(f"`{each.report.name}`" for each in figures.monitors if each.report.threshold is not None)
         yield f"every place where you were is called safe ({names})", "0", format_factor(figures.report.total * 0)
@@ -132,24 +136,24 @@ def _payments(figures: Figures) -> Iterator[Sequence[str]]:
     yield f"you are everywhere you could be, for {period}", format_epsilon(total), format_factor(total)
 
 
-def _widths(monitors: Iterable[MonitorFigures]) -> Iterator[Sequence[str]]:
+def _list_widths(monitors: Iterable[MonitorFigures]) -> Iterator[Sequence[str]]:
     for monitor in monitors:
         yield monitor.report.name, monitor.width
 
 
-def _alarms(monitors: Iterable[MonitorFigures]) -> Iterator[Sequence[str]]:
+def _list_alarms(monitors: Iterable[MonitorFigures]) -> Iterator[Sequence[str]]:
     for monitor in monitors:
         threshold = "none" if monitor.report.threshold is None else str(monitor.report.threshold)
         yield monitor.report.name, threshold, monitor.alarms or "no place is called safe, so there is no alarm"
 
 
-def _sums(figures: Figures) -> Iterator[Sequence[str]]:
+def _list_sums(figures: Figures) -> Iterator[Sequence[str]]:
     for each in figures.report.monitors:
         epsilon, charge = format_epsilon(each.epsilon), format_epsilon(each.charge.amount)
         yield each.name, each.kind, epsilon, charge, each.charge.reason
     yield "all", "", "", format_epsilon(figures.report.total), f"at most ε = {format_epsilon(figures.report.stated)}"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _write_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

@@ -30,6 +30,6 @@ class Publisher:
     author: str | None = None
 
 
-def given_or_open(value: str | None, what: str) -> str:
-    """Return the value, or a text that says what has to be filled in."""
+def fill_in(value: str | None, what: str) -> str:
+    """Return the value, or if it is None a text that says what has to be filled in."""
     return f"{OPEN}: {what}" if value is None else value

@@ -13,15 +13,15 @@ from monitor.tools.size.sheet import Sheet, format_bytes, format_number
 
 _HOUR: Final = 3_600
 _TICK_SHARE: Final = 4
-"""A tick may take a quarter of a slot. The rest is for reading, and for a takeover."""
+"""A tick may take a quarter of a slot. The rest is for reading and for a takeover."""
 
 _SPARE: Final = 2
-"""At least two processes, so that one takes over; and twice the partitions, so that the processes can be doubled."""
+"""At least two processes, so that one can take over; and two partitions per process, so that processes can be added."""
 
 _SHARDS_PER_SERVER: Final = 16
 _PLACES_PER_SHARD: Final = 10_000
 _SNAPSHOT_BYTES: Final = 90
-"""A noisy place in a snapshot, with an id of 30 bytes. The snapshot of 10,000 noisy places has less than 1 MB."""
+"""The bytes of a noisy place in a snapshot, with an id of 30 bytes. A snapshot of 10,000 noisy places is below 1 MB."""
 
 _LEAST_BROKERS: Final = 3
 _SMALL: Final = 1e-3
@@ -29,7 +29,7 @@ _SMALL: Final = 1e-3
 
 
 def calculate(load: Load) -> Sheet:
-    """Return the whole calculation."""
+    """Return the calculation of everything that a load needs."""
     sheet = Sheet()
     busy = _add_load(sheet, load)
     processes = _add_processes(sheet, load, busy)

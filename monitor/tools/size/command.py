@@ -9,7 +9,7 @@ from monitor.config import ValidConfig
 from monitor.tools.size.calculate import calculate
 from monitor.tools.size.load import Options, read_load
 
-NOTE = "* estimate that the benchmark measures. Other constants are assumptions or options: see the help text."
+NOTE = "* checked against the benchmark. Other constants are assumptions or options: see the help text."
 
 
 def size_command(valid: ValidConfig, options: Options, echo: Callable[[str], None], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The load and the servers to compute with: from the configuration, from options, or a stated default."""
+"""The load and the servers to compute with: from the configuration, from options, or from defaults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Options:
 class Load:
     """All numbers that the calculation starts from. Durations are in seconds.
 
-    `live` is the largest number of designated times that a tick evaluates; `timed` counts each once for each monitor.
+    `live` is the largest number of designated times that are live at once. `timed` counts only those of `at_times`
+    monitors, which a tick evaluates for all places, and counts each time once for each monitor.
     """
 
     options: Options
@@ -61,32 +62,36 @@ def read_load(valid: ValidConfig, options: Options) -> Load:
         options.places or len(valid.locations),
         int(parameters.watched_rows.size) if options.watched is None else options.watched,
         parameters.grid.length / SECOND,
-        _retention(settings[0]),
-        _retention(settings[1]),
+        _read_retention(settings[0]),
+        _read_retention(settings[1]),
         _count_live(parameters, distinct=True),
         _count_live(parameters, distinct=False),
         options.kafka_replicas or config.kafka.replication_factor or _REPLICAS,
     )
 
 
-def _retention(settings: Mapping[str, str]) -> float:
+def _read_retention(settings: Mapping[str, str]) -> float:
     return int(settings["retention.ms"]) / 1_000
 
 
 def _count_live(parameters: Parameters, *, distinct: bool) -> int:
-    """Return the most designated times within a horizon; times that several monitors share count once if `distinct`."""
+    """Return the most designated times that are live at once.
+
+    If `distinct`, a time that several monitors share counts once. Otherwise only `at_times` monitors count, and a time
+    counts once for each of them.
+    """
     if not distinct:
-        return sum(_count_of(monitor) for monitor in parameters.at_times)
+        return sum(_count_times(monitor) for monitor in parameters.at_times)
     longest: dict[object, Timed] = {}
     for monitor in parameters.timed:
         schedule = monitor.times
         known = longest.get((schedule.instants, schedule.daily, schedule.zone))
         if known is None or known.horizon < monitor.horizon:
             longest[(schedule.instants, schedule.daily, schedule.zone)] = monitor
-    return sum(_count_of(monitor) for monitor in longest.values())
+    return sum(_count_times(monitor) for monitor in longest.values())
 
 
-def _count_of(monitor: Timed) -> int:
+def _count_times(monitor: Timed) -> int:
     instants, horizon = monitor.times.instants, monitor.horizon
     daily = len(monitor.times.daily) * -(-horizon // DAY)
     most = max((sum(at <= other < at + horizon for other in instants) for at in instants), default=0)

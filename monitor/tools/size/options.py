@@ -24,14 +24,14 @@ def size_options(command: Callable[..., _R]) -> Callable[..., _R]:
         _add("places", _COUNT, "Registered places.  [default: those of the registry]"),
         _add("watched", click.IntRange(0), "Places watched over time.  [default: as configured]"),
         _add("places_per_person", _NUMBER, "Watched places that a person visits within a window."),
-        _add("busy_factor", _NUMBER, "Visits of the busiest hour, in units of the mean hour."),
-        _add("catch_up", _NUMBER, "The rate at which a backlog is read, in units of the busiest hour."),
+        _add("busy_factor", _NUMBER, "Visits of the busiest hour, divided by those of a mean hour."),
+        _add("catch_up", _NUMBER, "The rate at which a backlog is read, divided by that of the busiest hour."),
         _add("visit_bytes", _COUNT, "Bytes of a visit in the input, after compression."),
         _add("kafka_replicas", _COUNT, "Replicas of each topic.  [default: as configured, or 3]"),
         _add("redis_replicas", click.IntRange(0), "Replicas of each Redis server."),
         _add("redis_gib", _NUMBER, "Memory of a Redis server, in GiB."),
         _add("broker_tib", _NUMBER, "Disk of a broker, in TiB."),
-        _add("broker_mib_per_second", _NUMBER, "What a broker writes and reads in a second, in MiB."),
+        _add("broker_mib_per_second", _NUMBER, "MiB that a broker writes and reads per second."),
     )
     for option in reversed(options):
         command = option(command)

@@ -22,7 +22,7 @@ class Row:
 
     @property
     def shown(self) -> str:
-        """The value for people."""
+        """The value as text, with its unit."""
         if self.unit.startswith("B"):
             return format_bytes(self.value) + self.unit.removeprefix("B")
         return f"{format_number(self.value)} {self.unit}".strip()
@@ -36,7 +36,7 @@ class Sheet:
     _rows: list[Row] = field(default_factory=list)
 
     def begin(self, heading: str) -> None:
-        """Begin a section."""
+        """Begin a section, or continue the one with this heading."""
         self._rows = self.sections.setdefault(heading, [])
 
     def add(self, key: str, label: str, arithmetic: str, value: float, unit: str = "") -> float:

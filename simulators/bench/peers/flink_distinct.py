@@ -1,7 +1,7 @@
 """Flink SQL: distinct people per place over a sliding window, the peer of the whole service.
 
-It needs `java` and `javac` 17 or later, and once `mvn`, on the PATH. Maven copies Flink's jars next to the peers'
-Python.
+It needs `java` and `javac` 17 or later on the PATH, and for the first run also `mvn`. Maven copies Flink's jars next to
+the peers' Python.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ import org.apache.flink.table.api.TableEnvironment;
 /**
  * Counts the distinct people of each place over a sliding window with Flink SQL, and prints one line of JSON.
  *
- * The time of a run over a single event is subtracted, because a job's start is no part of the work. A first run, over
- * all events, is not measured: it loads and compiles the classes.
+ * The time of a run over a single event is subtracted, because starting a job is not part of the work. A first run,
+ * over all events, is not measured: it loads and compiles the classes.
  */
 public class Distinct {
     public static void main(String[] arguments) {
