@@ -90,11 +90,15 @@ def last_tick(town: Any) -> int:
 
 
 def wait_next_tick(town: Any, eventually: Eventually) -> int:
-    """Wait until both partitions have a new tick, and return it."""
+    """Wait until both partitions have a new tick, and return it. One may be taken over a tick after the other."""
     before = last_tick(town)
-    eventually(lambda: last_tick(town) > before, ANSWER_SECONDS)
-    tick = last_tick(town)
-    eventually(lambda: is_decided(town, tick), ANSWER_SECONDS)
+
+    def find_common_tick() -> int | None:
+        partitions = [set(ticks) for ticks in answered_ticks(town).values()]
+        newest = max(set.intersection(*partitions), default=before) if len(partitions) == 2 else before
+        return newest if newest > before else None
+
+    tick: int = eventually(find_common_tick, ANSWER_SECONDS)
     return tick
 
 
