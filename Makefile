@@ -5,7 +5,8 @@ PEERS  := .venv-peers
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
-LOCK   := uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+LOCK   := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")
 
 # pytest rewrites the assertions of all test files. It keeps the result only if Python may write compiled files.
@@ -86,13 +87,15 @@ format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
+lock: $(DEV)  ## pin all dependencies again, with hashes
 	$(LOCK) --upgrade --extra embedded --extra page --extra otel --extra experiments --extra docs --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements.lock --extra page --extra otel pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
-	sed -i '1i # Every dependency, pinned with its hashes (make lock). pip reads it; it names no index.' requirements.lock
+	echo 'uv>=0.9,<1' | $(LOCK) - -o requirements-install.lock
+	sed -i '1i # Every dependency, pinned with its hashes (make lock). It names no index.' requirements.lock
 	sed -i '1i # What `run` needs, as in requirements.lock (make lock): for the container.' requirements-run.lock
 	sed -i '1i # What builds the wheel, as in requirements.lock (make lock): for the container.' requirements-build.lock
+	sed -i '1i # uv, which installs the other locks (make lock). pip reads this one.' requirements-install.lock
 
 wheel: $(DEV)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
@@ -103,13 +106,16 @@ dist: $(DEV)  ## build the files of a release twice, compare them, and run demo 
 clean:  ## remove the virtual environment and all caches
 	rm -rf $(VENV) .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(READY): pyproject.toml requirements.lock
+$(READY): pyproject.toml requirements.lock requirements-install.lock
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
 	@echo "Creating a virtual environment in $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
-	@# Python compiles a module when it is first imported. Most modules are never imported, so pip does not compile them.
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@# uv needs a third of pip's processor time. pip remains for platforms without uv, and for indexes that only pip knows.
+	@# Python compiles a module when it is first imported, so the many that nothing imports need not be compiled.
+	@{ $(PIP) --require-hashes -r requirements-install.lock \
+	    && $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock; } \
+	    || { echo "uv could not install the packages; pip installs them …"; $(PIP) --require-hashes -r requirements.lock; }
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(DEV): $(READY)
