@@ -21,7 +21,7 @@ TESTS_FAILED: Final = 1
 
 
 def read_failed(file: Path) -> list[str]:
-    """Return the names of the tests that failed in the last run, as pytest has kept them."""
+    """Return the names of the tests that failed in the last run, from pytest's cache."""
     return sorted(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else []
 
 
@@ -38,7 +38,7 @@ def find_refusal(code: int, failed: Sequence[str], without_servers: int) -> str:
     return ""
 
 
-def _pytest(*words: str) -> subprocess.CompletedProcess[str]:
+def _run_pytest(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -46,7 +46,7 @@ def _pytest(*words: str) -> subprocess.CompletedProcess[str]:
 
 def count_without_servers(failed: Sequence[str]) -> int:
     """Return how many of the tests start no servers."""
-    listed = _pytest("--collect-only", "-q", "-m", "not servers", "-p", "no:cacheprovider", *failed).stdout
+    listed = _run_pytest("--collect-only", "-q", "-m", "not servers", "-p", "no:cacheprovider", *failed).stdout
     return sum("::" in line and not line.startswith(("ERROR", "FAILED")) for line in listed.splitlines())
 
 

@@ -29,7 +29,7 @@ from monitor.errors import EmbeddedError
 from tests.missing import MISSING, report_missing
 from tests.shared_kafka import SharedKafka, use_shared_kafka
 
-_KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas so; Python 3.13 undeprecates it
+_KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas this way; Python 3.13 undeprecates it
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
     from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings

@@ -79,7 +79,7 @@ class _Nursery:
 
 
 @cache
-def _nursery(modules: tuple[str, ...], number: int) -> _Nursery:  # the cache has a nursery for each number
+def _open_nursery(modules: tuple[str, ...], number: int) -> _Nursery:  # the cache has a nursery for each number
     return _Nursery(modules)
 
 
@@ -99,7 +99,7 @@ class Program:
         folder: Path | None = None,
         imports: tuple[str, ...] = SERVICE,
     ) -> None:
-        self._nursery = _nursery(imports, next(_turns) % _NURSERIES)
+        self._nursery = _open_nursery(imports, next(_turns) % _NURSERIES)
         self.returncode: int | None = None
         files = {"output": str(output), "errors": str(errors or output)}
         given = {

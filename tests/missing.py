@@ -1,4 +1,4 @@
-"""What a test does if a server or a program that it needs cannot be had on this machine."""
+"""What a test does if a server or a program that it needs is not available on this machine."""
 
 from __future__ import annotations
 

@@ -147,10 +147,10 @@ def next_part(parts: Iterable[str], process: str) -> str:
         order = ("prompt", "other", "computing")
     else:
         order = ("other", "computing", "prompt")
-    return min(parts, key=lambda part: order.index(_kind_of(part)))
+    return min(parts, key=lambda part: order.index(_find_kind(part)))
 
 
-def _kind_of(part: str) -> str:
+def _find_kind(part: str) -> str:
     if part.startswith(_PROMPT):
         return "prompt"
     return "computing" if part.startswith(_COMPUTING) else "other"

@@ -41,7 +41,7 @@ def use_shared_kafka(
     while not described.exists() and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     with (folder / "kafka.users").open("w") as users:
-        with _locked(folder / "kafka.start", fcntl.LOCK_EX):
+        with _lock(folder / "kafka.start", fcntl.LOCK_EX):
             fcntl.flock(users, fcntl.LOCK_SH)
             if not described.exists():
                 server = start()
@@ -64,7 +64,7 @@ def _wait_for_users(users: IO[str]) -> None:
 
 
 @contextmanager
-def _locked(path: Path, kind: int) -> Iterator[None]:
+def _lock(path: Path, kind: int) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, kind)
         yield

@@ -10,8 +10,8 @@ import pytest
 from tests.again import MOST, count_without_servers, find_refusal, read_failed
 
 
-def test_failed_tests_are_read_from_the_cache(tmp_path: Path) -> None:
-    """The names are those that pytest keeps; without a file there are none."""
+def test_cache_names_the_failed_tests(tmp_path: Path) -> None:
+    """The names of failed tests come from the file in pytest's cache; without the file there are no names."""
     file = tmp_path / "lastfailed"
     assert read_failed(file) == []
     file.write_text(json.dumps({"tests/b.py::test_2": True, "tests/a.py::test_1": True}), encoding="utf-8")
@@ -23,20 +23,20 @@ def test_failed_tests_are_read_from_the_cache(tmp_path: Path) -> None:
     [(0, 0, True), (1, 0, False), (MOST, 0, False), (MOST + 1, 0, True), (2, 1, True)],
 )
 def test_final_failures(failed: int, without_servers: int, final: bool) -> None:
-    """Many failures, failures without servers, and a run that failed by itself are final."""
+    """More than MOST failures, failures of tests without servers, and a failed run without failed tests are final."""
     names = [f"tests/a.py::test_{number}" for number in range(failed)]
     assert bool(find_refusal(1, names, without_servers)) is final
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, 5])
 def test_failed_run_is_final(code: int) -> None:
-    """A run that was interrupted, or failed by itself, is final, whatever failed before."""
+    """Any exit code but 1, such as that of an interrupted run, is final, although the cache has failed tests."""
     assert find_refusal(code, ["tests/a.py::test_1"], 0)
 
 
 def test_tests_without_servers_are_counted() -> None:
-    """A test that starts no servers is found among failed ones."""
+    """Only the tests that start no servers are counted."""
     without = "tests/operate/test_metrics.py::test_no_created_series"
-    with_servers = "tests/release/test_input_topic.py::test_counts_acknowledged_records"
+    with_servers = "tests/release/test_input_topic.py::test_end_offsets_count_acknowledged_records"
     assert count_without_servers([without, with_servers]) == 1
     assert count_without_servers([with_servers]) == 0

@@ -32,13 +32,13 @@ def start(tmp_path: Path) -> Start:
 
 @pytest.mark.parametrize(("source", "code"), [("", 0), ("import sys; sys.exit(3)", 3), ("1 / 0", 1)])
 def test_exit_code(start: Start, source: str, code: int) -> None:
-    """The exit code is that of the program, also after an exception."""
+    """`wait` returns the exit code of the program, also after an exception."""
     assert start(source).wait(30) == code
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_signal(start: Start, number: int) -> None:
-    """A program that a signal ends has the signal's negative number as its code."""
+    """If a signal ends a program, the exit code is the negative number of the signal."""
     program = start("import time; time.sleep(60)")
     assert program.poll() is None
     program.send_signal(number)
@@ -46,7 +46,7 @@ def test_signal(start: Start, number: int) -> None:
 
 
 def test_program_runs_as_main(start: Start, tmp_path: Path) -> None:
-    """The program is `__main__`, has its arguments, an empty input, and ends its threads and exit functions."""
+    """The program is `__main__`, has its arguments and an empty input, and finishes its threads and exit functions."""
     source = (
         "import atexit, sys, threading\n"
         "atexit.register(print, 'end')\n"
@@ -68,7 +68,7 @@ def test_environment_and_folder(start: Start, tmp_path: Path) -> None:
 
 
 def test_hash_seeds_differ(start: Start, tmp_path: Path) -> None:
-    """Two programs that are started one after the other have different hash seeds."""
+    """Two consecutive programs have different hash seeds."""
     for _ in range(2):
         assert start("print(hash('a text'))").wait(30) == 0
     first, second = (tmp_path / "output").read_text().splitlines()
@@ -76,7 +76,7 @@ def test_hash_seeds_differ(start: Start, tmp_path: Path) -> None:
 
 
 def test_output_and_errors_are_apart(tmp_path: Path) -> None:
-    """`run_program` returns the code, the output and the errors."""
+    """`run_program` returns the exit code, and the output and the errors separately."""
     (tmp_path / "program.py").write_text("import sys; print(1); print(2, file=sys.stderr)", encoding="utf-8")
     ended = run_program([str(tmp_path / "program.py")], tmp_path, 30)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1\n", "2\n")

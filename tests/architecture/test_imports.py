@@ -1,4 +1,4 @@
-"""Imports inside `monitor`: a folder imports only folders below it, in no circle, and the service imports no tool.
+"""Imports inside `monitor`: a folder imports only folders below it, without circles; the service imports no tool.
 
 LAYERS is the order. A module that breaks it usually belongs in another folder: CONTRIBUTING.md has the map.
 """
@@ -55,12 +55,12 @@ SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command",
 NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client", "page")
 
 
-def layer(module: str) -> str:
+def find_layer(module: str) -> str:
     """Return the folder or top-level module that a module belongs to: "windows" for monitor.windows.keys."""
     return module.split(".")[1] if "." in module else "__init__"
 
 
-def module_files(root: Path) -> dict[str, Path]:
+def find_modules(root: Path) -> dict[str, Path]:
     """Return every module below `root` by its dotted name."""
     found = {}
     for path in root.rglob("*.py"):
@@ -69,13 +69,13 @@ def module_files(root: Path) -> dict[str, Path]:
     return found
 
 
-def imported_names(path: Path) -> tuple[str, ...]:
+def read_imports(path: Path) -> tuple[str, ...]:
     """Return every dotted name that a file imports, inside functions and TYPE_CHECKING blocks too."""
-    return _names_in(path.read_text(encoding="utf-8"))
+    return _parse_imports(path.read_text(encoding="utf-8"))
 
 
 @cache
-def _names_in(source: str) -> tuple[str, ...]:
+def _parse_imports(source: str) -> tuple[str, ...]:
     names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -88,12 +88,12 @@ def _names_in(source: str) -> tuple[str, ...]:
 
 def read_graph(root: Path) -> dict[str, set[str]]:
     """Return the modules of `monitor` that each of its modules imports, with the packages they are in."""
-    files = module_files(root)
+    files = find_modules(root)
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
         prefixes = (
             ".".join(name.split(".")[:length])
-            for name in imported_names(path)
+            for name in read_imports(path)
             for length in range(2, name.count(".") + 2)
         )
         graph[module] = {prefix for prefix in prefixes if prefix in files} - {module}
@@ -101,17 +101,15 @@ def read_graph(root: Path) -> dict[str, set[str]]:
 
 
 def find_circle(root: Path) -> list[str]:
-    """Return the modules of a circle of imports; [] if there is no circle. A name counts for the module that has it."""
-    files = module_files(root)
+    """Return the modules of a circle of imports, [] without one. A name stands for the module that defines it."""
+    files = find_modules(root)
 
     def module_of(name: str) -> str:
         while name and name not in files:
             name = name.rpartition(".")[0]
         return name
 
-    graph = {
-        module: {module_of(name) for name in imported_names(path)} - {module, ""} for module, path in files.items()
-    }
+    graph = {module: {module_of(name) for name in read_imports(path)} - {module, ""} for module, path in files.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -119,18 +117,19 @@ def find_circle(root: Path) -> list[str]:
     return []
 
 
-def upward_imports(graph: dict[str, set[str]]) -> list[str]:
+def find_upward_imports(graph: dict[str, set[str]]) -> list[str]:
     """Return each import of a layer above, as "importing module -> imported module"."""
     height = {name: position for position, name in enumerate(LAYERS)}
     return [
         f"{module} -> {imported}"
         for module in sorted(graph)
         for imported in sorted(graph[module])
-        if height[layer(imported)] > height[layer(module)] and (module, layer(imported)) not in EXCEPTIONS
+        if height[find_layer(imported)] > height[find_layer(module)]
+        and (module, find_layer(imported)) not in EXCEPTIONS
     ]
 
 
-def reachable(graph: dict[str, set[str]], modules: Iterable[str]) -> set[str]:
+def find_reachable(graph: dict[str, set[str]], modules: Iterable[str]) -> set[str]:
     """Return the modules, and every module that they import directly or through others."""
     found: set[str] = set()
     waiting = list(modules)
@@ -141,9 +140,9 @@ def reachable(graph: dict[str, set[str]], modules: Iterable[str]) -> set[str]:
     return found
 
 
-def outsiders(graph: dict[str, set[str]]) -> list[str]:
-    """Return the modules that the service must not import, and does."""
-    return sorted(module for module in reachable(graph, SERVICE) if layer(module) in NOT_IN_THE_SERVICE)
+def find_outsiders(graph: dict[str, set[str]]) -> list[str]:
+    """Return the modules that the service imports although it must not."""
+    return sorted(module for module in find_reachable(graph, SERVICE) if find_layer(module) in NOT_IN_THE_SERVICE)
 
 
 @pytest.fixture
@@ -160,12 +159,12 @@ def plant(package: Path, file: str, line: str) -> None:
 
 def test_each_folder_is_a_layer() -> None:
     """Every folder and module of `monitor` is in LAYERS, and nothing else is."""
-    assert {layer(module) for module in read_graph(ROOT)} == set(LAYERS)
+    assert {find_layer(module) for module in read_graph(ROOT)} == set(LAYERS)
 
 
 def test_imports_go_down() -> None:
     """No module imports a layer above its own."""
-    assert upward_imports(read_graph(ROOT)) == []
+    assert find_upward_imports(read_graph(ROOT)) == []
 
 
 def test_imports_have_no_circle() -> None:
@@ -180,24 +179,24 @@ def test_planted_circle_is_found(package: Path) -> None:
 
 
 def test_service_imports_no_tool() -> None:
-    """The service and everything that it imports do without the tools, the library and the client."""
+    """The service imports no tool, no library and no client, neither directly nor through other modules."""
     graph = read_graph(ROOT)
     assert set(SERVICE) <= set(graph)
-    assert outsiders(graph) == []
+    assert find_outsiders(graph) == []
 
 
 def test_running_service_loads_no_tool() -> None:
-    """An interpreter that has imported the service has loaded none of them, however they could be imported."""
+    """An interpreter that has imported the service has loaded no tool, no library and no client."""
     code = f"import sys, {', '.join(SERVICE)}; print(*(name for name in sys.modules if name.startswith('monitor.')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert set(SERVICE) <= set(loaded)
-    assert [module for module in loaded if layer(module) in NOT_IN_THE_SERVICE] == []
+    assert [module for module in loaded if find_layer(module) in NOT_IN_THE_SERVICE] == []
 
 
 def test_exceptions_are_used() -> None:
     """Each exception has a reason, and an import that needs it."""
     graph = read_graph(ROOT)
-    used = {(module, layer(imported)) for module, names in graph.items() for imported in names}
+    used = {(module, find_layer(imported)) for module, names in graph.items() for imported in names}
     assert all(EXCEPTIONS.values())
     assert set(EXCEPTIONS) <= used
 
@@ -213,14 +212,14 @@ def test_exceptions_are_used() -> None:
     ids=["tool", "neighbour", "function", "type checking"],
 )
 def test_planted_import_is_found(package: Path, file: str, line: str, expected: str) -> None:
-    """An import that goes up is found wherever in a file it is."""
+    """An import of a higher layer is found anywhere in a file."""
     plant(package, file, line)
     importing = f"monitor.{file.removesuffix('.py').replace('/', '.')}"
-    assert f"{importing} -> {expected}" in upward_imports(read_graph(package))
+    assert f"{importing} -> {expected}" in find_upward_imports(read_graph(package))
 
 
 @pytest.mark.parametrize("folder", NOT_IN_THE_SERVICE)
 def test_planted_tool_is_found(package: Path, folder: str) -> None:
     """A tool that the service imports through another module is found."""
     plant(package, "public/clock.py", f"import monitor.{folder}")
-    assert f"monitor.{folder}" in outsiders(read_graph(package))
+    assert f"monitor.{folder}" in find_outsiders(read_graph(package))

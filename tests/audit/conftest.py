@@ -61,7 +61,7 @@ def start(slot: int) -> str:
 
 
 def record(key: str, tick: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Return one line of OUT."""
+    """Return one line of the file of alerts."""
     headers = {
         "ce_specversion": "1.0",
         "ce_id": f"{key}/{tick}",
@@ -131,7 +131,7 @@ def busiest(named: dict[str, int], tick: int, top: int, status: str) -> dict[str
     return record("busiest/2026-01-01T02:30:00Z", tick, value)
 
 
-def faultless() -> list[dict[str, Any]]:
+def build_faultless_run() -> list[dict[str, Any]]:
     """Return the records of a faultless run."""
     mark = [{"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 4}]
     shop = {"shop": {"tick": 3, "noisy_count": 2}}
@@ -156,7 +156,7 @@ class Tiny:
     folder: Path
     lines: list[str] = field(default_factory=lambda: list(LINES))
     config: str = CONFIG
-    records: list[dict[str, Any]] = field(default_factory=faultless)
+    records: list[dict[str, Any]] = field(default_factory=build_faultless_run)
 
     def __getitem__(self, ce_id: str) -> dict[str, Any]:
         """Return the value of a record."""

@@ -43,8 +43,8 @@ def test_each_person_counts_once_per_tick(ranges: list[tuple[int, int, int]]) ->
 
 
 @given(st.lists(st.tuples(EPSILONS, RANGES), max_size=5))
-def test_most_paid_is_that_of_the_worst_period(answers: list[tuple[Fraction, list[tuple[int, int, int]]]]) -> None:
-    """The most that a person pays is that of the worst beginning of a period; an answer is paid once in it."""
+def test_worst_period_decides_the_payment(answers: list[tuple[Fraction, list[tuple[int, int, int]]]]) -> None:
+    """The most that a person pays is the sum over the worst period, in which each answer is paid once."""
     for person in range(4):
         charges = [
             Charge(number, epsilon, first, first + length)
@@ -67,7 +67,7 @@ def test_most_paid_is_that_of_the_worst_period(answers: list[tuple[Fraction, lis
 
 
 def test_costs_add_exactly() -> None:
-    """No rounding occurs, whatever the sizes of the costs."""
+    """Costs of very different sizes are added without rounding."""
     tiny, huge = Fraction(1, 10**30 + 1), Fraction(10**30)
     assert find_most_in_a_period([Charge("tiny", tiny, 0, 1), Charge("huge", huge, 0, 1)]) == tiny + huge
 
@@ -85,8 +85,8 @@ VISITS = st.lists(
 )
 
 
-def accepted(terms: AuditTerms, drawn: list[tuple[int, int, int, int, int]]) -> Visits:
-    """Visits from (person, row, arrived, left, report after arrival), the latter three in half hours."""
+def build_visits(terms: AuditTerms, drawn: list[tuple[int, int, int, int, int]]) -> Visits:
+    """Return visits from (person, row, arrived, left, report after arrival), the latter three in half hours."""
     visits = []
     for person, row, arrived, left, late in drawn:
         start, end = (terms.grid.origin + half * HOUR // 2 for half in (arrived, left))
@@ -102,12 +102,12 @@ def accepted(terms: AuditTerms, drawn: list[tuple[int, int, int, int, int]]) -> 
 def test_charges_follow_from_the_counts(
     tiny: Tiny, drawn: list[tuple[int, int, int, int, int]], answers: list[tuple[int, int]], hours: int
 ) -> None:
-    """Each answer counts, and charges, the visits that are in it: by the definition, for each period that matters.
+    """Each answer counts and charges exactly the visits that the definition states, in every period.
 
     `late` is 1 for answers of an earlier build.
     """
-    terms = tiny_terms(tiny, hours)
-    visits, (walk,), (night,), (busiest,) = accepted(terms, drawn), terms.over_time, terms.at_times, terms.hot_spots
+    terms = read_tiny_terms(tiny, hours)
+    visits, (walk,), (night,), (busiest,) = build_visits(terms, drawn), terms.over_time, terms.at_times, terms.hot_spots
     time = terms.grid.origin + 5 * HOUR // 2
     noisy = NoisyAnswers(terms)
     noisy.add_over_time(walk, [Answer("park", tick, Fraction(1), tick + late) for tick, late in answers])
@@ -144,8 +144,8 @@ def test_charges_follow_from_the_counts(
         assert presence.count(time, row, tick) == len({v.person for v in there if v.row == row and v.current <= tick})
 
 
-def tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
-    """The terms of the tiny run with hot spots, and a period of some hours."""
+def read_tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
+    """Return the terms of the tiny run with hot spots, and a period of some hours."""
     if not (tiny.folder / "config.yaml").exists():
         tiny.watch_busiest()
         tiny.write()
@@ -154,7 +154,7 @@ def tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
 
 
 def test_stated_most_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The published "at most ε" also holds for answers that the follower has forgotten."""
+    """The published "at most ε" still covers answers that the follower has forgotten."""
     costs = [Cost("walk", Fraction(2), 0, 10), Cost("walk", Fraction(1), 20, 30)]
     monkeypatch.setattr(paid, "list_costs", lambda _judge: list(costs))
     judge = cast("Judge", None)  # only `list_costs` reads it

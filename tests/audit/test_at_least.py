@@ -53,8 +53,8 @@ def test_bound_above_the_recount_is_found(tiny: Tiny, bounds: dict[str, int], co
 
 
 @pytest.mark.parametrize(("named", "findings"), [("present", 1), ("earlier", 0)])
-def test_bound_about_an_earlier_input_is_not_compared(tiny: Tiny, named: str, findings: int) -> None:
-    """If the input was re-created, the visits that an earlier bound counts are gone, so that it is no finding."""
+def test_bound_about_earlier_input_is_skipped(tiny: Tiny, named: str, findings: int) -> None:
+    """A bound about an input that was re-created since is no finding, because the visits that it counts are gone."""
     add_bounds(tiny, {"shop": 3})
     tiny.records.insert(0, record("owner", 0, {"kind": "owner", "counting": 2, "input_topic_id": named}))
     visits, config, alerts = tiny.write()
@@ -65,8 +65,8 @@ def test_bound_about_an_earlier_input_is_not_compared(tiny: Tiny, named: str, fi
     assert auditor.findings.totals["at_least"] == findings
 
 
-def test_report_after_the_final_tick_does_not_count(tiny: Tiny) -> None:
-    """A person who is reported after the final tick's as_of does not count."""
+def test_report_after_final_tick_is_ignored(tiny: Tiny) -> None:
+    """A person who is reported after the final tick's as_of does not count, so a bound with that person is found."""
     add_bounds(tiny, {"shop": 2})
     tiny.lines[-1] = tiny.lines[-1].replace("03:10", "05:10")
     assert any("consented" in text for text in tiny.audit().violations["at_least"])
@@ -85,7 +85,7 @@ def test_second_bound_is_found(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("bound", [0, -1, True, "1", 1.5])
 def test_bound_must_be_a_positive_number(tiny: Tiny, bound: object) -> None:
-    """A bound is a whole number of at least 1."""
+    """A bound that is not a whole number of at least 1 is found."""
     add_bounds(tiny, {"shop": bound})
     assert len(find(tiny, "form")) == 1
 
@@ -118,7 +118,7 @@ def test_people_without_consent_pay(tiny: Tiny, consenting: str, paid: Fraction)
 
 
 def test_invalid_consent_is_a_dead_letter(tiny: Tiny) -> None:
-    """A line with another value of `consent` is no visit."""
+    """A line whose `consent` is neither true nor false is a dead letter."""
     add_bounds(tiny, {})
     tiny.lines.append("p5,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,,yes")
     assert tiny.audit().fates["dead_letter"] == 1

@@ -28,7 +28,7 @@ from monitor.tools.auditor.catalog import AUDITOR_METRICS, STATES
 from monitor.tools.auditor.command import FollowOptions, follow_topics
 from monitor.tools.embedded.ports import ReservedPort
 from tests.audit.conftest import Tiny
-from tests.audit.test_follow import HIDDEN, Run, charges, owner, recreate, run, transaction
+from tests.audit.test_follow import HIDDEN, Run, charges, open_transaction, owner, recreate, run
 from tests.shared_kafka import SharedKafka
 
 __all__ = ["run"]  # a fixture
@@ -74,7 +74,7 @@ def write_service(run: Run, kafka: SharedKafka, visits: str | None = None) -> Pa
 
 
 @contextmanager
-def auditing(config: Path, **options: Any) -> Iterator[Auditor]:
+def run_auditor(config: Path, **options: Any) -> Iterator[Auditor]:
     """Run an auditor in a thread."""
     reserved, stop, failures = ReservedPort(), threading.Event(), []
     port = reserved.number
@@ -100,14 +100,14 @@ def ready(auditor: Auditor) -> bool:
     return auditor.fetch("/readyz")[0] == 200
 
 
-def test_metrics_say_what_was_found(
+def test_metrics_count_a_finding_once(
     run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A false "safe" that is published meanwhile is counted and logged once, without a person or a count."""
+    """A false "safe" published while the auditor runs is counted and logged once, without a person or a count."""
     run.report()
     run.publish(owner(charges()), *(line for line in run.tiny.records if line["value"]["tick"] < 6))
     config = write_service(run, kafka)
-    with caplog.at_level(logging.INFO), auditing(config) as auditor:
+    with caplog.at_level(logging.INFO), run_auditor(config) as auditor:
         eventually(lambda: ready(auditor), 30)
         assert auditor.value("findings_total", kind="safe") == 0
         assert auditor.value("ticks_total", outcome="proven") == 6
@@ -125,11 +125,11 @@ def test_metrics_say_what_was_found(
     assert not any("planted" in line or "47" in line for line in lines)
 
 
-def test_state_is_never_silently_green(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
-    """Cut off from the input the auditor is not ready, says why, and has no success."""
+def test_cut_off_auditor_is_not_ready(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+    """While the auditor cannot read the input, it is not ready, gives the reason, and reports no success."""
     run.publish(owner(charges()), *run.tiny.records)
     config = write_service(run, kafka, visits="not-there")
-    with auditing(config) as auditor:
+    with run_auditor(config) as auditor:
         eventually(lambda: auditor.value("waiting_ticks") == 7, 30)
         assert auditor.value("state", state="cut_off") == 1
         status, text = auditor.fetch("/readyz")
@@ -141,10 +141,10 @@ def test_state_is_never_silently_green(run: Run, kafka: SharedKafka, eventually:
 
 
 def test_open_transaction_is_no_success(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
-    """While a transaction hides visits, the auditor is not ready, says why, and has no success. It pauses meanwhile."""
+    """While a transaction hides visits, the auditor is not ready, gives the reason, and reports no success."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    with transaction(run, *HIDDEN) as producer, auditing(write_service(run, kafka)) as auditor:
+    with open_transaction(run, *HIDDEN) as producer, run_auditor(write_service(run, kafka)) as auditor:
         eventually(lambda: "a transaction is open there" in auditor.fetch("/readyz")[1], 30)
         assert auditor.value("state", state="catching_up") == 1
         assert auditor.value("last_success_timestamp_seconds") is None
@@ -157,7 +157,7 @@ def test_recreated_topic_counts_once(run: Run, kafka: SharedKafka, eventually: E
     """If a topic is re-created, everything is counted from the start, as by a new process, and not twice."""
     run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
     run.publish(owner(charges()), *run.tiny.records)
-    with auditing(write_service(run, kafka)) as auditor:
+    with run_auditor(write_service(run, kafka)) as auditor:
         eventually(lambda: ready(auditor), 30)
         assert auditor.value("findings_total", kind="safe") == 1
         recreate(run, run.alerts, 1)
@@ -169,13 +169,13 @@ def test_recreated_topic_counts_once(run: Run, kafka: SharedKafka, eventually: E
 
 
 def test_partial_ticks_are_no_success(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
-    """If input has expired, everything is read, but there is no success and no result."""
+    """If input has expired, the auditor reads everything, but reports no success and writes no result."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     with closing(run.kafka.admin()) as admin:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
     result = run.tiny.folder / "result.json"
-    with auditing(write_service(run, kafka), result=result) as auditor:
+    with run_auditor(write_service(run, kafka), result=result) as auditor:
         eventually(lambda: auditor.value("ticks_total", outcome="partial") == 7, 30)
         eventually(lambda: auditor.value("state", state="judging") == 1, 30)
         assert auditor.value("last_success_timestamp_seconds") is None
@@ -183,21 +183,21 @@ def test_partial_ticks_are_no_success(run: Run, kafka: SharedKafka, eventually: 
 
 
 def test_commands_of_runbooks_run(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
-    """The commands of the auditor's runbooks that look at the auditor run against one that found something."""
+    """The commands of runbooks that query the auditor succeed and print something, on an auditor with a finding."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     run.publish(*(line for line in run.tiny.records if line["value"]["tick"] != 2))
     config = write_service(run, kafka)
     (config.parent / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE", encoding="utf-8")
-    with auditing(config) as auditor:
+    with run_auditor(config) as auditor:
         eventually(lambda: ready(auditor), 30)
         environ = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CONFIG": str(config)}
         for page in RUNBOOKS:
-            for command in commands(ROOT / "docs" / "runbooks" / f"{page}.md"):
+            for command in read_commands(ROOT / "docs" / "runbooks" / f"{page}.md"):
                 printed = execute(command, environ | {"AUDITOR": f"127.0.0.1:{auditor.port}"})
                 assert printed, command
 
 
-def commands(page: Path) -> list[str]:
+def read_commands(page: Path) -> list[str]:
     """Return the commands of a runbook, except those that do not end or ask the service, which does not run here."""
     blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in textwrap.dedent(block).splitlines() if line]

@@ -20,7 +20,7 @@ from tests.audit.conftest import Tiny
 ALLOWED = {"yaml", "rich", "kafka"}
 
 
-def imports(path: Path) -> set[str]:
+def find_imports(path: Path) -> set[str]:
     """Return the modules that a file imports, anywhere in it."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -39,7 +39,7 @@ def test_audit_imports_nothing_of_service() -> None:
     files = sorted(folder.rglob("*.py"))
     assert files
     for path in files:
-        for name in imports(path):
+        for name in find_imports(path):
             own = name == "monitor.tools.audit" or name.startswith("monitor.tools.audit.")
             root = name.partition(".")[0]
             assert own or root in sys.stdlib_module_names or root in ALLOWED, f"{path.name} imports {name}"
@@ -62,7 +62,7 @@ def test_faultless_run_exits_0(tiny: Tiny) -> None:
 
 @pytest.mark.promise(37)
 def test_violation_exits_1(tiny: Tiny) -> None:
-    """The command names the missing tick; with `--live` a tick may be missing."""
+    """A missing tick exits with 1, and the command names it; with `--live` a tick may be missing."""
     tiny.remove("walk/park/3")
     code, text = run(tiny)
     assert code == 1
@@ -71,7 +71,7 @@ def test_violation_exits_1(tiny: Tiny) -> None:
 
 
 def test_unreadable_file_exits_2(tiny: Tiny) -> None:
-    """The message says what the header lacks."""
+    """The message names the columns that the header lacks."""
     tiny.lines = ["nothing"]
     code, text = run(tiny)
     assert code == 2
@@ -79,7 +79,7 @@ def test_unreadable_file_exits_2(tiny: Tiny) -> None:
 
 
 def test_early_end_is_reported(tiny: Tiny) -> None:
-    """The command says so if the run ends before every visit has left every window."""
+    """If the run ends before every visit has left every window, the command reports it."""
     tiny.remove("walk/park/6")
     assert "The run ends before tick 6, when every visit has left" in run(tiny)[1]
 
@@ -119,7 +119,7 @@ def test_missing_ticks_are_shown_by_partition(tiny: Tiny) -> None:
 
 
 def test_earlier_configuration_judges_its_stretch(tiny: Tiny) -> None:
-    """With both configurations a run with a change has no violation; with the later one alone it seems to have."""
+    """With both configurations a run with a change exits with 0; with the later one alone it exits with 1."""
     for line in tiny.records:
         if line["value"]["tick"] < 2 and line["value"]["monitor"] == "walk":
             line["value"]["threshold"] = 3  # of the earlier configuration

@@ -53,7 +53,7 @@ def test_earlier_marks_run_one_tick_longer(tiny: Tiny, every_tick: bool) -> None
 
 
 @pytest.mark.parametrize("value", [PRESENT, None])
-def test_longer_marks_of_this_build_are_found(tiny: Tiny, value: dict[str, Any] | None) -> None:
+def test_longer_present_marks_are_found(tiny: Tiny, value: dict[str, Any] | None) -> None:
     """The same records are wrong after an owner record with `counting`, and without any owner record."""
     run_longer(tiny)
     if value is not None:
@@ -63,7 +63,7 @@ def test_longer_marks_of_this_build_are_found(tiny: Tiny, value: dict[str, Any] 
     assert "walk/park, tick 5: paused, and the next answer is affordable" in texts
 
 
-def test_a_short_mark_of_an_earlier_build_is_found(tiny: Tiny) -> None:
+def test_short_earlier_mark_is_found(tiny: Tiny) -> None:
     """Marks of W + F ticks are too short for a build whose counts contain visits of one more slot."""
     take_over(tiny, EARLIER)
     texts = tiny.audit().violations["budget"]
@@ -72,7 +72,7 @@ def test_a_short_mark_of_an_earlier_build_is_found(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("upgrade", [2, 3, 5])
-def test_an_upgrade_keeps_the_marks_of_the_earlier_build(tiny: Tiny, upgrade: int) -> None:
+def test_upgrade_keeps_earlier_marks(tiny: Tiny, upgrade: int) -> None:
     """After an upgrade the marks of the earlier build are repeated as they are, until they have run out."""
     run_longer(tiny)
     take_over(tiny, EARLIER)
@@ -81,7 +81,7 @@ def test_an_upgrade_keeps_the_marks_of_the_earlier_build(tiny: Tiny, upgrade: in
     assert report.ok, report.violations
 
 
-def test_a_rollback_lengthens_marks_that_run(tiny: Tiny) -> None:
+def test_rollback_lengthens_running_marks(tiny: Tiny) -> None:
     """An earlier build that takes over lengthens the marks of this build to W + F + 1 ticks."""
     take_over(tiny, PRESENT)
     take_over(tiny, EARLIER, 3)
@@ -105,7 +105,7 @@ def test_each_partition_has_its_own_build(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize(("value", "paid"), [(EARLIER, 5), (PRESENT, 1)])
 @pytest.mark.parametrize(("reported", "charged"), [("05:59:59.999999", True), ("06:00:00", False)])
-def test_an_earlier_answer_charges_the_next_slot_too(
+def test_earlier_answer_charges_the_next_slot(
     tiny: Tiny, value: dict[str, Any], paid: int, reported: str, charged: bool
 ) -> None:
     """A visit that is reported in the slot after the tick's may be in an earlier build's count, and pays for it."""
@@ -118,7 +118,7 @@ def test_an_earlier_answer_charges_the_next_slot_too(
     assert tiny.audit().paid == (paid if charged else 1)
 
 
-def test_a_pause_after_a_loss_is_one_tick_longer(tiny: Tiny) -> None:
+def test_earlier_pause_after_loss_is_longer(tiny: Tiny) -> None:
     """After a lost ledger an earlier build pauses for W + F + 1 ticks, this build for W + F."""
     take_over(tiny, {**EARLIER, "lost_at": "2026-01-01T00:30:00Z"})
     tiny.remove("walk/park/0", "walk/park/1")
@@ -130,7 +130,7 @@ def test_a_pause_after_a_loss_is_one_tick_longer(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize(("partition", "ok"), [(0, True), (1, False)])
-def test_a_loss_pauses_its_own_partition(tiny: Tiny, partition: int, ok: bool) -> None:
+def test_loss_pauses_its_own_partition(tiny: Tiny, partition: int, ok: bool) -> None:
     """A lost ledger explains pauses in its own output partition, and in no other. An older loss shortens nothing."""
     take_over(tiny, {**PRESENT, "lost_at": "2026-01-01T00:30:00Z"}, partition=partition)
     take_over(tiny, {**PRESENT, "lost_at": "2025-12-01T00:30:00Z"}, 1, partition)
@@ -142,7 +142,7 @@ def test_a_loss_pauses_its_own_partition(tiny: Tiny, partition: int, ok: bool) -
 
 
 @pytest.mark.parametrize("until", [3, 4, 5, 6])
-def test_without_its_owner_record_an_answer_says_its_build(tiny: Tiny, until: int) -> None:
+def test_mark_length_shows_the_build(tiny: Tiny, until: int) -> None:
     """If the first records have expired, a mark may run W + F or W + F + 1 ticks, and nothing else."""
     mark = {**MARK, "until": until}
     tiny["walk/park/1"]["answers"] = [mark]
@@ -158,7 +158,7 @@ def test_without_its_owner_record_an_answer_says_its_build(tiny: Tiny, until: in
 
 
 @pytest.mark.parametrize(("value", "paid"), [(EARLIER, 7), (PRESENT, 1)])
-def test_an_earlier_snapshot_charges_the_next_slot_too(tiny: Tiny, value: dict[str, Any], paid: int) -> None:
+def test_earlier_snapshot_charges_the_next_slot(tiny: Tiny, value: dict[str, Any], paid: int) -> None:
     """The noisy count of tick 3 may contain a visit that is reported in slot 4, if an earlier build drew it."""
     run_longer(tiny)
     take_over(tiny, value)
@@ -167,8 +167,8 @@ def test_an_earlier_snapshot_charges_the_next_slot_too(tiny: Tiny, value: dict[s
     assert tiny.audit().paid == paid
 
 
-def test_visits_of_the_next_slot_are_not_missed(tiny: Tiny) -> None:
-    """A count of an earlier build may be without the visits of the next slot: it did not always read them in time."""
+def test_next_slots_visits_may_be_missing(tiny: Tiny) -> None:
+    """A count of an earlier build may lack visits of the next slot, which that build did not always read in time."""
     run_longer(tiny)
     take_over(tiny, EARLIER)
     visit = "park,2026-01-01T01:10:00Z,2026-01-01T01:50:00Z,2026-01-01T02:30:00Z"  # reported in slot 2
@@ -176,7 +176,7 @@ def test_visits_of_the_next_slot_are_not_missed(tiny: Tiny) -> None:
     assert tiny.audit().ok
 
 
-def test_a_file_without_partitions_has_one_build(tiny: Tiny, tmp_path: Path) -> None:
+def test_file_without_partitions_has_one_build(tiny: Tiny, tmp_path: Path) -> None:
     """Records without `partition` follow the latest owner record of the file."""
     run_longer(tiny)
     take_over(tiny, EARLIER)

@@ -127,7 +127,7 @@ class Run:
         return Follower([read_terms(path) for path in configs], sources, reports, **options)
 
     def judge(self, **options: Any) -> Reports:
-        """Follow what there is to its end."""
+        """Follow the topics to their present ends, and require that nothing waits."""
         reports = Reports()
         with closing(self.follow(reports, **options)) as follower:
             while follower.take_turn():
@@ -278,28 +278,28 @@ def _interrupt(run: Run, *between: dict[str, Any]) -> set[str]:
 
 
 def test_interrupted_tick_may_be_partial(run: Run) -> None:
-    """If a takeover follows a tick, its transaction may have been aborted, so missing records are no finding."""
+    """If a takeover follows a tick, the tick's transaction may have been aborted: missing records are no finding."""
     repeated = [line for line in run.tiny.records if line["value"]["tick"] == 2]
     assert _interrupt(run, owner(charges()), *repeated) == set()
 
 
-def test_regular_owner_record_excuses_no_partial_tick(run: Run) -> None:
-    """An owner also appends its owner record now and then. A tick before it must be whole."""
+def test_owner_record_excuses_no_partial_tick(run: Run) -> None:
+    """A tick before the owner record that an owner repeats from time to time must be complete."""
     assert _interrupt(run, owner(charges(), input_partitions=2)) == {"ticks"}
 
 
-def _by_tick(run: Run) -> Iterator[list[dict[str, Any]]]:
+def _split_by_tick(run: Run) -> Iterator[list[dict[str, Any]]]:
     for tick in range(7):
         yield [line for line in run.tiny.records if line["value"]["tick"] == tick]
 
 
 def test_findings_come_as_ticks_are_published(run: Run) -> None:
-    """A false "safe" is found at the turn after its tick, whenever the visits are read; repeats are no findings."""
+    """A false "safe" is found in the turn after its tick, even if visits were read earlier; repeats are no findings."""
     reports = Reports()
     run.report(["q1,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,", *run.tiny.lines[1:]])
     run.publish(owner(charges()))
     with closing(run.follow(reports)) as follower:
-        for tick, records in enumerate(_by_tick(run)):
+        for tick, records in enumerate(_split_by_tick(run)):
             if tick == 6:
                 run.report(["q2,park,2026-01-01T06:15:00Z,2026-01-01T06:20:00Z,"])
             run.publish(*records, *records)
@@ -310,14 +310,14 @@ def test_findings_come_as_ticks_are_published(run: Run) -> None:
     assert len(reports.findings) == 1
 
 
-def test_answer_read_past_the_asked_end_is_compared_with_its_input(run: Run) -> None:
+def test_answer_past_the_end_is_compared(run: Run) -> None:
     """If a tick is published while the follower catches up, it is compared with the input published before it."""
-    *earlier, last = _by_tick(run)
+    *earlier, last = _split_by_tick(run)
     run.publish(owner(charges()), *(line for records in earlier for line in records))
     reports = Reports()
 
     class Late(KafkaTopics):
-        """Publishes a tick right after the ends of the input were asked for the first time."""
+        """Facts about topics that publish a tick right after the first request for the ends of the input."""
 
         published = False
 
@@ -338,7 +338,7 @@ def test_answer_read_past_the_asked_end_is_compared_with_its_input(run: Run) -> 
 
 
 @contextmanager
-def transaction(run: Run, *lines: str) -> Iterator[Any]:
+def open_transaction(run: Run, *lines: str) -> Iterator[Any]:
     """Report visits in a transaction that stays open, and yield its producer."""
     with closing(run.kafka.producer(transactional_id=f"slow-{run.visits}")) as producer:
         producer.init_transactions()
@@ -364,7 +364,7 @@ def test_open_transaction_is_waited_for(run: Run, commits: bool) -> None:
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     reports = Reports()
-    with transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
         for _ in range(2):
             assert not follower.take_turn()
             assert reports.outcomes == {Outcome.PROVEN: 1}  # later visits than this tick's were read
@@ -380,11 +380,11 @@ def test_open_transaction_is_waited_for(run: Run, commits: bool) -> None:
 
 
 def test_later_transactions_are_not_waited_for(run: Run) -> None:
-    """A tick waits only for transactions that were open when it was read, or a busy producer would stop it."""
+    """A tick waits only for transactions that were open when it was read; otherwise a busy producer would block it."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     reports = Reports()
-    with transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
         follower.take_turn()
         producer.abort_transaction()
         producer.begin_transaction()
@@ -399,7 +399,7 @@ def test_long_transaction_cuts_off_input(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("monitor.tools.audit.follow.PATIENCE_SECONDS", 0.0)
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    with transaction(run, *HIDDEN) as producer, closing(run.follow(Reports())) as follower:
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(Reports())) as follower:
         follower.take_turn()
         assert re.search(r"beyond offset 2 of partition 0: a transaction is open there", follower.cut_off)
         assert follower.delayed == ""
@@ -418,8 +418,8 @@ def recreate(run: Run, name: str, partitions: int) -> None:
         admin.create_topics({name: run.settings(partitions)}, wait_for_metadata=True)
 
 
-def test_longer_topic_of_the_same_name_is_noticed(run: Run) -> None:
-    """A topic that was re-created has another id. It is not read on, even if it has more records than before."""
+def test_longer_recreated_topic_is_noticed(run: Run) -> None:
+    """A re-created topic, which has another id, is not read further, even if it has more records than before."""
     run.report()
     run.publish(*run.tiny.records)
     reports = Reports()
@@ -432,10 +432,10 @@ def test_longer_topic_of_the_same_name_is_noticed(run: Run) -> None:
     assert reports.findings == []
 
 
-def test_answers_that_count_an_earlier_input_are_partial(run: Run) -> None:
-    """If the input was re-created, the visits that earlier answers count are gone, so these are not proven."""
+def test_answers_about_earlier_input_are_partial(run: Run) -> None:
+    """Answers about an input that was re-created since are not proven, because the visits that they count are gone."""
     run.report()
-    ticks = list(_by_tick(run))
+    ticks = list(_split_by_tick(run))
     earlier, later = (
         owner(charges(), input_topic_id="a" * 32),
         owner(charges(), input_topic_id=run.facts.topic_id(run.visits)),
@@ -448,8 +448,8 @@ def test_answers_that_count_an_earlier_input_are_partial(run: Run) -> None:
     assert reports.findings == []
 
 
-def test_recreated_input_is_noticed_after_a_wait(run: Run) -> None:
-    """Answers that count an earlier input are not proven either if the input could not be read when they were."""
+def test_recreated_input_is_noticed_later(run: Run) -> None:
+    """Answers about an earlier input are not proven, even if no input could be read when they were read."""
     run.report()
     run.publish(owner(charges(), input_topic_id="a" * 32), *run.tiny.records)
     with closing(run.kafka.admin()) as admin:
@@ -471,7 +471,7 @@ def test_recreated_input_is_noticed_after_a_wait(run: Run) -> None:
 
 
 class LateFacts:
-    """Facts about topics, of which one question about the input fails at first: for its `ends`, or for its `id`."""
+    """Facts about topics; the first request for the input's `ends`, or for its `id`, fails."""
 
     def __init__(self, run: Run, late: str) -> None:
         self._run, self._late = run, late
@@ -492,7 +492,7 @@ class LateFacts:
 
 @pytest.mark.parametrize("late", ["ends", "id"])
 @pytest.mark.parametrize("kind", ["at_least", "dwell"])
-def test_answers_about_an_earlier_input_are_no_findings(run: Run, kind: str, late: str) -> None:
+def test_earlier_input_causes_no_findings(run: Run, kind: str, late: str) -> None:
     """Lower bounds and dwell times that count an earlier input are not compared with the present, empty one."""
     if kind == "at_least":
         add_bounds(run.tiny, {"shop": 2})
@@ -514,7 +514,7 @@ def test_answers_about_an_earlier_input_are_no_findings(run: Run, kind: str, lat
     assert set(reports.outcomes) == {Outcome.PARTIAL}
 
 
-def test_life_is_reported_within_a_turn(run: Run) -> None:
+def test_follower_reports_at_each_tick(run: Run) -> None:
     """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
     run.publish(owner(charges()), *run.tiny.records)
     alive: list[int] = []
@@ -528,7 +528,7 @@ def test_life_is_reported_within_a_turn(run: Run) -> None:
 def test_restart_loses_and_repeats_nothing(run: Run) -> None:
     """A new process reaches the same findings and numbers as one that was never stopped."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
-    ticks = list(_by_tick(run))
+    ticks = list(_split_by_tick(run))
     run.publish(*(line for records in ticks[:4] for line in records))
     before = run.judge()
     assert before.kinds == {"safe"}
@@ -567,8 +567,8 @@ def test_output_alone_is_checked_without_input(run: Run) -> None:
     assert set(reports.outcomes) == {Outcome.OUTPUT_ONLY}
 
 
-def test_lost_input_is_said_and_made_up_for(run: Run) -> None:
-    """While the input cannot be read the follower says so, checks the output, and compares everything afterwards."""
+def test_lost_input_is_compared_later(run: Run) -> None:
+    """While the input cannot be read, the follower reports it and checks the output; it compares all answers later."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     _second_answer(run)
     run.publish(owner(charges()), *run.tiny.records)
@@ -635,7 +635,7 @@ def _change_the_time(run: Run) -> list[Any]:
     return [run.tiny.folder / "config.yaml", earlier]
 
 
-def test_each_stretch_is_judged_by_its_configuration(run: Run) -> None:
+def test_stretch_is_judged_by_its_configuration(run: Run) -> None:
     """After a designated time was changed, each tick is judged by the configuration that was in force."""
     configs = _change_the_time(run)
     run.report()
@@ -647,7 +647,7 @@ def test_each_stretch_is_judged_by_its_configuration(run: Run) -> None:
 
 
 def test_stretch_without_configuration_is_named(run: Run) -> None:
-    """If the earlier configuration is not given, its ticks are said to be unjudged, and raise no finding."""
+    """If the earlier configuration is not given, its ticks are reported as unjudged, and cause no finding."""
     configs = _change_the_time(run)
     run.report()
     run.publish()
@@ -658,7 +658,7 @@ def test_stretch_without_configuration_is_named(run: Run) -> None:
 
 
 def test_expired_input_is_partial(run: Run) -> None:
-    """If input has expired, ticks that may count it are not said to be proven."""
+    """If input has expired, ticks that may count it are not proven."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     with closing(run.kafka.admin()) as admin:

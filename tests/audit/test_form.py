@@ -41,7 +41,7 @@ def record_name(tiny: Tiny, tick: int) -> str:
 
 def test_snapshot_beyond_horizon_is_found(tiny: Tiny) -> None:
     """A snapshot after the horizon of its time is a violation."""
-    # 02:30 + 3 h = 05:30 lies before the as_of of tick 5
+    # 02:30 + 3 h = 05:30 is before the as_of of tick 5
     late = copy.deepcopy(next(record for record in tiny.records if record["headers"]["ce_id"] == f"{NIGHT}/4"))
     late["headers"].update(ce_id=f"{NIGHT}/5", ce_time="2026-01-01T06:00:00Z")
     late["value"].update(tick=5, as_of="2026-01-01T06:00:00Z", final=False)

@@ -16,7 +16,7 @@ BUSIEST = "busiest/2026-01-01T02:30:00Z"
 AT = "2026-01-01T02:20:00Z,2026-01-01T02:40:00Z"
 
 
-def without_night(tiny: Tiny) -> None:
+def remove_night(tiny: Tiny) -> None:
     """Remove all monitors but `walk`."""
     tiny.config = tiny.config.partition("  - name: night")[0]
     tiny.records = [record for record in tiny.records if record["value"]["monitor"] == "walk"]
@@ -33,7 +33,7 @@ def test_faultless_hot_spots_pass(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("named", [{"shop": 2, "park": 0}, {"shop": 3, "park": 2}, {"park": 2, "shop": 2}])
 def test_top_may_exceed_locations(tiny: Tiny, named: dict[str, int]) -> None:
-    """All locations are named if `top` is more than there are."""
+    """If `top` exceeds the number of locations, all locations are named."""
     tiny.watch_busiest(named, top=9)
     assert tiny.audit().ok
 
@@ -42,7 +42,7 @@ def test_hot_spots_alone_decide_fates(tiny: Tiny) -> None:
     """A visit that only hot spots ask about is applied until their horizon is over."""
     #       τ                    τ + 3 h
     #       02:30 ────────────── 05:30      reported in slot 4: tick 4 asks, as of 05:00; in slot 5: none does
-    without_night(tiny)
+    remove_night(tiny)
     tiny.watch_busiest({"shop": 3})
     tiny.lines += [f"p5,shop,{AT},2026-01-01T04:59:59Z", f"p6,shop,{AT},2026-01-01T05:00:00Z"]
     tiny.lines += ["p7,shop,2026-01-01T01:20:00Z,2026-01-01T01:40:00Z,"]
@@ -70,7 +70,7 @@ def test_late_report_is_not_counted(tiny: Tiny) -> None:
 def test_unnamed_location_is_found(tiny: Tiny, count: int, true: bool) -> None:
     """A location whose count is above the last noisy count must be named."""
     # two people at each place; the park is first in the registry, so it wins where noisy counts are equal
-    without_night(tiny)
+    remove_night(tiny)
     tiny.watch_busiest({"shop": count})
     tiny.lines += [f"q{n},park,{AT}," for n in range(2)]
     if true:
@@ -179,7 +179,7 @@ def test_public_facts_are_checked(tiny: Tiny, name: str, value: object) -> None:
 @pytest.mark.promise(13)
 def test_unnamed_people_pay_too(tiny: Tiny) -> None:
     """A drawing charges everyone who was anywhere, also at locations that are not named."""
-    # p5 is at the park at 02:30, while it is silent; the shop is named, for which nobody was there
+    # p5 is at the park at 02:30, while the park is paused; the shop, where nobody is, is named
     tiny.watch_busiest({"shop": 3})
     tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
     tiny.lines = [*tiny.lines[:3], f"p5,park,{AT},"]

@@ -140,7 +140,7 @@ def test_long_pause_is_found(tiny: Tiny) -> None:
 
 
 def test_unknown_does_not_beat_paused(tiny: Tiny) -> None:
-    """A location that is paused says so, also if its count is unknown."""
+    """A paused location must be answered "paused", also if its count is unknown."""
     tiny.walk(3, "unknown", [MARK])
     assert find(tiny, "budget") == [
         "walk/park, tick 3: not paused, and the next answer is not affordable: 1 of 1 is spent"
@@ -188,28 +188,28 @@ def test_weights_share_the_budget(tiny: Tiny) -> None:
     assert texts == ["walk/shop: ticks 0 to 6 are missing"]
 
 
-def _changed(tiny: Tiny) -> str:
+def _change(tiny: Tiny) -> str:
     tiny[f"{NIGHT}/4"]["noisy_counts"] = {"shop": {"tick": 3, "noisy_count": 3}}
     return "tick 4: the noisy count of shop has changed"
 
 
-def _gone(tiny: Tiny) -> str:
+def _remove(tiny: Tiny) -> str:
     tiny[f"{NIGHT}/4"].update(status="unknown", noisy_counts={})
     return "tick 4: the noisy count of shop is gone"
 
 
-def _backdated(tiny: Tiny) -> str:
+def _backdate(tiny: Tiny) -> str:
     tiny[f"{NIGHT}/3"].update(status="unknown", noisy_counts={})
     return "tick 4, shop: the noisy count of tick 3 was not published at that tick"
 
 
-def _unknown(tiny: Tiny) -> str:
+def _make_unknown(tiny: Tiny) -> str:
     tiny[f"{NIGHT}/3"]["status"] = "unknown"
     return "tick 3, shop: the noisy count of tick 3 was not published at that tick"
 
 
 @pytest.mark.promise(12)
-@pytest.mark.parametrize("broken", [_changed, _gone, _backdated, _unknown])
+@pytest.mark.parametrize("broken", [_change, _remove, _backdate, _make_unknown])
 def test_snapshot_counts_are_drawn_once(tiny: Tiny, broken: Callable[[Tiny], str]) -> None:
     """A noisy count about a designated time is drawn once, at a complete tick, and stays."""
     text = broken(tiny)
@@ -243,7 +243,7 @@ def test_answers_in_no_common_period(tiny: Tiny, period: str, paid: Fraction) ->
 @pytest.mark.parametrize(
     ("reported", "counted"), [("01:59:59.999999", True), ("02:00:00", False), ("02:00:00.500000", False)]
 )
-def test_count_is_of_reports_before_as_of(tiny: Tiny, reported: str, counted: bool, every_tick: bool) -> None:
+def test_count_covers_reports_before_as_of(tiny: Tiny, reported: str, counted: bool, every_tick: bool) -> None:
     """A count contains, and an answer charges, the people reported before its as_of.
 
     Tick 1 closes at 02:00, when there are two people at the park. A third one comes, and the answer is 2. The same is
@@ -264,7 +264,7 @@ def test_count_is_of_reports_before_as_of(tiny: Tiny, reported: str, counted: bo
 
 @pytest.mark.parametrize("every_tick", [True, False])
 @pytest.mark.parametrize(("reported", "true"), [("00:59:59.999999", False), ("01:00:00", True)])
-def test_safe_is_of_reports_before_as_of(tiny: Tiny, reported: str, true: bool, every_tick: bool) -> None:
+def test_safe_covers_reports_before_as_of(tiny: Tiny, reported: str, true: bool, every_tick: bool) -> None:
     """A "safe" is about the people reported before its as_of.
 
     Tick 0 closes at 01:00, with T = 2: a second person at the park makes its "safe" false until then.

@@ -37,7 +37,7 @@ MONITORS = """
 """  # noqa: E501  # a monitor to a line
 
 
-def town(path: Path, seed: int) -> None:
+def write_town(path: Path, seed: int) -> None:
     """Write forty people over two days: late reports, plans, repeats, two places at once, invalid lines."""
     draws = random.Random(seed)
     with path.open("w", newline="") as file:
@@ -74,7 +74,7 @@ def files(
         "partitions: {visits: 2, alerts: 2}}\n"
         f"redis: {{url: '{valkey.url}'}}\n"
     )
-    town(tmp_path / "visits.csv", seed=7)
+    write_town(tmp_path / "visits.csv", seed=7)
     return tmp_path / "visits.csv", tmp_path / "config.yaml", tmp_path / "alerts.jsonl"
 
 
@@ -84,11 +84,11 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     visits, config, alerts = files
     result = CliRunner().invoke(main, ["replay", str(visits), "--config", str(config), "--alerts", str(alerts)])
     assert result.exit_code == 0, result.output
-    report = audit(visits, config, alerts, fates=_fates(result.output))
+    report = audit(visits, config, alerts, fates=_read_fates(result.output))
     assert report.ok, report.violations
     assert report.last_tick == report.whole_until
     assert (report.answers["busiest", "complete"], report.answers["all", "complete"]) == (4, 3)  # one for each time
-    assert _partitions(alerts, "busiest") | _partitions(alerts, "all") == {0, 1}
+    assert _read_partitions(alerts, "busiest") | _read_partitions(alerts, "all") == {0, 1}
     assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
     assert report.bounds > 0
     assert report.answers["lengths", "complete"] == 3
@@ -99,13 +99,13 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert sum("noise in both directions, drawn once" in line for line in lines) == 1
     # as_of of the last tick is 22:00; those of 03:00 were drawn at 10:00, in the other partition
     assert [line for line in lines if "noisy, drawn once" in line] == [
-        f"all Wed 4 Mar 21:00: {_named(alerts, 'all')} (target people; noisy, drawn once)",
-        f"busiest Wed 4 Mar 03:00: {_named(alerts, 'busiest')} (target people; noisy, drawn once)",
+        f"all Wed 4 Mar 21:00: {_read_names(alerts, 'all')} (target people; noisy, drawn once)",
+        f"busiest Wed 4 Mar 03:00: {_read_names(alerts, 'busiest')} (target people; noisy, drawn once)",
     ]
 
 
 def _follow(config: Path, report: AuditReport) -> None:
-    """The standing auditor reads the same topics and finds the same, with what it keeps bounded by the windows."""
+    """Check that the standing auditor proves the same ticks from the topics, and keeps only a part of the visits."""
     loaded = load_config(config, {})
     reports, consumer, topics = Reports(), kafka_connections(loaded).consumer, loaded.kafka.topics
     kept = 0
@@ -122,20 +122,20 @@ def _follow(config: Path, report: AuditReport) -> None:
     assert report.paid <= spent <= report.may_pay
 
 
-def _named(alerts: Path, monitor: str) -> str:
+def _read_names(alerts: Path, monitor: str) -> str:
     """Return the hot spots that a monitor published last."""
     records = map(json.loads, alerts.read_text().splitlines())
     last = [record["value"]["hot_spots"] for record in records if record["value"].get("monitor") == monitor][-1]
     return ", ".join(f"{spot['location_id']} at most {spot['noisy_count']}" for spot in last)
 
 
-def _partitions(alerts: Path, monitor: str) -> set[int]:
+def _read_partitions(alerts: Path, monitor: str) -> set[int]:
     """Return the output partitions with a monitor's records."""
     records = map(json.loads, alerts.read_text().splitlines())
     return {record["partition"] for record in records if record["value"].get("monitor") == monitor}
 
 
-def _fates(printed: str) -> dict[str, int]:
+def _read_fates(printed: str) -> dict[str, int]:
     """Return the visits by fate from the table that `replay` prints."""
     rows = (line.strip("│ ").split("│") for line in printed.splitlines() if line.startswith("│"))
     return {row[0].strip(): int(row[1].replace(",", "")) for row in rows if len(row) == 2}

@@ -17,7 +17,7 @@ from monitor.config import load_valid_config
 from monitor.page.server import Page, PageParts
 from monitor.public.clock import SteppedClock
 from monitor.tools.audit.text import parse_instant
-from tests.audit.test_auditor import auditing, ready, write_service
+from tests.audit.test_auditor import ready, run_auditor, write_service
 from tests.audit.test_follow import Reports, Run, charges, owner, run
 from tests.shared_kafka import SharedKafka
 
@@ -62,7 +62,7 @@ def test_page_shows_what_the_auditor_proved(run: Run, kafka: SharedKafka, eventu
     result = config.parent / "result.json"
     with serve(config) as page:
         assert line(page) == ""
-        with auditing(config, result=result) as auditor:
+        with run_auditor(config, result=result) as auditor:
             eventually(result.exists, 30)
             words = "Recounted independently from 2026-01-01 01:00 up to 2026-01-01 {} UTC: {} false, at most ε = 3/2"
             assert line(page) == words.format("05:00", 0) + " for each person."

@@ -23,7 +23,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.integers(1
 
 
 @given(RANGES, st.integers(0, 25), RANGES)
-def test_rolling_count_is_that_of_all_visits(
+def test_rolling_count_equals_full_count(
     early: list[tuple[int, int, int]], forgotten: int, late: list[tuple[int, int, int]]
 ) -> None:
     """In any order of visits, and after forgetting earlier ticks, each tick has the count of all visits at once."""
@@ -53,7 +53,7 @@ def test_forgotten_people_need_no_memory(drawn: list[tuple[int, int, int]]) -> N
 
 
 @pytest.mark.parametrize(("spacing", "expected"), [(4, 4), (5, 4), (8, 2), (16, 1)])
-def test_spending_is_the_worst_case_of_the_rules(tiny: Tiny, spacing: int, expected: int) -> None:
+def test_spending_is_the_worst_case(tiny: Tiny, spacing: int, expected: int) -> None:
     """Answers as dense as pauses allow cost what docs/rules.md, section 6 states, and rarer ones less.
 
     W = 3, F = 1, and a period of 12 hours touches 13 slots: N = 16 ticks.

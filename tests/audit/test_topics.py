@@ -134,7 +134,7 @@ def test_unusual_input_batches(live: Live) -> None:
     assert 'walk/park, tick 6: "safe" is false, there were 2 people or more' in text
 
 
-def test_other_bytes_of_equal_json_are_found(live: Live) -> None:
+def test_equal_json_needs_equal_bytes(live: Live) -> None:
     """A repeat with the same JSON and other bytes is a violation."""
     live.produce()
     again = live.tiny.records[0]
@@ -163,7 +163,7 @@ def test_expired_output(live: Live) -> None:
 
 
 def test_expired_input(live: Live) -> None:
-    """Expired input causes no violation, and the command says so."""
+    """Expired input causes no violation, and the command reports it."""
     live.produce()
     live.forget(live.visits, 1)
     code, text = live.audit()
@@ -186,7 +186,7 @@ def test_open_transaction_is_no_end(live: Live, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_pause_after_lost_ledger(live: Live) -> None:
-    """All counts as spent at 00:30, in slot 0: paused until W + F = 4 ticks after it."""
+    """A ledger lost at 00:30, in slot 0, pauses its locations until tick W + F = 4, and no longer."""
     headers = {"ce_id": "owner/0/1", "ce_type": "org.location-monitor.owner", "ce_time": "2026-01-01T00:30:00Z"}
     value = {"lost_at": "2026-01-01T00:30:00Z", "counting": 2}
     lost = {"key": "owner/0", "headers": headers, "value": value, "partition": 0, "offset": 0}
@@ -242,7 +242,7 @@ def test_missing_or_wrong_topic(live: Live) -> None:
 
 
 def test_input_decodes_as_in_service(tiny: Tiny) -> None:
-    """The audit and the service read the same visits and as many dead letters from generated records.
+    """The audit and the service read the same visits, and the same number of dead letters, from generated records.
 
     The 20,000 records are good, strange, flipped and cut.
     """

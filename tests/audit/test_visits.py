@@ -33,7 +33,7 @@ def test_visit_counts_from_its_report_on(tiny: Tiny) -> None:
     assert count_at_park(tiny, line) == [0, 1, 1, 0, 0, 0, 0, 0]
 
 
-def test_leaving_at_the_end_of_a_slot(tiny: Tiny) -> None:
+def test_leaving_at_a_slots_end(tiny: Tiny) -> None:
     """A visit that ends at the end of a slot does not touch the next slot."""
     line = "p1,park,2026-01-01T00:10:00Z,2026-01-01T01:00:00Z,2026-01-01T00:30:00Z"
     assert count_at_park(tiny, line) == [1, 1, 1, 0, 0, 0, 0, 0]
@@ -111,7 +111,7 @@ def test_gzip_and_column_order(tiny: Tiny) -> None:
     assert audit(packed, config, alerts).ok
 
 
-def test_invalid_utf_8_is_a_dead_letter(tiny: Tiny) -> None:
+def test_invalid_utf8_is_a_dead_letter(tiny: Tiny) -> None:
     """A line that is not UTF-8 is a dead letter."""
     visits, config, alerts = tiny.write()
     visits.write_bytes(visits.read_bytes() + b"p\xff,park,2026-01-01T00:10:00Z,,\n")
@@ -122,11 +122,11 @@ def test_shards_follow_the_formula(tiny: Tiny) -> None:
     """Shards are computed as in docs/interface.md."""
     tiny.config = tiny.config.replace("shards: 1", "shards: 1000")
     terms = read_terms(tiny.write()[1])
-    assert terms.shard == (expected_shard("park"), expected_shard("shop"))
+    assert terms.shard == (compute_shard("park"), compute_shard("shop"))
     assert sum(terms.shard_sizes.values()) == 2
 
 
-def expected_shard(location: str) -> int:
+def compute_shard(location: str) -> int:
     """Compute the first 8 bytes of SHA-256, big-endian, mod 1000, byte by byte."""
     shard = 0
     for byte in hashlib.sha256(location.encode()).digest()[:8]:
@@ -197,8 +197,8 @@ def test_accepted_visit_is_cut(tiny: Tiny) -> None:
     assert visit.left - visit.arrived == 110 * 60_000_000
 
 
-def test_input_without_visits_is_taken(tiny: Tiny) -> None:
-    """An input without a valid visit is audited: then every "safe" is true."""
+def test_input_without_visits_is_audited(tiny: Tiny) -> None:
+    """An input without a valid visit is audited, and every "safe" is then true."""
     tiny.lines = tiny.lines[:1]
     report = tiny.audit(every_tick=False)
     assert report.ok, report.violations

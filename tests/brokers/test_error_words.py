@@ -27,7 +27,7 @@ def _create(kind: Any) -> Any:
 
 
 def test_no_error_is_shown_raw() -> None:
-    """Whatever kafka-python raises, the message has the address, some words and the name, and no bare error number."""
+    """The message of any kafka-python error has the address, words, and the error's name, and no bare error number."""
     assert len(ALL) > 100
     for kind in ALL:
         message = str(CONNECTIONS.unreachable_error(_create(kind)))
@@ -56,7 +56,7 @@ def test_no_error_is_shown_raw() -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_common_errors_say_what_to_check(error: Exception, words: str) -> None:
-    """Errors that operators meet have a sentence of their own."""
+    """Each error that operators often see has its own sentence."""
     assert words in (put_into_words(error) or "")
 
 

@@ -30,7 +30,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 
 @pytest.fixture
 def commit(connections: KafkaConnections) -> Callable[..., None]:
-    """Return a function that commits an offset of a topic's partition in a group, with metadata."""
+    """A function that commits an offset of a topic's partition in a group, with metadata."""
 
     def committing(group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
         place = TopicPartition(topic, partition)

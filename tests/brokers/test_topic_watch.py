@@ -48,7 +48,7 @@ def wanted(
         ("alerts", "unclean.leader.election.enable", "true"),
     ],
 )
-def test_changed_setting_is_refused_at_next_check(
+def test_next_check_refuses_changed_setting(
     topic_of: str,
     setting: str,
     value: str,

@@ -30,7 +30,7 @@ from monitor.public.parameters import HotSpots, Parameters, Registry
 from monitor.public.schedule import Schedule
 
 
-def settings_of(wanted: TopicNeeds) -> dict[str, str]:
+def read_settings(wanted: TopicNeeds) -> dict[str, str]:
     return {setting.key: setting.create for setting in wanted.settings}
 
 
@@ -41,7 +41,7 @@ class TestNeeds:
         assert visits.topic == kafka_settings.topics.visits
         assert visits.partitions == 3
         assert (
-            settings_of(visits).items()
+            read_settings(visits).items()
             >= {
                 "message.timestamp.type": "LogAppendTime",
                 "cleanup.policy": "delete",
@@ -49,14 +49,14 @@ class TestNeeds:
                 "unclean.leader.election.enable": "false",
             }.items()
         )
-        assert int(settings_of(visits)["retention.ms"]) >= (24 + 1) * HOUR / MILLISECOND
+        assert int(read_settings(visits)["retention.ms"]) >= (24 + 1) * HOUR / MILLISECOND
 
     def test_ledger_topic_settings(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """The ledger is retained for a period, W + F and a horizon; compaction would drop aborted records."""
         _, alerts, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
         assert alerts.partitions == 2
         assert (
-            settings_of(alerts).items()
+            read_settings(alerts).items()
             >= {
                 "cleanup.policy": "delete",
                 "retention.bytes": "-1",
@@ -64,7 +64,7 @@ class TestNeeds:
             }.items()
         )
         assert (
-            int(settings_of(alerts)["retention.ms"])
+            int(read_settings(alerts)["retention.ms"])
             > (parameters.mark_lifetime * HOUR + parameters.period) / MILLISECOND
         )
 
@@ -72,13 +72,13 @@ class TestNeeds:
         """A horizon longer than the windows lengthens the retention of input and ledger."""
         patient = replace(parameters, at_times=(replace(parameters.at_times[0], horizon=30 * DAY),))
         for wanted in list_topic_needs(patient, kafka_settings, simulated=False)[:2]:
-            assert int(settings_of(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
+            assert int(read_settings(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
 
     def test_simulated_topics_keep_any_timestamp(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """Simulated topics accept any timestamp and retain records for ever."""
         for wanted in list_topic_needs(parameters, kafka_settings, simulated=True)[:2]:
             assert (
-                settings_of(wanted).items()
+                read_settings(wanted).items()
                 >= {
                     "message.timestamp.type": "CreateTime",
                     "retention.ms": "-1",
@@ -96,7 +96,7 @@ class TestNeeds:
         spots = HotSpots("spots", Schedule.of(("12:00",), "UTC"), Fraction(1), 9_000, 6 * HOUR)
         wide = replace(parameters, registry=Registry(ids, 3), hot_spots=(spots,))
         _, alerts, _ = list_topic_needs(wide, kafka_settings, simulated=False)
-        limit = int(settings_of(alerts)["max.message.bytes"])
+        limit = int(read_settings(alerts)["max.message.bytes"])
         common: dict[str, Any] = {
             "source": "town",
             "monitor": "noon",
@@ -110,9 +110,9 @@ class TestNeeds:
             noisy = {ids[row]: (10_000_000, 1_000_000) for row in rows}
             kept: dict[str, Any] = {"locations": len(rows), "threshold": 3, "noisy_counts": noisy}
             record = at_times_record(**common, **kept, shard=shard, shards=3, complete=True, final=True)
-            assert _size(record) < limit
+            assert _measure(record) < limit
         hot = [(location, 1_000_000) for location in ids]
-        assert _size(hot_spots_record(**common, locations=9_000, top=9_000, hot_spots=hot)) < limit
+        assert _measure(hot_spots_record(**common, locations=9_000, top=9_000, hot_spots=hot)) < limit
 
     @pytest.mark.promise(36)
     def test_large_shard_needs_larger_records(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
@@ -125,7 +125,7 @@ class TestNeeds:
         assert "with 8 shards it would fit in 1 MB" in size.why
 
 
-def _size(record: Any) -> int:
+def _measure(record: Any) -> int:
     return len(record.key) + len(record.value) + sum(len(name) + len(value) for name, value in record.headers)
 
 

@@ -70,14 +70,14 @@ class Drawn:
 
 
 class Maker:
-    """Draws configurations from a seed. `prefix` returns a unique prefix for the names of topics and of the service."""
+    """A generator of configurations from a seed. `prefix` returns a unique prefix for names of topics and services."""
 
     def __init__(self, seed: int, prefix: Callable[[], str], kafka: str, redis: str) -> None:
         self._random = random.Random(seed)
         self._prefix, self._kafka, self._redis = prefix, kafka, redis
 
     def next(self, twist: str | None = None) -> Drawn:
-        """Draw the next one: with this twist only, without any if it is empty, or with random ones if it is None."""
+        """Draw the next configuration, with this twist only; "": without a twist; None: with random twists."""
         draw = self._random
         slot = draw.choice(list(SLOTS))
         locations = self._locations()

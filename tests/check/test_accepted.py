@@ -1,4 +1,4 @@
-"""`topics --create` and `run` accept on new servers what `check` accepts, which lists all problems at once.
+"""On new servers, `topics --create` and `run` accept every configuration that `check` accepts.
 
 `make soak` draws more configurations, from a seed that it prints. CONFIGURATIONS_SEED sets the seed.
 """
@@ -39,7 +39,7 @@ def run_command(*words: str | Path) -> Result:
 
 
 def is_accepted(path: Path, drawn: Drawn) -> bool:
-    """Return whether `check` accepts it. If not, it must exit with 2 and name the problems."""
+    """Return whether `check` accepts a configuration. If not, it must exit with 2 and name the problems."""
     result = run_command("check", "--config", path, "--json")
     assert result.exit_code in (0, EXIT_USAGE), (result.exception, drawn.twists, drawn.tree)
     assert result.exit_code == 0 or "privacy.epsilon" in result.output or "nothing was started" in result.output
@@ -70,7 +70,7 @@ def wait_ready(settings: Settings, found: Preflight, windows: RedisWindows, even
 
 
 def create_topics(drawn: Drawn, path: Path) -> Settings:
-    """Create its topics, and check them."""
+    """Create the topics of a configuration, and check them."""
     created = run_command("topics", "--config", path, "--create")
     assert created.exit_code == 0, (created.output, created.exception, drawn.twists, drawn.tree)
     assert run_command("topics", "--config", path).exit_code == 0
@@ -81,13 +81,13 @@ def create_topics(drawn: Drawn, path: Path) -> Settings:
 def maker(
     kafka: SharedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[int], Maker]:
-    """Return a function that makes a Maker for the session's servers from a seed."""
+    """A function that makes a Maker for the session's servers from a seed."""
     monkeypatch.setenv("LOCATION_MONITOR__VISITS__PERSON_KEY", KEY)
     return lambda seed: Maker(seed, lambda: topic("drawn"), kafka.bootstrap_servers, valkey.url)
 
 
 def run_if_accepted(drawn: Drawn, folder: Path, eventually: Eventually, *, started: bool) -> bool:
-    """Create its topics and check the servers if `check` accepts it, and start it if asked. Return whether it does."""
+    """Return whether `check` accepts a configuration. If so, create its topics and check servers; `started`: run it."""
     path = drawn.write(folder)
     if not is_accepted(path, drawn):
         return False
@@ -100,9 +100,9 @@ def run_if_accepted(drawn: Drawn, folder: Path, eventually: Eventually, *, start
 
 @pytest.mark.promise(36)
 def test_accepted_configurations_run(maker: Callable[[int], Maker], tmp_path: Path, eventually: Eventually) -> None:
-    """What `check` accepts becomes ready on new servers.
+    """Configurations that `check` accepts run on new servers.
 
-    Five become ready. Of twenty with a possible problem, those that `check` accepts are created and looked at.
+    Five of them become ready. For each twist, if `check` accepts it, the topics are created and the servers checked.
     """
     configurations, ready = maker(9), 0
     while ready < 5:

@@ -327,7 +327,7 @@ def test_padded_ids_cause_a_warning() -> None:
 
 
 @pytest.mark.parametrize("example", ["demo.yaml", "city.yaml", "secure.yaml"])
-def test_no_word_is_broken_at_80_columns(example: str) -> None:
+def test_words_are_whole_at_80_columns(example: str) -> None:
     """At 80 columns the report has the same words as at 200, and no line is longer."""
     config = load_config(
         EXAMPLES / example, {f"{PREFIX}MONITORS__0__NAME": "a-name-of-more-than-forty-letters-for-hubs"}

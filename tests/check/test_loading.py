@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "config"
 
 @pytest.fixture
 def problems(tmp_path: Path) -> Callable[..., dict[str, Problem]]:
-    """Return the problems of the city's configuration after changes, by key: `problems(change, registry)`."""
+    """`problems(change, registry)`: the problems of the city's configuration after changes, by key."""
 
     def list_problems(change: Callable[[dict[str, Any]], object], registry: str | None = None) -> dict[str, Problem]:
         tree = yaml.safe_load((EXAMPLES / "city.yaml").read_text())

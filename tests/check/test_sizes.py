@@ -55,14 +55,14 @@ def make_record(rule: OverTimeRule) -> OutputRecord:
     )
 
 
-def size(record: OutputRecord) -> int:
+def measure(record: OutputRecord) -> int:
     return len(record.key) + len(record.value) + sum(len(name) + len(value) for name, value in record.headers)
 
 
 def test_too_many_answers_are_refused() -> None:
-    """So many answers that a record is too large are refused, with the largest accepted number.
+    """More answers than fit in a record are refused, with the largest accepted number.
 
-    20,160 answers made a record of 1.5 MB, which the topic refused.
+    A record with 20,160 answers has 1.5 MB, which the topic would refuse.
     """
     registry = load_registry(load_minutes(1).locations.file)
     problem = list_problems(load_minutes(20_160), registry)["monitors.0.answers_per_window"]
@@ -75,10 +75,10 @@ def test_too_many_answers_are_refused() -> None:
 @pytest.mark.promise(31)
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(3333333333333333, 10**16) * 123457 / 9999998])
 def test_most_accepted_answers_fit(epsilon: Fraction) -> None:
-    """The most accepted answers fit in a record, whatever their numbers and the digits of ε."""
+    """The largest accepted number of answers fits in a record, also with the longest numbers and a long ε."""
     rule = OverTimeRule(epsilon, 20_160, 3, 20_160, 0)
     most = replace(rule, answers=max_answers_per_record(rule))
-    assert size(make_record(most)) <= place_bytes(most) <= LARGEST_OF_ONE_PLACE
+    assert measure(make_record(most)) <= place_bytes(most) <= LARGEST_OF_ONE_PLACE
 
 
 def test_earlier_answers_add_their_size() -> None:
@@ -144,5 +144,5 @@ def test_snapshot_with_lower_bounds_fits() -> None:
             noisy_counts=dict.fromkeys(ids, (10**12, 10**18)),
             counts_at_least=(Fraction(1, 3), dict.fromkeys(ids, 10**18)),
         )
-        assert size(record) <= snapshot_bytes(bounded)[shard]
+        assert measure(record) <= snapshot_bytes(bounded)[shard]
         assert snapshot_bytes(plain)[shard] <= snapshot_bytes(bounded)[shard]

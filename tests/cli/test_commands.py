@@ -80,8 +80,8 @@ def test_check_prints_json(example: str) -> None:
     assert isinstance(json.loads(result.output), dict)
 
 
-def demo() -> dict[str, Any]:
-    """The demo's configuration as a tree. The origin is set as a string, because YAML would parse it as a datetime."""
+def read_demo() -> dict[str, Any]:
+    """Return the demo's configuration as a tree, with the origin as a string: YAML would parse it as a datetime."""
     tree: dict[str, Any] = yaml.safe_load((EXAMPLES / "demo.yaml").read_text())
     tree["clock"]["origin"] = "2026-01-05T00:00:00+00:00"
     return tree
@@ -90,7 +90,7 @@ def demo() -> dict[str, Any]:
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     """The demo's configuration with four errors."""
-    tree = demo()
+    tree = read_demo()
     tree["clock"]["slot"] = "soon"
     tree["monitors"][0]["threshold"] = 0
     tree["monitors"][1]["epsilon"] = 0.5
@@ -113,7 +113,7 @@ def test_invalid_config_exits_with_2(command: str, broken: Path) -> None:
 
 def test_overspending_exits_with_2(tmp_path: Path) -> None:
     """Overspending exits with code 2 and prints the sum."""
-    tree = demo()
+    tree = read_demo()
     tree["privacy"]["epsilon"] = "3"
     (tmp_path / "demo-locations.csv").write_text((EXAMPLES / "demo-locations.csv").read_text())
     path = tmp_path / "overspent.yaml"

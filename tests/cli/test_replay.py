@@ -124,14 +124,14 @@ def make_site(
         client.flushall()
 
 
-def fates(text: str) -> dict[str, int]:
-    """The printed table of fates."""
+def read_fates(text: str) -> dict[str, int]:
+    """Return the visits by fate from the printed table."""
     rows = re.findall(r"(applied|not_watched|expired|dead_letter)\D+?([\d,]+)", text)
     return {fate: int(count.replace(",", "")) for fate, count in rows}
 
 
-def answers_of(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """The published answers by ce_id, without owner records."""
+def select_answers(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the published answers by ce_id, without owner records."""
     answers = [record for record in records if "kind" in record["value"]]
     return {record["headers"]["ce_id"]: record["value"] for record in answers}
 
@@ -157,8 +157,8 @@ def test_every_tick_is_decided_in_order(
     assert site.dead_letters() == sorted(
         ["unknown_location", "left_before_arrived", "bad_time", "bad_id", "not_a_visit"]
     )
-    assert fates(ended.stdout)["dead_letter"] == 5
-    assert sum(fates(ended.stdout).values()) == len(visits())
+    assert read_fates(ended.stdout)["dead_letter"] == 5
+    assert sum(read_fates(ended.stdout).values()) == len(visits())
     reasons = "bad_id 1, bad_time 1, left_before_arrived 1, not_a_visit 1, unknown_location 1"
     assert f"Refused lines by reason: {reasons}\n" in ended.stdout
     assert "\n  line 33: unknown_location (location_id: expected" in ended.stdout
@@ -172,8 +172,8 @@ def test_order_and_compression_do_not_matter(make_site: Callable[[], Site]) -> N
     first = plain.replay(plain.write(visits()))
     second = packed.replay(packed.write(shuffled, "visits.csv.gz"))
     assert first.returncode == second.returncode == 0, second.stderr
-    assert fates(first.stdout) == fates(second.stdout)
-    assert answers_of(plain.records()) == answers_of(packed.records())
+    assert read_fates(first.stdout) == read_fates(second.stdout)
+    assert select_answers(plain.records()) == select_answers(packed.records())
     assert plain.dead_letters() == packed.dead_letters()
 
 
@@ -199,7 +199,7 @@ def test_visits_without_duration_are_reported(make_site: Callable[[], Site]) -> 
     ended = site.replay(site.write([f"p-{n},mill,{hour(3, 10)},{hour(3, 10)}," for n in range(6)]))
     assert ended.returncode == 0, ended.stderr
     assert "warning: 6 visits have left_at equal to arrived_at" in ended.stdout
-    shown = [value for value in answers_of(site.records()).values() if value["kind"] == "at_times"]
+    shown = [value for value in select_answers(site.records()).values() if value["kind"] == "at_times"]
     assert shown
     assert not any(value["noisy_counts"] for value in shown)
 
@@ -211,7 +211,7 @@ def test_embedded_servers_until_a_time(make_site: Callable[[], Site]) -> None:
     del site.tree["visits"]["person_key_file"]
     ended = site.replay(site.write(visits()), "--embedded", "--until", "2026-11-20T04:59:00Z")
     assert ended.returncode == 0, ended.stderr
-    answers = answers_of(site.records())
+    answers = select_answers(site.records())
     assert {value["tick"] for value in answers.values()} == {0, 1, 2, 3}
     assert "Kafka runs at 127.0.0.1:" in ended.stderr
     assert answers["places/inn/3"]["status"] == "noisy_count"

@@ -20,7 +20,7 @@ RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
 def over_time(
     location: str, tick: int, count: int | None, *answers: tuple[int, int], grid: SlotGrid = SLOTS
 ) -> OutputRecord:
-    """The answer of Algorithm 3 at a tick for a count without noise, after earlier (tick, noisy count) answers."""
+    """Return the answer of Algorithm 3 at a tick for a count without noise, after (tick, noisy count) answers."""
     marks = tuple(
         Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
     )
@@ -48,7 +48,7 @@ def snapshot(
     time: int = 2,
     bounds: dict[str, int] | None = None,
 ) -> OutputRecord:
-    """The answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
+    """Return the answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
     return at_times_record(
         source="town",
         monitor="midday",
@@ -69,7 +69,7 @@ def snapshot(
 
 
 def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busiest", after: int = 2) -> OutputRecord:
-    """The busiest locations half an hour into slot `time`, drawn `after` ticks later; None: incomplete input."""
+    """Return the busiest locations half an hour into slot `time`, drawn `after` ticks later; None: incomplete input."""
     return hot_spots_record(
         source="town",
         monitor=monitor,
@@ -85,7 +85,7 @@ def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busies
 
 
 def dwell(time: int, totals: PairedTotals | None) -> OutputRecord:
-    """The lengths of visits at the start of slot `time`, drawn two ticks later; None: incomplete input."""
+    """Return the dwell times at the start of slot `time`, drawn two ticks later; None: incomplete input."""
     return dwell_record(
         source="town",
         monitor="lengths",

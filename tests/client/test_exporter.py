@@ -28,7 +28,7 @@ Publish = Callable[[list[tuple[OutputRecord, int]]], None]
 
 
 def series(metrics: PublicMetrics) -> dict[tuple[str, ...], float]:
-    """Return the values by name, without prefix, and labels; of the metrics of this process none."""
+    """Return the values by name, without prefix, and labels, without the metrics of the process."""
     return {
         (sample.name.removeprefix("location_monitor_public_"), *sample.labels.values()): sample.value
         for family in metrics.registry.collect()
@@ -102,7 +102,7 @@ def test_series_are_capped() -> None:
     assert sum(key[0] == "state" for key in series(many)) == MOST_PLACES
 
 
-def test_every_metric_of_the_catalog_is_exported() -> None:
+def test_every_catalogued_metric_is_exported() -> None:
     """The metrics are those of the catalog; the time of the latest answer is absent without an answer."""
     names = {f"public_{key[0]}" for key in series(PublicMetrics(REGISTRY.ids, HOUR, 5))}
     assert names == {metric.name for metric in PUBLIC_METRICS} - {"public_as_of_timestamp_seconds"}

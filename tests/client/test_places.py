@@ -50,7 +50,7 @@ def publish_ticks(publish: Publish, grid: SlotGrid) -> Callable[..., None]:
 
 @pytest.fixture
 def open_at(settings: Settings, clock: SteppedClock) -> Iterator[Callable[..., Places]]:
-    """Opens places on the topic, at the clock's time, and closes them at the end."""
+    """A function that opens places on the topic, at the clock's time. They are closed at the end."""
     opened: list[Places] = []
 
     def open_one(resume: str | None = None) -> Places:
@@ -223,7 +223,7 @@ def test_other_tokens_are_refused(token: str, publish: Publish, open_at: Callabl
         open_at(resume=token)
 
 
-def test_token_of_a_replaced_topic_is_refused(
+def test_token_of_replaced_topic_is_refused(
     settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places], eventually: Eventually
 ) -> None:
     """The offsets of a token are not used in a topic that was deleted and created again with the same name."""

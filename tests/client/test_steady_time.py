@@ -29,8 +29,8 @@ class SetClock(SystemClock):
         self.passed += duration
 
 
-def test_clock_set_back_does_not_extend_an_answer() -> None:
-    """An answer expires at the time that it would have expired at without the change of the clock."""
+def test_clock_set_back_extends_no_answer() -> None:
+    """After the clock was set back, an answer expires after the same elapsed time as without the change."""
     clock = SetClock(wall=100 * HOUR)
     time = SteadyTime(clock)
     answer = Answer("safe", "below_threshold", 100 * HOUR, 102 * HOUR, 9)

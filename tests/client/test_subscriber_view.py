@@ -174,7 +174,7 @@ def test_hot_spots_stay_until_the_next(
     assert [(spot.location_id, spot.noisy_count) for spot in latest.hot_spots] == [("park", 7), ("market", 5)]
 
 
-def test_duplicate_or_late_hot_spots_change_nothing(subscriber_view: SubscriberView, hot_spots_of: Record) -> None:
+def test_late_hot_spots_change_nothing(subscriber_view: SubscriberView, hot_spots_of: Record) -> None:
     """Duplicate and late hot spots change nothing."""
     add_all(subscriber_view, [hot_spots_of(3, {"park": 7})])
     before = subscriber_view.hot_spots

@@ -56,17 +56,21 @@ def describe(known: Known) -> dict[str, Any]:
     }
 
 
-def instants(expected: dict[str, Any]) -> dict[str, Any]:
+def parse_times(expected: dict[str, Any]) -> dict[str, Any]:
     """Return an answer of a vector with its times as instants."""
     times = {"as_of", "valid_until", "start", "end", "resumes_at"}
     return {
-        key: instants(value) if isinstance(value, dict) else parse_instant(value) if key in times and value else value
+        key: parse_times(value)
+        if isinstance(value, dict)
+        else parse_instant(value)
+        if key in times and value
+        else value
         for key, value in expected.items()
     }
 
 
 def test_committed_vectors_are_current() -> None:
-    """To write them again: python -m tests.client.vectors --write."""
+    """The committed vectors are the generated ones. `python -m tests.client.vectors --write` writes them."""
     assert {name: render(vector) for name, vector in vectors().items()} == {
         name: (FOLDER / f"{name}.json").read_text(encoding="utf-8") for name in NAMES
     }
@@ -88,12 +92,12 @@ def test_python_client_passes(name: str, isolation: str) -> None:
                 add(view, record)
         now[0] = parse_instant(step["at"]) if "at" in step else now[0]
         for place, expected in step.get("known", {}).items():
-            assert describe(places.get(place)) == instants(expected), (place, step.get("at"))
+            assert describe(places.get(place)) == parse_times(expected), (place, step.get("at"))
 
 
 @pytest.mark.promise(2)
 def test_javascript_client_passes(node: str) -> None:
-    """The JavaScript client knows the same, in Node.js. The page runs it in browsers."""
+    """The JavaScript client knows what each vector expects, in Node.js. The page runs it in browsers."""
     command = [node, "--test", "--test-reporter=tap", str(RUNNER)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -50,7 +50,7 @@ def test_once_shows_the_last_tick(
     ]
 
 
-def test_answers_before_a_late_record_are_found(
+def test_answers_before_late_record_are_found(
     settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
 ) -> None:
     """An owner record long after the last answers does not hide them."""
@@ -98,7 +98,7 @@ def test_earlier_hot_spots_are_found(
     assert last_line(busiest, grid, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
 
 
-def test_skipped_time_hides_no_earlier_hot_spots(
+def test_skipped_time_hides_no_hot_spots(
     busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record, hot_spots_of: Record
 ) -> None:
     """A time without hot spots does not hide those of an earlier time."""
@@ -145,13 +145,13 @@ def test_list_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -
 
 
 def test_once_on_an_empty_topic(settings: Settings, publish: Callable[[Published], None], grid: SlotGrid) -> None:
-    """On an empty topic --once says that nothing was published."""
+    """On an empty topic --once prints that nothing was published."""
     publish([])
     assert output(settings, grid, 0, threading.Event(), once=True).getvalue() == "Nothing has been published yet.\n"
 
 
 def test_missing_topic_is_refused(settings: Settings, grid: SlotGrid) -> None:
-    """Without the topic the message says how to create it."""
+    """Without the topic `watch` is refused, and the message says how to create it."""
     with pytest.raises(TopicError, match="there is no such topic: run `location-monitor topics --create`"):
         output(settings, grid, 0, threading.Event(), once=True)
 

@@ -79,7 +79,7 @@ def test_pause_names_end_and_last_answer(subscriber_view: SubscriberView, words:
 
 
 def test_news_of_a_location(news: NewsOf, alert_record: Record) -> None:
-    """The news of a location: its answer, its pause, its return."""
+    """The news of a location is its answer, its pause, and its return."""
     assert news([alert_record("market", 7, 12)]) == ["market: at most 12 target people in the last 5h (noisy)"]
     assert news([alert_record("market", 8, 0, (7, 12))]) == ["market: silent until Mon 5 Jan 15:00, its ε is spent"]
     assert news([alert_record("market", 9, 0, (7, 12))]) == []
@@ -91,7 +91,7 @@ def test_news_of_a_location(news: NewsOf, alert_record: Record) -> None:
     ]
 
 
-def test_news_of_a_time_needs_all_shards(news: NewsOf, snapshot_record: Record) -> None:
+def test_news_of_time_needs_all_shards(news: NewsOf, snapshot_record: Record) -> None:
     """A designated time is news once all shards are known."""
     assert news([snapshot_record(0, 2)]) == []
     assert news([snapshot_record(1, 2)]) == ["Mon 5 Jan 02:30 midday: 4 of 4 locations safe"]

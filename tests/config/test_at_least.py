@@ -14,7 +14,7 @@ from monitor.tools.check.compute_report import check
 
 
 def bounds(value: object) -> dict[str, Any]:
-    """Changes that give the second monitor of the valid configuration lower bounds."""
+    """Return the changes that give the second monitor of the valid configuration lower bounds."""
     return {"monitors.1.at_least": value}
 
 

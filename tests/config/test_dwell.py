@@ -17,7 +17,7 @@ PLACES = (Location("shibuya"), Location("shinjuku"))
 
 
 def dwell(**changes: object) -> dict[str, Any]:
-    """Changes that replace the second monitor of the valid configuration by a dwell monitor."""
+    """Return the changes that replace the second monitor of the valid configuration by a dwell monitor."""
     return {
         "monitors.1": {
             "name": "lengths",

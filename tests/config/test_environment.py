@@ -58,7 +58,7 @@ def test_section_only_in_environment(load: Any, absent: str) -> None:
 
 
 def test_unknown_variable_is_refused(refusal: Any) -> None:
-    """The message names the variable and the nearest key, but not the value."""
+    """An unknown variable is refused; the message names it and the nearest key, but not its value."""
     problem = refusal(environ={"LOCATION_MONITOR__REDIS__ULR": "redis://:hunter2@cache"})["redis.ulr"]
     assert problem.remedy == "Did you mean url? The value comes from LOCATION_MONITOR__REDIS__ULR."
     assert "hunter2" not in str(problem)

@@ -16,7 +16,7 @@ from monitor.tools.check.compute_report import check
 
 
 def hot_spots(**changes: object) -> dict[str, Any]:
-    """Changes that replace the second monitor of the valid configuration by a hot_spots monitor."""
+    """Return the changes that replace the second monitor of the valid configuration by a hot_spots monitor."""
     return {
         "monitors.1": {
             "name": "busiest",
@@ -67,7 +67,7 @@ def test_unknown_key_is_refused(refusal: Any, key: str, remedy: str) -> None:
     assert problem.remedy == remedy
 
 
-def test_only_daily_times_need_a_time_zone(refusal: Any, load: Any, absent: str) -> None:
+def test_only_daily_times_need_zones(refusal: Any, load: Any, absent: str) -> None:
     """Daily times need a time zone; instants do not."""
     problem = refusal(hot_spots(timezone=absent))["monitors.1.timezone"]
     assert problem.expected == "the time zone of the daily times in `at`"

@@ -1,4 +1,4 @@
-"""A large registry is read in one step, with the same locations, rows, shards and sizes as one that is read plainly."""
+"""A large registry, read in one step, has the same locations, rows, shards and sizes as one read line by line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(tmp_path: Path, ids: list[str]) -> Path:
 
 @pytest.fixture
 def both(tmp_path: Path) -> Callable[[list[str]], tuple[tuple[Location, ...], LargeRegistry]]:
-    """Return a function that reads ids plainly, and as a large registry."""
+    """A function that reads ids by the plain reader, and as a large registry."""
 
     def read(ids: list[str]) -> tuple[tuple[Location, ...], LargeRegistry]:
         path = write(tmp_path, ids)
@@ -124,7 +124,7 @@ def test_plain_forms_are_read(content: bytes, ids: list[str]) -> None:
         PLAIN + b"x" * 257 + b"\n",
     ],
 )
-def test_other_forms_are_left_to_the_plain_reader(content: bytes) -> None:
+def test_plain_reader_gets_other_forms(content: bytes) -> None:
     """Anything with another column, a quotation mark, a control character or a problem is left to the plain reader."""
     assert read_large(content, 1) is None
 

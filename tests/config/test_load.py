@@ -103,7 +103,7 @@ def test_all_problems_are_listed(refusal: Any) -> None:
 
 
 def test_error_message_is_complete(load: Any) -> None:
-    """The message has file, count, key, value, expected value and remedy."""
+    """The error message has the file, the number of problems, the key, the value, the expected value and the remedy."""
     with pytest.raises(ConfigError) as caught:
         load({"clock.slot": 3600, "monitors.1.timezone": "Asia/Tokio"})
     text = str(caught.value)
@@ -134,7 +134,7 @@ def test_unknown_section_is_refused(refusal: Any) -> None:
     "section", ["service", "clock", "locations", "visits", "privacy", "monitors", "kafka", "redis"]
 )
 def test_missing_section_is_refused(refusal: Any, absent: str, section: str) -> None:
-    """The message describes the content of a missing section."""
+    """A missing section is refused, and the message describes its content."""
     problem = refusal({section: absent})[section]
     assert (problem.value, problem.remedy[:3]) == ("missing", "Add")
     assert problem.expected.startswith(("a mapping", "a list"))
@@ -173,14 +173,14 @@ def test_required_keys(refusal: Any, absent: str, key: str) -> None:
 
 @pytest.mark.parametrize("value", ["text", 3, ["list"], None])
 def test_section_must_be_a_mapping(refusal: Any, value: object) -> None:
-    """The message names the type of an invalid section, but not its value."""
+    """A section that is not a mapping is refused; the message names its type, but not its value."""
     problem = refusal({"redis": value})["redis"]
     assert problem.expected == "a mapping of keys to values"
     assert "text" not in problem.value.removeprefix("a string")
 
 
 @pytest.mark.parametrize("value", [[], {}, None, "stations"])
-def test_monitors_must_be_a_non_empty_list(refusal: Any, value: object) -> None:
+def test_monitors_must_not_be_empty(refusal: Any, value: object) -> None:
     """`monitors` must be a list with at least one entry."""
     assert refusal({"monitors": value})["monitors"].expected == "a list of monitors, at least one"
 
@@ -216,12 +216,12 @@ def test_file_must_be_a_yaml_mapping(tmp_path: Path, content: bytes, value: str)
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
-    """The message names a missing file."""
+    """A missing file is refused, and the message names it."""
     with pytest.raises(ConfigError, match=r"none\.yaml: 1 problem[^$]*No such file"):
         load_config(tmp_path / "none.yaml", {})
 
 
-def test_yaml_errors_do_not_quote_the_file(tmp_path: Path) -> None:
+def test_yaml_errors_quote_nothing(tmp_path: Path) -> None:
     """A YAML error does not quote the file, which may contain a secret."""
     file = tmp_path / "bad.yaml"
     file.write_text("redis: {password: *hunter2}\n")
@@ -238,7 +238,7 @@ def test_merged_keys_can_be_overridden(tmp_path: Path, load: Any) -> None:
     assert load_config(file, {}).metrics.port == 2
 
 
-def test_rules_apply_to_config_built_in_code(load: Any) -> None:
+def test_rules_apply_to_config_in_code(load: Any) -> None:
     """The rules between values also apply to a configuration built in code."""
     written = load().model_dump(mode="json") | {"redis": {"url": "redis://localhost"}}
     written["clock"]["release_delay"] = "1h"

@@ -30,7 +30,7 @@ watched = st.dictionaries(st.sampled_from([place.id for place in PLACES]), weigh
 
 @st.composite
 def monitors(draw: Callable[..., Any]) -> list[dict[str, Any]]:
-    """One monitor of each kind."""
+    """Draw one monitor of each kind."""
     times = {"at": ["18:00"], "timezone": "UTC", "reporting_horizon": "2h"}
     return [
         {
@@ -70,7 +70,7 @@ def check_over_time_record(parameters: Parameters, monitor: OverTime) -> None:
         assert entry.marks == (mark,)
 
 
-def common_fields(parameters: Parameters, monitor: AtTimes | HotSpots) -> dict[str, Any]:
+def build_common_fields(parameters: Parameters, monitor: AtTimes | HotSpots) -> dict[str, Any]:
     as_of = parameters.grid.as_of(5)
     common = {"source": parameters.name, "monitor": monitor.name, "time": as_of, "tick": 5, "as_of": as_of}
     return common | {"registry": parameters.registry.digest, "locations": 4, "epsilon": monitor.epsilon}
@@ -94,12 +94,12 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
         (evening,), (busiest,) = parameters.at_times, parameters.hot_spots
         snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
         entry = read(
-            at_times_record(**common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)})
+            at_times_record(**build_common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)})
         )
         assert isinstance(entry, AtTimesEntry)
         assert entry.epsilon == evening.epsilon
         drawn = read(
-            hot_spots_record(**common_fields(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)])
+            hot_spots_record(**build_common_fields(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)])
         )
         assert isinstance(drawn, HotSpotsEntry)
         assert drawn.epsilon == busiest.epsilon
@@ -107,7 +107,7 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
     check_round_trip()
 
 
-def test_share_of_47_characters_is_read_back(load: Any) -> None:
+def test_long_share_is_read_back(load: Any) -> None:
     """The ledger reads ε of 45 and 47 characters, the shares of 0.3333333333333333 by weights 123457 : 9876541."""
     config = load(
         {"monitors.0.epsilon": "0.3333333333333333", "monitors.0.locations": {"place-0": 123457, "place-1": 9876541}}

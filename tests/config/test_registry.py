@@ -108,18 +108,18 @@ def test_registry_must_not_be_empty(file: Path, content: bytes) -> None:
         (b"location_id\n" + b"x" * 200_000 + b"\n", "fields separated by commas"),
     ],
 )
-def test_file_must_be_csv_in_utf_8(file: Path, content: bytes, expected: str) -> None:
+def test_file_must_be_csv_in_utf8(file: Path, content: bytes, expected: str) -> None:
     """A file that is not CSV in UTF-8 is refused."""
     assert expected in problems_of(file, content).values()
 
 
 def test_missing_registry_is_refused(file: Path) -> None:
-    """The message says what the path is relative to."""
+    """A missing registry is refused, and the message says what its path is relative to."""
     with pytest.raises(ConfigError, match="relative to the configuration file"):
         load_registry(file)
 
 
-def test_watched_locations_must_be_in_the_registry(load: Any) -> None:
+def test_watched_locations_must_be_registered(load: Any) -> None:
     """A watched location outside the registry is refused, with the nearest id."""
     config = load()
     check_watched(config, (Location("shinjuku"), Location("shibuya")))

@@ -18,7 +18,7 @@ def test_release_delay_fits_into_a_slot(refusal: Any, load: Any) -> None:
     assert load({"clock.release_delay": "59m57s999ms"})
 
 
-def test_tolerance_is_less_than_half_a_slot(refusal: Any) -> None:
+def test_tolerance_is_below_half_a_slot(refusal: Any) -> None:
     """A tolerance of half a slot leaves no valid release delay."""
     problem = refusal({"clock.tolerance": "30m", "clock.release_delay": "31m"})["clock.release_delay"]
     assert problem.remedy == "Lower clock.tolerance or lengthen clock.slot."
@@ -169,7 +169,7 @@ def test_partitions_are_limited(refusal: Any, load: Any, visits: int, alerts: in
 
 
 @pytest.mark.parametrize("name", ["tokyo-release", "-release", "tokyo-0123456789abcdef", "a-release-ffffffffffffffff"])
-def test_service_name_of_another_group_is_refused(refusal: Any, name: str) -> None:
+def test_name_of_another_group_is_refused(refusal: Any, name: str) -> None:
     """A service name must not equal a consumer group of another service.
 
     The service `tokyo` uses the groups `tokyo`, `tokyo-release` and `tokyo-<fingerprint>`.

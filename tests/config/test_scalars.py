@@ -70,7 +70,7 @@ def test_epsilon_is_exact(load: Any, value: object, exact: Fraction) -> None:
     ("value", "fraction", "decimal"), [(0.5, "1/2", "0.5"), (0.1, "1/10", "0.1"), (1.0, "1", "1.0")]
 )
 def test_float_epsilon_is_refused(refusal: Any, value: float, fraction: str, decimal: str) -> None:
-    """The message shows how to write the ε exactly."""
+    """An ε that is a YAML float is refused, and the message shows how to write it exactly."""
     problem = refusal({"monitors.0.epsilon": value})["monitors.0.epsilon"]
     assert f'write "{fraction}" or "{decimal}"' in problem.remedy
 
@@ -83,7 +83,7 @@ def test_invalid_epsilon_is_refused(refusal: Any, value: object) -> None:
 
 @pytest.mark.parametrize(("value", "written"), [(1080, "18:00"), (65, "1:05"), (64830, "18:00:30")])
 def test_unquoted_time_of_day_is_refused(refusal: Any, value: int, written: str) -> None:
-    """The message shows the probable source text of an unquoted time."""
+    """An unquoted time of day is refused, and the message shows its probable source text."""
     problem = refusal({"monitors.1.at": [value]})["monitors.1.at.0"]
     assert f"unquoted {written} as the number {value}: put it in quotes" in problem.remedy
 
@@ -139,7 +139,7 @@ def test_numbers_out_of_range_are_refused(refusal: Any, key: str, value: object)
 
 @pytest.mark.parametrize("key", ["service.shards", "metrics.port"])
 def test_bounds_are_valid(load: Any, key: str) -> None:
-    """The bounds of a range are valid values."""
+    """The least and the greatest number of a range are valid values."""
     section, name = key.split(".")
     for value in {"service.shards": (1, 4096), "metrics.port": (0, 65535)}[key]:
         assert getattr(getattr(load({key: value}), section), name) == value

@@ -42,7 +42,7 @@ def test_config_never_shows_secrets(load: Any) -> None:
         ("redis.url", "redis://localhost/0?password=hunter2"),
     ],
 )
-def test_secret_in_file_is_refused_and_masked(load: Any, key: str, value: str) -> None:
+def test_secret_in_file_is_refused(load: Any, key: str, value: str) -> None:
     """A secret in the configuration file is refused, and the message masks it."""
     with pytest.raises(ConfigError) as caught:
         load({key: value})
@@ -162,7 +162,7 @@ def test_random_person_keys_are_accepted(generate: Callable[[], bytes]) -> None:
 
 @pytest.mark.promise(23)
 @pytest.mark.parametrize("content", [None, b"", b"0123456789abcde\n"])
-def test_missing_or_short_person_key_is_refused(load: Any, tmp_path: Path, content: bytes | None) -> None:
+def test_unusable_person_key_is_refused(load: Any, tmp_path: Path, content: bytes | None) -> None:
     """A missing or short person key file is refused; the message says how to create a key."""
     if content is not None:
         (tmp_path / "person.key").write_bytes(content)

@@ -33,8 +33,8 @@ def load(path: Path) -> dict[str, Any]:
     return document
 
 
-def breaks(released: Schema, current: Schema) -> list[str]:
-    """Return what the current document breaks, as lines: where, and how."""
+def find_breaks(released: Schema, current: Schema) -> list[str]:
+    """Return the incompatible changes of the current document, each as a line with its place and kind."""
     found: list[str] = []
     messages = current["components"]["messages"]
     for name, message in released["components"]["messages"].items():
@@ -49,7 +49,7 @@ def breaks(released: Schema, current: Schema) -> list[str]:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Compares a schema that others write (`written_by_others`) or read, at a path."""
+    """The comparison of a schema that others write (`written_by_others`) or read, at a path."""
 
     released: Schema
     current: Schema

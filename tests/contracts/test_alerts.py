@@ -217,7 +217,7 @@ def test_ledger_reads_written_records() -> None:
 
 
 def test_earlier_builds_records_are_read() -> None:
-    """Records without later keys are read: counts with late visits, the first fence, and no charges."""
+    """Records of earlier builds are read: their counts include late visits, their fence is 1, they have no charges."""
     added = ("counting", "fence", "input_partitions", "charges", "input_topic_id")
     for record, expected in (
         (

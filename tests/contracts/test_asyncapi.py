@@ -27,7 +27,7 @@ RECORDS: Final = [
 ]
 
 
-def problems(found: dict[str, Any]) -> list[str]:
+def list_problems(found: dict[str, Any]) -> list[str]:
     """Return the errors and warnings."""
     return [f"{one['path']}: {one['message']}" for one in found["diagnostics"] if one["severity"] <= 1]
 
@@ -40,9 +40,9 @@ def test_parser_accepts_document(node: str, npm_packages: Callable[[Path], Path]
     command = [node, str(npm_packages(PARSER) / "check.mjs")]
     result = subprocess.run(command, input=documents, capture_output=True, text=True, timeout=120, check=True)
     found, planted = json.loads(result.stdout)
-    assert problems(found) == []
+    assert list_problems(found) == []
     assert sorted(found["messages"]) == NAMES
-    assert any("host" in problem for problem in problems(planted))
+    assert any("host" in problem for problem in list_problems(planted))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -36,8 +36,8 @@ def read(path: Path) -> list[list[str]]:
     return list(csv.reader((gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()))
 
 
-def converted(folder: Path, points: Sequence[str], *more: object) -> list[list[str]]:
-    """The visits made of points, without the header."""
+def convert_points(folder: Path, points: Sequence[str], *more: object) -> list[list[str]]:
+    """Convert points, and return the visits without the header."""
     source = write(folder / "points.csv", HEADER, *points)
     result = run("--visits", source, "--out", folder / "visits.csv", *more)
     assert result.exit_code == 0, result.output
@@ -60,14 +60,14 @@ def ignore(read: int, written: int) -> None:
 
 def test_check_in_has_open_end(tmp_path: Path) -> None:
     """A point becomes a visit with an open end."""
-    assert converted(tmp_path, ["ann,cafe,2026-01-05T09:00:00+09:00"]) == [
+    assert convert_points(tmp_path, ["ann,cafe,2026-01-05T09:00:00+09:00"]) == [
         ["ann", "cafe", "2026-01-05T00:00:00Z", "", ""]
     ]
 
 
 def test_stay_and_report_delay(tmp_path: Path) -> None:
     """--stay sets the end of a visit, and --report-delay the time of its report after that."""
-    rows = converted(tmp_path, ["ann,cafe,2026-01-05T09:00:00Z"], "--stay", "15m", "--report-delay", "2d")
+    rows = convert_points(tmp_path, ["ann,cafe,2026-01-05T09:00:00Z"], "--stay", "15m", "--report-delay", "2d")
     assert rows == [["ann", "cafe", "2026-01-05T09:00:00Z", "2026-01-05T09:15:00Z", "2026-01-07T09:15:00Z"]]
 
 
@@ -84,7 +84,7 @@ def test_consent_is_a_column(tmp_path: Path, share: str, expected: list[str]) ->
 
 def test_open_visit_is_reported(tmp_path: Path) -> None:
     """The report delay of a visit with an open end counts from its beginning."""
-    rows = converted(tmp_path, ["ann,cafe,2026-01-05T09:00:00Z"], "--report-delay", "1h")
+    rows = convert_points(tmp_path, ["ann,cafe,2026-01-05T09:00:00Z"], "--report-delay", "1h")
     assert rows == [["ann", "cafe", "2026-01-05T09:00:00Z", "", "2026-01-05T10:00:00Z"]]
 
 
@@ -103,7 +103,7 @@ def test_points_are_merged(tmp_path: Path, grouped: bool) -> None:
     if grouped:
         seen.sort()
     points = [f"{person},{place},2026-01-05T{time}:00Z" for person, place, time in seen]
-    rows = converted(tmp_path, points, "--merge", "--gap", "20m")
+    rows = convert_points(tmp_path, points, "--merge", "--gap", "20m")
     assert sorted((row[0], row[1], row[2][11:16], row[3][11:16]) for row in rows) == [
         ("ann", "A", "09:00", "09:40"),
         ("ann", "B", "09:40", "10:20"),
@@ -115,7 +115,7 @@ def test_points_are_merged(tmp_path: Path, grouped: bool) -> None:
 def test_stay_ends_at_next_place(tmp_path: Path) -> None:
     """A merged visit ends when the person is seen elsewhere: nobody is at two places at one time."""
     points = ["ann,A,2026-01-05T09:00:00Z", "ann,B,2026-01-05T09:05:00Z"]
-    rows = converted(tmp_path, points, "--merge", "--gap", "20m")
+    rows = convert_points(tmp_path, points, "--merge", "--gap", "20m")
     assert [row[3] for row in rows] == ["2026-01-05T09:05:00Z", "2026-01-05T09:25:00Z"]
 
 
@@ -132,7 +132,7 @@ def test_unsorted_points_are_refused(tmp_path: Path) -> None:
 def test_person_per_day(tmp_path: Path) -> None:
     """With --person-per-day an id on another UTC day is another person."""
     points = ["7,A,2026-01-05T23:50:00Z", "7,A,2026-01-06T00:00:00Z"]
-    rows = converted(tmp_path, points, "--merge", "--person-per-day")
+    rows = convert_points(tmp_path, points, "--merge", "--person-per-day")
     assert [row[0] for row in rows] == ["7@2026-01-05", "7@2026-01-06"]
 
 
@@ -189,7 +189,7 @@ def test_columns_separator_and_epoch(tmp_path: Path) -> None:
 def test_time_pattern_needs_offset(tmp_path: Path) -> None:
     """Times follow a strptime pattern, which needs an offset."""
     points = ["ann,A,05/01/2026 18:00 +0900"]
-    assert converted(tmp_path, points, "--time-format", "%d/%m/%Y %H:%M %z")[0][2] == "2026-01-05T09:00:00Z"
+    assert convert_points(tmp_path, points, "--time-format", "%d/%m/%Y %H:%M %z")[0][2] == "2026-01-05T09:00:00Z"
     source = write(tmp_path / "p.csv", HEADER, "ann,A,05/01/2026")
     naive = run("--visits", source, "--out", tmp_path / "v.csv", "--time-format", "%d/%m/%Y")
     assert "no offset" in naive.output
@@ -199,7 +199,7 @@ def test_registry_equals_locations(tmp_path: Path) -> None:
     """The registry is the file of locations in its order, and visits elsewhere are left out."""
     places = write(tmp_path / "l.csv", "location_id,lat,lon,row", "B,35.5,139.25,0", "A,,,1")
     options = ("--locations", places, "--registry", tmp_path / "r.csv")
-    rows = converted(tmp_path, ["ann,A,2026-01-05T09:00:00Z", "ann,C,2026-01-05T09:00:00Z"], *options)
+    rows = convert_points(tmp_path, ["ann,A,2026-01-05T09:00:00Z", "ann,C,2026-01-05T09:00:00Z"], *options)
     assert [row[1] for row in rows] == ["A"]
     assert read(tmp_path / "r.csv") == [
         ["location_id", "name", "latitude", "longitude"],
@@ -211,7 +211,7 @@ def test_registry_equals_locations(tmp_path: Path) -> None:
 def test_registry_of_seen_ids(tmp_path: Path) -> None:
     """Without --locations the registry has the ids found, sorted."""
     points = [f"ann,{place},2026-01-05T09:00:00Z" for place in "CAB"]
-    converted(tmp_path, points, "--registry", tmp_path / "r.csv")
+    convert_points(tmp_path, points, "--registry", tmp_path / "r.csv")
     assert [row[0] for row in read(tmp_path / "r.csv")[1:]] == ["A", "B", "C"]
 
 

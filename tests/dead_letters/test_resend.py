@@ -33,7 +33,7 @@ def write_lines(path: Path, *lines: object) -> Path:
 @pytest.mark.promise(22)
 def test_corrected_visits_are_sent(refused: Refused, tmp_path: Path) -> None:
     """
-    An exported dead letter is corrected and sent, and the command says what the visit counts as.
+    An exported dead letter is corrected and sent, and the command prints the fate of the visit.
 
     The location "in" is corrected to "inn". The record has the visit only, without the notes of the export.
     """

@@ -27,7 +27,7 @@ def show(refused: Refused, *words: str, code: int = 0) -> Result:
 
 @pytest.fixture
 def three(refused: Refused) -> Refused:
-    """Two unknown locations, of now and of five hours ago, and an undecodable record three hours ago."""
+    """A town with three dead letters: an unknown location five hours ago, a record three hours ago, a location now."""
     refused.put(Reason.UNKNOWN_LOCATION, refused.visit("nowhere"), refused.now - 5 * HOUR)
     refused.put(Reason.NOT_JSON, f"{{{PERSON}".encode(), refused.now - 3 * HOUR)
     refused.put(Reason.UNKNOWN_LOCATION, refused.visit("nowhere"))

@@ -1,4 +1,4 @@
-"""A demo's story without servers: the published records are built by the fixtures."""
+"""A demo's story without servers: fixtures build the published records."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_interrupted_demo_leaves_nothing_behind(kafka: SharedKafka, tmp_path: Pa
     environ = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ) as process:
         try:
-            port = _port_of_kafka(process)
+            port = _wait_for_port(process)
             assert port != int(kafka.bootstrap_servers.rpartition(":")[2])
             process.send_signal(number)
             _, errors = process.communicate(timeout=60)
@@ -77,7 +77,7 @@ def test_interrupted_demo_leaves_nothing_behind(kafka: SharedKafka, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def _port_of_kafka(process: subprocess.Popen[bytes]) -> int:
+def _wait_for_port(process: subprocess.Popen[bytes]) -> int:
     """Wait until the demo prints the port of its Kafka, and return it."""
     output = process.stdout
     assert output is not None

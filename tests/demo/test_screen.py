@@ -71,7 +71,7 @@ def test_story_progress(story: Story, published: Published, metrics: Metrics) ->
     assert story.day == 2
 
 
-def test_memory_of_a_long_demo_is_bounded(story: Story, published: Published, metrics: Metrics) -> None:
+def test_memory_of_long_demo_is_bounded(story: Story, published: Published, metrics: Metrics) -> None:
     """After five days the story remembers the places, the designated times of the last day, and the last news."""
     for tick in range(5 * 24):
         story.add_tick(tick, published(tick, 2 if tick % 24 == 13 else 0), metrics.registry)

@@ -25,7 +25,7 @@ BASE: Final = f"docker.io/library/python:{VERSION}-slim"
 IMAGE: Final = "localhost/location-monitor"
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 LIBRARIES: Final = ("libc6", "libgcc-s1", "libstdc++6")
-"""The packages of which extension modules load further libraries by name."""
+"""The packages whose extension modules load further libraries by name."""
 
 LDD: Final = shutil.which("ldd") or "ldd"
 
@@ -43,7 +43,7 @@ UNUSED: Final = (
     "dist-packages",
     "EXTERNALLY-MANAGED",
 )
-"""What python:slim does not have either, and what the build does not need."""
+"""What python:slim lacks too, and what the build does not need."""
 
 ACCEPT: Final = {"default": [{"type": "insecureAcceptAnything"}]}  # the images are made here, so nobody has signed them
 
@@ -56,13 +56,13 @@ def _run(*words: str | Path) -> str:
     return ended.stdout.strip()
 
 
-def _libraries(program: Path) -> Iterator[Path]:
+def _find_libraries(program: Path) -> Iterator[Path]:
     """Yield the shared libraries that a program or a module needs."""
     listed = subprocess.run([LDD, program], capture_output=True, text=True, check=False).stdout
     yield from (Path(word) for word in listed.split() if word.startswith("/"))
 
 
-def _package_libraries() -> Iterator[Path]:
+def _find_package_libraries() -> Iterator[Path]:
     listed = _run("dpkg", "--listfiles", *LIBRARIES).splitlines()
     yield from (Path(line) for line in listed if ".so" in Path(line).name and Path(line).is_file())
 
@@ -82,7 +82,7 @@ def assemble_base(root: Path) -> None:
     shutil.copy(Path("/bin/sh").resolve(), root / "usr" / "bin" / "sh")
     programs = [Path(sys.executable).resolve(), Path("/bin/sh"), *(standard / "lib-dynload").glob("*.so")]
     certificates = [Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pip.conf")]
-    found = {library for program in programs for library in _libraries(program)} | set(_package_libraries())
+    found = {library for program in programs for library in _find_libraries(program)} | set(_find_package_libraries())
     for file in (*found, *(path for path in certificates if path.exists())):
         copy = root / file.relative_to("/")
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ class Container:
         return self._log.read_text(errors="replace")
 
     def is_running(self) -> bool:
-        """Return true. If the container has ended, fail with its output."""
+        """Return true while the container runs. If it has ended, fail with its output."""
         assert self._process.poll() is None, f"the container ended with code {self._process.returncode}: {self.log}"
         return True
 

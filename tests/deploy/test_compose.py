@@ -33,7 +33,7 @@ def compose(root: Path) -> dict[str, Any]:
     return tree
 
 
-def _services(compose: dict[str, Any]) -> dict[str, Any]:
+def _list_services(compose: dict[str, Any]) -> dict[str, Any]:
     services: dict[str, Any] = compose["services"]
     return services
 
@@ -71,7 +71,7 @@ def test_check_accepts_compose_configuration(root: Path) -> None:
 
 def test_mounted_files_exist_except_the_secret(root: Path, compose: dict[str, Any]) -> None:
     """Every mounted file exists, except the secret, which git ignores."""
-    mounts = [mount for service in _services(compose).values() for mount in service.get("volumes", ())]
+    mounts = [mount for service in _list_services(compose).values() for mount in service.get("volumes", ())]
     files = {mount.split(":")[0] for mount in mounts if mount.startswith(".")}
     assert files
     assert all((root / "deploy" / file).is_file() for file in files)
@@ -82,7 +82,7 @@ def test_mounted_files_exist_except_the_secret(root: Path, compose: dict[str, An
 
 def test_volumes_secrets_and_dependencies_are_defined(compose: dict[str, Any]) -> None:
     """The volumes, secrets and dependencies of each service are defined."""
-    services = _services(compose)
+    services = _list_services(compose)
     for service in services.values():
         named = {mount.split(":")[0] for mount in service.get("volumes", ()) if not mount.startswith(".")}
         assert named <= compose["volumes"].keys()
@@ -93,7 +93,7 @@ def test_volumes_secrets_and_dependencies_are_defined(compose: dict[str, Any]) -
 def test_configuration_names_compose_services(root: Path, compose: dict[str, Any]) -> None:
     """The configuration uses the compose file's hosts, secret and ports."""
     config = load_config(root / "deploy/config.yaml", {})
-    services = _services(compose)
+    services = _list_services(compose)
     kafka = services["kafka"]["environment"]
     assert f"INSIDE://{config.kafka.bootstrap_servers[0]}" in kafka["KAFKA_ADVERTISED_LISTENERS"]
     assert config.redis.parts.hostname in services
@@ -103,14 +103,14 @@ def test_configuration_names_compose_services(root: Path, compose: dict[str, Any
 
 def test_ports_are_published_only_on_loopback(compose: dict[str, Any]) -> None:
     """All ports are published only on 127.0.0.1."""
-    ports = [port for service in _services(compose).values() for port in service.get("ports", ())]
+    ports = [port for service in _list_services(compose).values() for port in service.get("ports", ())]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
 def test_compose_commands_exist(compose: dict[str, Any]) -> None:
     """The commands and options of the compose file exist in the program."""
-    for service in _services(compose).values():
+    for service in _list_services(compose).values():
         if service["image"].startswith("location-monitor"):
             name, *options = service.get("command", ["run", "--config", "…"])
             known = {option for parameter in main.commands[name].params for option in parameter.opts}
@@ -119,7 +119,7 @@ def test_compose_commands_exist(compose: dict[str, Any]) -> None:
 
 def test_broker_knows_every_setting(compose: dict[str, Any], kafka: SharedKafka) -> None:
     """The broker knows every property of the compose file; it would ignore a misspelt one silently."""
-    environment = _services(compose)["kafka"]["environment"]
+    environment = _list_services(compose)["kafka"]["environment"]
     properties = {name.removeprefix("KAFKA_").lower().replace("_", ".") for name in environment}
     with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
         known = admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "1")], config_filter="all")
@@ -128,7 +128,7 @@ def test_broker_knows_every_setting(compose: dict[str, Any], kafka: SharedKafka)
 
 def test_store_accepts_its_settings(compose: dict[str, Any], valkey: EmbeddedValkey) -> None:
     """A real Valkey accepts every setting of the store."""
-    command = _services(compose)["valkey"]["command"]
+    command = _list_services(compose)["valkey"]["command"]
     settings = dict(zip((name.removeprefix("--") for name in command[1::2]), command[2::2], strict=True))
     with closing(redis.Redis.from_url(valkey.url, decode_responses=True)) as client:
         before = client.config_get(*settings)
@@ -148,7 +148,7 @@ def test_prometheus_scrapes_the_service(root: Path, compose: dict[str, Any], ski
     port = load_config(root / "deploy/config.yaml", {}).metrics.port
     targets = yaml.safe_load(file.read_text(encoding="utf-8"))["scrape_configs"][0]["static_configs"][0]["targets"]
     assert targets == [f"monitor:{port}"]
-    assert "monitor" in _services(compose)
+    assert "monitor" in _list_services(compose)
     promtool = shutil.which("promtool")
     if promtool is None:
         skip_without("Prometheus (no promtool on the PATH)", "make test-tools")

@@ -14,7 +14,7 @@ from deploy.release.sbom import EXTRAS
 from monitor.config.servers import MetricsSettings
 
 
-def _pins(path: Path) -> dict[str, set[str]]:
+def _read_pins(path: Path) -> dict[str, set[str]]:
     """Return the hashes of each pinned requirement (`name==version`, with its marker)."""
     pins: dict[str, set[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -25,11 +25,11 @@ def _pins(path: Path) -> dict[str, set[str]]:
     return pins
 
 
-def _names(path: Path) -> set[str]:
-    return {pin.partition("==")[0] for pin in _pins(path)}
+def _read_names(path: Path) -> set[str]:
+    return {pin.partition("==")[0] for pin in _read_pins(path)}
 
 
-def _copied(containerfile: list[Any]) -> list[str]:
+def _list_copied(containerfile: list[Any]) -> list[str]:
     sources = [instruction.rest.split()[:-1] for instruction in containerfile if instruction.word == "COPY"]
     return [source for files in sources if not files[0].startswith("--from") for source in files]
 
@@ -37,7 +37,7 @@ def _copied(containerfile: list[Any]) -> list[str]:
 @pytest.mark.parametrize("lock", ["requirements-run.lock", "requirements-build.lock"])
 def test_container_locks_match_tested_versions(root: Path, lock: str) -> None:
     """The container's lock files pin versions and hashes of the lock file that the tests use."""
-    all_pins, pins = _pins(root / "requirements.lock"), _pins(root / lock)
+    all_pins, pins = _read_pins(root / "requirements.lock"), _read_pins(root / lock)
     assert pins
     assert all(hashes and hashes <= all_pins[pin] for pin, hashes in pins.items())
 
@@ -52,7 +52,7 @@ def test_container_has_only_runtime_dependencies(root: Path) -> None:
         for dependency in dependencies
         if extra not in EXTRAS
     }
-    names = _names(root / "requirements-run.lock")
+    names = _read_names(root / "requirements-run.lock")
     assert wanted <= names
     optional = {re.split(r"[<>=]", name)[0] for extra in EXTRAS for name in project["optional-dependencies"][extra]}
     assert optional <= names
@@ -61,19 +61,19 @@ def test_container_has_only_runtime_dependencies(root: Path) -> None:
     assert "".join(f" --extra {extra}" for extra in EXTRAS) + " pyproject.toml -o requirements-run.lock" in makefile
 
 
-def test_copied_files_exist_and_are_not_ignored(root: Path, containerfile: list[Any]) -> None:
+def test_copied_files_are_not_ignored(root: Path, containerfile: list[Any]) -> None:
     """Every copied file exists, and the ignore file includes exactly these and no key."""
     ignore = (root / "deploy/Containerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     rules = [rule for rule in ignore if rule and not rule.startswith("#")]
     assert rules[0] == "*", "the first rule must exclude everything"
     included = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
-    copied = _copied(containerfile)
+    copied = _list_copied(containerfile)
     assert set(copied) == set(included)
     assert all((root / source).exists() for source in copied)
     assert not [name for name in included if fnmatch.fnmatch(name, "*key*")]
 
 
-def test_service_runs_as_numeric_non_root_user(containerfile: list[Any]) -> None:
+def test_service_runs_as_numeric_user(containerfile: list[Any]) -> None:
     """The final stage runs as a numeric user other than root."""
     last = max(instruction.stage for instruction in containerfile)
     users = [line.rest for line in containerfile if line.word == "USER" and line.stage == last]

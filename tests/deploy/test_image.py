@@ -34,7 +34,7 @@ TOOLS = ("buildah", "runc", "ldd", "dpkg")
 
 @pytest.fixture(scope="module")
 def engine(root: Path, tmp_path_factory: pytest.TempPathFactory, skip_without: Skip) -> Iterator[Engine]:
-    """The image, and what can run it."""
+    """The engine, with the image built."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing or os.geteuid() != 0:
         skip_without(
@@ -117,7 +117,7 @@ def test_container_creates_topics_and_answers(site: Site, start: Start, engine: 
     eventually(lambda: container.is_running() and '"ok": true' in get(port, "/readyz"), 60)
     print(f"ready after {time.monotonic() - began:.1f} s")
     site.put([f"person-{number}" for number in range(5)], "inn")
-    eventually(lambda: {"safe", "noisy_count"} <= {value["status"] for value in answers(site)}, 60)
+    eventually(lambda: {"safe", "noisy_count"} <= {value["status"] for value in list_answers(site)}, 60)
     require_confined(container.pid)
     probe = engine.inspect()["Healthcheck"]["Test"][1:]
     container.execute(*(word.replace(":9108/", f":{port}/") for word in probe))
@@ -125,13 +125,13 @@ def test_container_creates_topics_and_answers(site: Site, start: Start, engine: 
     assert "person-0" not in container.log
 
 
-def answers(site: Site) -> list[dict[str, Any]]:
+def list_answers(site: Site) -> list[dict[str, Any]]:
     """Return the answers about both places."""
     return [*site.answers("inn"), *site.answers("bath")]
 
 
 def require_confined(pid: int) -> None:
-    """Check by the kernel's own words that a process has user 10001, no rights, and a read-only file system."""
+    """Check in /proc that a process has user 10001, no rights, and a read-only file system."""
     status = dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE))
     assert set(status["Uid"].split()) == set(status["Gid"].split()) == {"10001"}
     assert status["NoNewPrivs"] == "1"

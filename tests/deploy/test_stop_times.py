@@ -34,7 +34,7 @@ def find_values(tree: Any, key: str) -> Iterator[Any]:
             yield from find_values(value, key)
 
 
-def grace_periods(path: Path) -> list[float]:
+def read_grace_periods(path: Path) -> list[float]:
     """Return the seconds between SIGTERM and SIGKILL that a file gives the service."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".service":
@@ -50,7 +50,7 @@ def test_deployment_waits_long_enough(file: str, root: Path) -> None:
     """Compose, systemd and Kubernetes give the service at least the time that it may need to stop."""
     if not (root / CHART).parent.exists() and file == str(CHART):
         pytest.skip("there is no chart in this version")
-    periods = grace_periods(root / file)
+    periods = read_grace_periods(root / file)
     assert len(periods) == 1, f"{file} must state the time for a stop exactly once"
     assert periods[0] >= GRACE_SECONDS
 

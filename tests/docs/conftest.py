@@ -22,7 +22,7 @@ class Document:
     text: str
 
     def fences(self, language: str) -> list[str]:
-        """The code blocks of a language."""
+        """Return the code blocks of a language."""
         return [code for found, code in _FENCE.findall(self.text) if found == language]
 
     @property
@@ -49,7 +49,7 @@ class Document:
         return str(self.path.relative_to(ROOT))
 
 
-def documents() -> list[Document]:
+def read_documents() -> list[Document]:
     """Return every page of the root and of docs/."""
     paths = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     return [Document(path, path.read_text(encoding="utf-8")) for path in paths]
@@ -58,7 +58,7 @@ def documents() -> list[Document]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test that has the argument `document` on every page."""
     if "document" in metafunc.fixturenames:
-        metafunc.parametrize("document", documents(), ids=str)
+        metafunc.parametrize("document", read_documents(), ids=str)
 
 
 @pytest.fixture(scope="session")
@@ -70,4 +70,4 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def named() -> dict[str, Document]:
     """The documents by their path from the root."""
-    return {str(document): document for document in documents()}
+    return {str(document): document for document in read_documents()}

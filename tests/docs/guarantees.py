@@ -28,17 +28,17 @@ def collect_tests(root: Path) -> dict[int, list[str]]:
     promises: dict[int, list[str]] = defaultdict(list)
     for path in sorted((root / "tests").rglob("test_*.py")):
         file = path.relative_to(root).as_posix()
-        for name, numbers in marked_tests(ast.parse(path.read_text(encoding="utf-8")).body):
+        for name, numbers in find_marked_tests(ast.parse(path.read_text(encoding="utf-8")).body):
             for number in numbers:
                 promises[number].append(file + name)
     return dict(promises)
 
 
-def marked_tests(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, list[int]]]:
+def find_marked_tests(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, list[int]]]:
     """Yield each marked test as ("::Class::test", its promises)."""
     for node in body:
         if isinstance(node, ast.ClassDef):
-            yield from marked_tests(node.body, f"{prefix}::{node.name}")
+            yield from find_marked_tests(node.body, f"{prefix}::{node.name}")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             numbers = [number for decorator in node.decorator_list for number in read_marker(decorator)]
             if numbers:

@@ -1,7 +1,7 @@
 """Draw the README's picture of the demo on a terminal: `python -m tests.docs.terminal --write`.
 
 The demo runs with its own servers, in a few seconds instead of a minute, and a frame of its screen is kept as SVG.
-Noise differs in each run, so the picture is another one each time.
+Noise differs in each run, so each run writes another picture.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEIGHT: Final = 30
 
 
 class _Recorder:
-    """Stands for rich's live display: keeps the screen as it is on one day."""
+    """A stand-in for rich's live display, which keeps the screen of one day."""
 
     pictures: Final[list[str]] = []
 

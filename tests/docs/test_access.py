@@ -20,19 +20,19 @@ from monitor.windows.facts import Question, Span
 from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
-from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, redis_rules
+from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules
 
 USER = "location-monitor"
 
 
-def _more_for_a_cluster(named: dict[str, Any]) -> list[str]:
+def _read_cluster_rules(named: dict[str, Any]) -> list[str]:
     found = re.search(r"add `((?:\+[a-z|]+ ?)+)`", named["docs/operations.md"].text)
     assert found is not None
     return found[1].split()
 
 
 @contextmanager
-def _user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
+def _open_user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
     with closing(redis.Redis.from_url(url, decode_responses=True)) as client:
         client.execute_command("ACL", "SETUSER", USER, *rules)  # type: ignore[no-untyped-call]  # redis-py gives it no types
         client.acl_log_reset()
@@ -64,13 +64,13 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
         windows.close()
 
 
-def _parameters(root: Path) -> Parameters:
+def _load_parameters(root: Path) -> Parameters:
     """Return the parameters of city.yaml. The access list names that service."""
     config = load_config(root / "config/city.yaml", {})
     return derive_parameters(config, load_registry(config.locations.file))
 
 
-def _refused(client: redis.Redis) -> set[str]:
+def _list_refused(client: redis.Redis) -> set[str]:
     """Return the refused commands, except for the one that sends the client's name, which does no harm."""
     return {str(entry["object"]) for entry in client.acl_log()} - {"client|setinfo"}
 
@@ -82,17 +82,17 @@ def _refusal(command: str) -> str:
 @pytest.mark.promise(38)
 def test_access_list_suffices_on_server(root: Path, any_redis: str) -> None:
     """With the rights of the operations page the service can use a single server; the server refuses nothing."""
-    with _user(any_redis, redis_rules()) as client:
-        _use(any_redis, _parameters(root), cluster=False)
-        assert _refused(client) == set()
+    with _open_user(any_redis, list_redis_rules()) as client:
+        _use(any_redis, _load_parameters(root), cluster=False)
+        assert _list_refused(client) == set()
 
 
 @pytest.mark.promise(38)
 def test_access_list_suffices_on_cluster(named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey) -> None:
     """With the additional rights for a cluster the service can use a cluster; the cluster refuses nothing."""
-    with _user(valkey_cluster.url, [*redis_rules(), *_more_for_a_cluster(named)]) as client:
-        _use(valkey_cluster.url, _parameters(root), cluster=True)
-        assert _refused(client) == set()
+    with _open_user(valkey_cluster.url, [*list_redis_rules(), *_read_cluster_rules(named)]) as client:
+        _use(valkey_cluster.url, _load_parameters(root), cluster=True)
+        assert _list_refused(client) == set()
 
 
 @pytest.mark.promise(38)
@@ -101,10 +101,10 @@ def test_each_listed_command_is_needed(root: Path, any_redis: str) -> None:
 
     Only transactions and `replay` fail after facts have been written.
     """
-    parameters, late = _parameters(root), {"multi", "exec", "scan"}
+    parameters, late = _load_parameters(root), {"multi", "exec", "scan"}
     assert len(REDIS_COMMANDS) > 15
     for command in REDIS_COMMANDS:
-        with _user(any_redis, [*redis_rules(), f"-{command}"]) as client:
+        with _open_user(any_redis, [*list_redis_rules(), f"-{command}"]) as client:
             with pytest.raises(
                 WindowsError, match=rf"refused the command {command} \(NOPERM\): check the permissions of its user"
             ):
@@ -113,14 +113,14 @@ def test_each_listed_command_is_needed(root: Path, any_redis: str) -> None:
 
 
 def test_missing_key_right_is_named(root: Path, any_redis: str) -> None:
-    """If the user may not access the service's keys, the error says so."""
+    """If the user may not access the service's keys, the error says that a key was refused, and what to check."""
     with (
-        _user(any_redis, [*redis_rules(), "resetkeys", "~{town:*"]),
+        _open_user(any_redis, [*list_redis_rules(), "resetkeys", "~{town:*"]),
         pytest.raises(
             WindowsError, match=r"refused a key of this service \(NOPERM\): check the permissions of its user"
         ),
     ):
-        _use(any_redis, _parameters(root), cluster=False)
+        _use(any_redis, _load_parameters(root), cluster=False)
 
 
 @pytest.mark.parametrize("command", ["command", "cluster|slots"])
@@ -131,20 +131,20 @@ def test_each_cluster_command_is_needed(
 
     `asking` is not checked: it is for keys that move to another node, and this cluster has one node.
     """
-    more = _more_for_a_cluster(named)
+    more = _read_cluster_rules(named)
     assert f"+{command}" in more
     rules = [rule for rule in more if rule != f"+{command}"]
     with (
-        _user(valkey_cluster.url, [*redis_rules(), *rules]),
+        _open_user(valkey_cluster.url, [*list_redis_rules(), *rules]),
         pytest.raises(WindowsError, match=_refusal(command)),
     ):
-        _use(valkey_cluster.url, _parameters(root), cluster=True)
+        _use(valkey_cluster.url, _load_parameters(root), cluster=True)
 
 
 def test_wrong_cluster_password_is_named(valkey_cluster: EmbeddedValkey) -> None:
     """If a cluster refuses the password, the error says that it requires a user and a password."""
     with (
-        _user(valkey_cluster.url, redis_rules()),
+        _open_user(valkey_cluster.url, list_redis_rules()),
         pytest.raises(UnreachableError, match="it requires a user and a passw"),
     ):
         redis_client(RedisAddress(valkey_cluster.url, USER, "wrong", None, cluster=True))

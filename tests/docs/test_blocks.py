@@ -33,7 +33,7 @@ def test_blocks_have_marks_and_places() -> None:
 
 
 def test_statements_are_whole() -> None:
-    """A continuation and a here document belong to their statement; comments and empty lines are none."""
+    """A continuation and a here document belong to their statement; comments and empty lines are left out."""
     code = "# a comment\na b \\\n  c\n\ncat > file <<'END'\n# not a comment\nEND\nd\n"
     assert list(split_statements(code)) == ["a b c", "cat > file <<'END'\n# not a comment\nEND", "d"]
 

@@ -184,5 +184,5 @@ def test_wrong_citation_is_found(text: str, pages: Pages) -> None:
     ],
 )
 def test_right_citation_is_accepted(text: str, pages: Pages) -> None:
-    """Lists, ranges, wrapped lines and references are read as they are meant."""
+    """Citations in lists, ranges and wrapped lines, and references, are accepted."""
     assert _find_wrong(text, pages) == []

@@ -28,7 +28,7 @@ from monitor.config.model import Config
 from monitor.tools.embedded.jars import kafka_class_path
 from simulators.cli import cli as simulators
 from tests.docs.blocks import BACKGROUND, NOT_RUN, Block, read_blocks, split_commands, split_statements
-from tests.docs.conftest import ROOT, Document, documents
+from tests.docs.conftest import ROOT, Document, read_documents
 
 TUTORIAL: Final = "docs/tutorial/own-data.md"
 NOT_CODE: Final = ("text", "mermaid")
@@ -39,7 +39,7 @@ BASH: Final = shutil.which("bash") or "/bin/bash"
 PLAIN: Final = ("base64", "cat", "chmod", "export", "head", "sleep")
 """Programs of the shell that run without an effect outside the folder."""
 
-BLOCKS: Final = [block for document in documents() for block in read_blocks(document)]
+BLOCKS: Final = [block for document in read_documents() for block in read_blocks(document)]
 CODE: Final = [block for block in BLOCKS if block.runs and block.language not in NOT_CODE]
 
 
@@ -182,7 +182,7 @@ def test_go_block_is_formatted(block: Block) -> None:
 
 
 @select("json")
-def test_json_block_is_on_a_checked_line(block: Block) -> None:
+def test_json_block_starts_a_line(block: Block) -> None:
     """The block begins at the start of a line, where `test_documents.py` finds it and validates it as a record."""
     text = (ROOT / block.page).read_text(encoding="utf-8")
     assert block.code in Document(ROOT / block.page, text).fences("json")
@@ -198,6 +198,6 @@ CHECKS: Final[Mapping[str, Callable[..., Any]]] = {
     "ini": test_ini_block_is_valid,
     "java": test_java_block_compiles,
     "go": test_go_block_is_formatted,
-    "json": test_json_block_is_on_a_checked_line,
+    "json": test_json_block_starts_a_line,
 }
 """The languages that are checked, each with its test."""

@@ -22,10 +22,10 @@ _OF_THE_PROJECT = {"tests/security/test_audit_dependencies.py", "tests/security/
 _PARTS = re.compile(r"^\*\*(Promise|Assumes|Tests)\.\*\*", re.MULTILINE)
 
 
-def _found_in(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
+def _find_tests(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            yield from _found_in(node.body, f"{prefix}::{node.name}")
+            yield from _find_tests(node.body, f"{prefix}::{node.name}")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield f"{prefix}::{node.name}"
 
@@ -35,7 +35,7 @@ def _collected(file: Path) -> frozenset[str]:
     """Return the tests that pytest collects from a file, as "::Class::test", without parameters."""
     if not file.is_file():
         return frozenset()
-    return frozenset(_found_in(ast.parse(file.read_text(encoding="utf-8")).body))
+    return frozenset(_find_tests(ast.parse(file.read_text(encoding="utf-8")).body))
 
 
 @pytest.fixture

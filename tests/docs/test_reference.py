@@ -17,7 +17,7 @@ from tests.docs.reference.pages import FOLDER, render_all
 
 @pytest.mark.parametrize("name", sorted(render_all()))
 def test_page_is_generated(name: str) -> None:
-    """A page is what the code says. Write it again with `python -m tests.docs.reference --write`."""
+    """A page is the one generated from the code. `python -m tests.docs.reference --write` writes it."""
     assert (FOLDER / name).read_text(encoding="utf-8") == render_all()[name]
 
 
@@ -38,8 +38,8 @@ def test_every_error_has_a_place(named: dict[str, Any]) -> None:
     assert {f"exit-code-{code}" for code in range(4)} <= anchors
 
 
-def test_every_refusal_says_where_to_read_more(named: dict[str, Any]) -> None:
-    """Each error that a restart does not mend leads to a page that says what to do."""
+def test_every_refusal_links_a_page(named: dict[str, Any]) -> None:
+    """Each error that a restart does not fix has a link to a page that says what to do."""
     text = named["docs/reference/errors.md"].text
     for name, error in list_errors().items():
         if error.exit_code == EXIT_REFUSED:

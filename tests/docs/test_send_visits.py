@@ -41,7 +41,7 @@ def find(program: str) -> str:
     return path or report_missing(f"{program} (not on the PATH)", f"install {program}")
 
 
-def code(language: str, changes: Mapping[str, str], number: int = 0) -> str:
+def read_code(language: str, changes: Mapping[str, str], number: int = 0) -> str:
     """Return a block of the page, with the names of this test instead of those of the page."""
     text = [block.code for block in BLOCKS if block.language == language][number]
     for old, new in changes.items():
@@ -66,7 +66,7 @@ def run(words: list[str], folder: Path, given: str | None = None, **environment:
 
 
 class Input:
-    """An input topic, and a reader of it like the service's: whole transactions only, each record by the contract."""
+    """An input topic with a reader that reads as the service does: committed records only, each by the contract."""
 
     def __init__(self, kafka: SharedKafka, name: str) -> None:
         self.address, self.name = kafka.bootstrap_servers, name
@@ -78,7 +78,7 @@ class Input:
         self.visits: list[Any] = []
 
     def read(self) -> list[Any]:
-        """Return what the contract makes of all visits read so far: a `Visit`, or why it is refused."""
+        """Return all visits read so far: each a `Visit`, or the fault for which the contract refuses it."""
         for records in self._consumer.poll(timeout_ms=200).values():
             for record in records:
                 opened = open_record(record.value)
@@ -106,14 +106,14 @@ def expect_the_visit(visits: Input, eventually: Eventually) -> None:
 
 def test_python_sends(visits: Input, tmp_path: Path, eventually: Eventually) -> None:
     """The program in Python sends the visit."""
-    text = code("python", {"localhost:9092": visits.address, '"visits"': f'"{visits.name}"'})
+    text = read_code("python", {"localhost:9092": visits.address, '"visits"': f'"{visits.name}"'})
     run([sys.executable, "-c", text], tmp_path)
     expect_the_visit(visits, eventually)
 
 
 def test_java_sends(visits: Input, tmp_path: Path, eventually: Eventually) -> None:
     """The program in Java sends the visit, with the client library that the embedded Kafka has."""
-    text = code("java", {"localhost:9092": visits.address, '"visits"': f'"{visits.name}"'})
+    text = read_code("java", {"localhost:9092": visits.address, '"visits"': f'"{visits.name}"'})
     (tmp_path / "SendVisit.java").write_text(text, encoding="utf-8")
     find("javac")
     jars = os.pathsep.join(str(path) for path in kafka_class_path(print) if path.name.startswith(CLIENT))
@@ -127,7 +127,7 @@ def test_go_sends(visits: Input, tmp_path: Path, eventually: Eventually) -> None
     go = find("go")
     for name in ("go.mod", "go.sum"):
         shutil.copy(FOLDER / name, tmp_path)
-    text = code("go", {"localhost:9092": visits.address, '"visits"': f'"{visits.name}"'})
+    text = read_code("go", {"localhost:9092": visits.address, '"visits"': f'"{visits.name}"'})
     (tmp_path / "main.go").write_text(text, encoding="utf-8")
     fetched = subprocess.run(
         [go, "mod", "download"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
@@ -216,7 +216,7 @@ def database(connect_jars: list[Path], tmp_path: Path, eventually: Eventually) -
 
 
 @contextmanager
-def connecting(jars: list[Path], folder: Path, *files: str) -> Iterator[None]:
+def run_connect(jars: list[Path], folder: Path, *files: str) -> Iterator[None]:
     """Run Kafka Connect with files of properties."""
     words = [find("java"), "-Xmx512m", "-cp", os.pathsep.join(map(str, jars))]
     with (folder / "connect.log").open("wb") as log:
@@ -234,8 +234,8 @@ def connecting(jars: list[Path], folder: Path, *files: str) -> Iterator[None]:
 def test_database_sends(
     visits: Input, database: Postgres, connect_jars: list[Path], tmp_path: Path, eventually: Eventually
 ) -> None:
-    """Kafka Connect sends the rows that are there, and those that come later, in the form that the service reads."""
-    database.execute(code("sql", {}))
+    """Kafka Connect sends the present rows, and those added later, in the form that the service reads."""
+    database.execute(read_code("sql", {}))
     database.execute(
         "ALTER TABLE visits ADD COLUMN diagnosis text DEFAULT 'planted';"
         "INSERT INTO visits (person_id, location_id, arrived_at, left_at)"
@@ -254,9 +254,9 @@ def test_database_sends(
         "/run/secrets/connect.properties": str(tmp_path / "secret.properties"),
         "replacement=visits": f"replacement={visits.name}",
     }
-    (tmp_path / "worker.properties").write_text(code("properties", worker), encoding="utf-8")
-    (tmp_path / "visits.properties").write_text(code("properties", connector, 1), encoding="utf-8")
-    with connecting(connect_jars, tmp_path, "worker.properties", "visits.properties"):
+    (tmp_path / "worker.properties").write_text(read_code("properties", worker), encoding="utf-8")
+    (tmp_path / "visits.properties").write_text(read_code("properties", connector, 1), encoding="utf-8")
+    with run_connect(connect_jars, tmp_path, "worker.properties", "visits.properties"):
         eventually(visits.read, 120)
         expect_the_visit(visits, eventually)
         database.execute(

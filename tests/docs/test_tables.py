@@ -43,17 +43,17 @@ _KEY_SECTIONS = (
 )
 
 
-def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+def _list_keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
     """Yield every key of a model with its field, except for secrets, which are documented as variables."""
     for name, field in model.model_fields.items():
         section = field.annotation
         if inspect.isclass(section) and issubclass(section, BaseModel):
-            yield from _keys(section, f"{prefix}{name}.")
+            yield from _list_keys(section, f"{prefix}{name}.")
         elif (*prefix.split(".")[:-1], name) not in SECRETS:
             yield f"{prefix}{name}", field
 
 
-def _shown(field: FieldInfo) -> str:
+def _format_default(field: FieldInfo) -> str:
     """Return a default as the tables write it."""
     if field.is_required():
         return "required"
@@ -66,17 +66,17 @@ def _shown(field: FieldInfo) -> str:
     return format_duration(default) if isinstance(default, int) and default >= 1_000_000 else str(default)
 
 
-def _documented(rows: Iterator[list[str]]) -> dict[str, str]:
+def _read_defaults(rows: Iterator[list[str]]) -> dict[str, str]:
     return {key.strip("`"): default.strip("`") for key, _meaning, default, _example in rows}
 
 
 def test_every_key_is_documented(named: dict[str, Any]) -> None:
     """The page of the configuration lists every key with its default."""
     page = named["docs/configuration.md"]
-    expected = {key: _shown(field) for key, field in _keys(Config, "") if not key.startswith("monitors")}
+    expected = {key: _format_default(field) for key, field in _list_keys(Config, "") if not key.startswith("monitors")}
     documented: dict[str, str] = {}
     for section in _KEY_SECTIONS:
-        documented |= _documented(page.rows(section))
+        documented |= _read_defaults(page.rows(section))
     assert documented == expected
 
 
@@ -84,8 +84,8 @@ def test_every_key_is_documented(named: dict[str, Any]) -> None:
 def test_every_monitor_key_is_documented(named: dict[str, Any], kind: str) -> None:
     """The page of the configuration lists every key of each kind of monitor with its default."""
     rows = named["docs/configuration.md"].rows(f"monitors, kind {kind}")
-    expected = {key: _shown(field) for key, field in _keys(KINDS[kind], "monitors[].")}
-    assert _documented(rows) == expected
+    expected = {key: _format_default(field) for key, field in _list_keys(KINDS[kind], "monitors[].")}
+    assert _read_defaults(rows) == expected
 
 
 def test_every_key_has_an_example(named: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ def test_every_secret_is_documented(named: dict[str, Any]) -> None:
 
 
 def test_page_of_metrics_is_generated() -> None:
-    """docs/metrics.md is what the catalog says. Write it again with `python -m tests.docs.metrics --write`."""
+    """docs/metrics.md is the page generated from the catalog. `python -m tests.docs.metrics --write` writes it."""
     assert metrics.PAGE.read_text(encoding="utf-8") == metrics.render()
 
 

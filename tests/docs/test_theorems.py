@@ -24,7 +24,7 @@ _OTHER_TEXTS = {"One-sided differential privacy": 26, "One-sided noise": 14, "Ge
 _PICTURES = ("with-and-without", "geometric", "pause", "one-place", "false-alarms")
 
 
-def found(name: str) -> object:
+def find_object(name: str) -> object:
     """Return the object of a dotted name: the longest module in it, then attributes. Raise if there is none."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
@@ -66,7 +66,7 @@ def test_each_row_names_code_and_test(named: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("heading", _OTHER_TEXTS)
-def test_each_row_of_the_other_texts_has_a_place_and_a_test(named: dict[str, Any], heading: str) -> None:
+def test_other_texts_name_code_and_test(named: dict[str, Any], heading: str) -> None:
     """Every definition, theorem and algorithm of the other texts names its place in the code, and an existing test."""
     rows = list(named["docs/theorems.md"].rows(heading))
     assert len(rows) == _OTHER_TEXTS[heading]
@@ -76,7 +76,7 @@ def test_each_row_of_the_other_texts_has_a_place_and_a_test(named: dict[str, Any
         assert _TEST.fullmatch(test), name
 
 
-def test_every_test_that_the_pages_of_theory_name_exists(named: dict[str, Any], root: Any) -> None:
+def test_tests_named_on_theory_pages_exist(named: dict[str, Any], root: Any) -> None:
     """Each test named in docs/theorems.md and docs/osdp.md is a function in its file."""
     tests = [test for page in ("theorems", "osdp") for test in _TEST.findall(named[f"docs/{page}.md"].text)]
     assert len(tests) > 90
@@ -96,15 +96,15 @@ def test_named_code_exists(named: dict[str, Any]) -> None:
     """Each module, function and class that the page names exists."""
     names = _NAME.findall(named["docs/theorems.md"].text)
     assert len(names) > 30
-    assert all(found(name) is not None for name in names)
+    assert all(find_object(name) is not None for name in names)
 
 
 def test_missing_code_is_noticed() -> None:
     """A name that does not exist is an error."""
     with pytest.raises(AttributeError):
-        found("monitor.onesided.noisy_max.no_such_thing")
+        find_object("monitor.onesided.noisy_max.no_such_thing")
     with pytest.raises(AttributeError):
-        found("monitor.privacy.no_such_module.select")
+        find_object("monitor.privacy.no_such_module.select")
 
 
 @pytest.mark.parametrize("name", _PICTURES)

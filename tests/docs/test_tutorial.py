@@ -135,7 +135,7 @@ def test_tutorial_works(newcomer: Newcomer, tmp_path: Path, eventually: Eventual
     assert "line 12: unknown_location" in printed
     assert "Nothing wrong was found" in printed
     answers = [json.loads(line)["value"] for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
-    assert alarms(answers) >= {"library"}
+    assert find_alarms(answers) >= {"library"}
     assert "library: paused" in printed
 
     def watch_alarm() -> str:
@@ -155,6 +155,6 @@ def test_tutorial_works(newcomer: Newcomer, tmp_path: Path, eventually: Eventual
     eventually(see_both, SECONDS)
 
 
-def alarms(answers: list[dict[str, Any]]) -> set[str]:
+def find_alarms(answers: list[dict[str, Any]]) -> set[str]:
     """Return the places that had an alarm."""
     return {answer["location_id"] for answer in answers if answer.get("status") == "noisy_count"}

@@ -49,25 +49,25 @@ def _program(code: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]
             program.kill()
 
 
-def _alive(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     """Return whether a process runs. A zombie does not."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False)  # noqa: S607 - from the search path
     return not state.stdout.strip().startswith(("Z", "X")) and state.stdout.strip() != ""
 
 
-def _nothing_left(started: dict[str, Any]) -> bool:
+def _is_nothing_left(started: dict[str, Any]) -> bool:
     folders = [Path(folder) for folder in started["folders"]]
-    return not any(map(_alive, started["processes"])) and not any(folder.exists() for folder in folders)
+    return not any(map(_is_alive, started["processes"])) and not any(folder.exists() for folder in folders)
 
 
 def test_sigkill_of_program_leaves_nothing(kafka: SharedKafka, eventually: Callable[..., Any]) -> None:
     """After SIGKILL of the program, no server, guardian or folder is left."""
     with _program(_BOTH) as (program, started):
-        assert all(map(_alive, started["processes"]))
+        assert all(map(_is_alive, started["processes"]))
         assert all(Path(folder).is_dir() for folder in started["folders"])
         program.kill()
         program.wait()
-        eventually(lambda: _nothing_left(started), deadline_seconds=15)
+        eventually(lambda: _is_nothing_left(started), deadline_seconds=15)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_every_program_end_stops_server(ending: str, code: int, eventually: Call
     """The server stops and its folder is removed, however the program ends."""
     with _program(_VALKEY + ending) as (program, started):
         assert program.wait(20) == code
-        eventually(lambda: _nothing_left(started))
+        eventually(lambda: _is_nothing_left(started))
 
 
 def test_server_ends_with_interpreter(eventually: Callable[..., Any]) -> None:
     """A server that is never stopped ends with the interpreter."""
     with _program(_IMPORTS + "server = EmbeddedValkey(); server.start(); report(server)") as (program, started):
         assert program.wait(20) == 0
-        eventually(lambda: _nothing_left(started))
+        eventually(lambda: _is_nothing_left(started))
 
 
 def test_ctrl_c_does_not_reach_servers(eventually: Callable[..., Any]) -> None:
@@ -107,7 +107,7 @@ def test_ctrl_c_does_not_reach_servers(eventually: Callable[..., Any]) -> None:
     with _program(_IMPORTS + "with EmbeddedValkey() as server:\n    " + body) as (program, started):
         os.killpg(program.pid, signal.SIGINT)
         assert program.wait(20) == 0
-        eventually(lambda: _nothing_left(started))
+        eventually(lambda: _is_nothing_left(started))
 
 
 def test_forked_child_does_not_keep_server(eventually: Callable[..., Any]) -> None:
@@ -119,8 +119,8 @@ def test_forked_child_does_not_keep_server(eventually: Callable[..., Any]) -> No
         program.kill()
         program.wait()
         try:
-            eventually(lambda: _nothing_left(started))
-            assert _alive(child)
+            eventually(lambda: _is_nothing_left(started))
+            assert _is_alive(child)
         finally:
             os.kill(child, signal.SIGKILL)
 

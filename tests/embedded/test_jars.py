@@ -114,7 +114,7 @@ def test_missing_jgo_error_names_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         jars.kafka_class_path(lambda _: None)
 
 
-def test_lock_has_one_kafka_and_one_log4j() -> None:
+def test_lock_has_one_version_each() -> None:
     """
     The lock file has one version of Kafka and one of Log4j.
 

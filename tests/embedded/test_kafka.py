@@ -31,7 +31,7 @@ def _produce(bootstrap_servers: str, topic: str, value: bytes) -> None:
         producer.send(topic, value).get(timeout=20)
 
 
-def _values(bootstrap_servers: str, topic: str) -> list[bytes]:
+def _read_values(bootstrap_servers: str, topic: str) -> list[bytes]:
     consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap_servers, group_id=None, auto_offset_reset="earliest")
     with closing(consumer):
         return [record.value for records in consumer.poll(10_000).values() for record in records]
@@ -42,10 +42,10 @@ def test_produce_and_consume_record(kafka: SharedKafka, topic: Callable[[str], s
     name = topic("records")
     _create(kafka.bootstrap_servers, name)
     _produce(kafka.bootstrap_servers, name, b"here")
-    assert _values(kafka.bootstrap_servers, name) == [b"here"]
+    assert _read_values(kafka.bootstrap_servers, name) == [b"here"]
 
 
-def test_records_and_port_survive_restart_and_kill(own_kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:
+def test_records_survive_restart_and_kill(own_kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:
     """Records and the port are kept over a restart and a SIGKILL."""
     name, address = topic("kept"), own_kafka.bootstrap_servers
     _create(address, name)
@@ -55,7 +55,7 @@ def test_records_and_port_survive_restart_and_kill(own_kafka: EmbeddedKafka, top
     own_kafka.kill()
     own_kafka.restart()
     assert own_kafka.bootstrap_servers == address
-    assert _values(address, name) == [b"before", b"between"]
+    assert _read_values(address, name) == [b"before", b"between"]
 
 
 def test_second_node_joins_and_replicates(own_kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:

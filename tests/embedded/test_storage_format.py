@@ -27,7 +27,7 @@ def kept(kafka: SharedKafka, tmp_path: Path) -> Path:
 
 
 def test_copied_storage_has_its_own_ids(kafka: SharedKafka, kept: Path, tmp_path: Path) -> None:
-    """A copy has the ids of its own cluster, node and folder, and else the same properties and the same checkpoint."""
+    """A copy has its own ids of cluster, node and folder, and otherwise the same properties and the same checkpoint."""
     first, second = Path(kafka.folder) / "data", tmp_path / "data"
     cluster = make_id()
     assert copy_format(kept, second, cluster, 7)

@@ -27,7 +27,7 @@ def _client(url: str, **options: float) -> Iterator[redis.Redis]:
         client.close()
 
 
-def test_every_redis_is_empty_and_never_evicts(any_redis: str) -> None:
+def test_every_redis_is_empty(any_redis: str) -> None:
     """Each server that tests use is empty, never evicts and stores nothing on disk."""
     with _client(any_redis) as client:
         assert client.dbsize() == 0
@@ -93,7 +93,7 @@ def test_paused_server_does_not_answer() -> None:
         assert client.ping()
 
 
-def test_paused_server_can_be_stopped_and_restarted() -> None:
+def test_paused_server_can_be_restarted() -> None:
     """A paused server can be restarted and stopped."""
     with EmbeddedValkey() as server:
         server.pause()
@@ -115,7 +115,7 @@ def test_start_with_password() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="on other systems a bound socket also blocks the server")
-def test_port_stays_reserved_while_server_is_down() -> None:
+def test_stopped_server_keeps_its_port() -> None:
     """While the server is down, no other socket can bind its port."""
     with EmbeddedValkey() as server:
         port = int(server.url.split(":")[-1].removesuffix("/0"))
@@ -126,7 +126,7 @@ def test_port_stays_reserved_while_server_is_down() -> None:
 
 
 def test_port_in_use_is_reported() -> None:
-    """The error of a port in use says so and what to do."""
+    """A port that is in use is reported as such, with the remedy."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

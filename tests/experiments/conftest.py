@@ -1,4 +1,4 @@
-"""RunInfo-up data in the shape of the shared one, a little of each file."""
+"""Made-up data with the names and columns of the shared files, and few rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def experiments(data: Path, tmp_path: Path) -> Callable[..., Result]:
-    """Run the command on the made-up data, in one process, with plots in tmp_path/figures."""
+    """A function that runs the command on the made-up data, in one process, with plots in tmp_path/figures."""
 
     def run(*arguments: object) -> Result:
         fixed = ["--data", data, "--out", tmp_path / "figures", "--processes", "1", "--iterations", "3"]

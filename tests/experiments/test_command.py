@@ -1,3 +1,5 @@
+"""`python -m simulators experiments`: its figures, options, and missing or invalid data."""
+
 from __future__ import annotations
 
 import csv

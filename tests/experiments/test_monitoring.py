@@ -1,3 +1,5 @@
+"""The figures about monitored places: people, expected and drawn ratios, and estimated histograms."""
+
 from __future__ import annotations
 
 import math

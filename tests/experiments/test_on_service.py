@@ -1,3 +1,5 @@
+"""False alarms that the service raises, compared with the formula."""
+
 from __future__ import annotations
 
 import io

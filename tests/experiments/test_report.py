@@ -1,3 +1,5 @@
+"""The report of the experiments: deviations from the values of the paper, and their reasons."""
+
 from __future__ import annotations
 
 import math

@@ -30,7 +30,7 @@ class Absence:
     complete: bool = True
 
 
-def fate_of(next_slot: tuple[int, int], absences: Iterable[Absence], enough: int) -> Fate:
+def find_fate(next_slot: tuple[int, int], absences: Iterable[Absence], enough: int) -> Fate:
     """Return the fate of a tick, given the start and the end of its next slot.
 
     It must be lost if one complete absence covers that slot, and must be decided if the slot has a piece of at least

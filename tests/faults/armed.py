@@ -52,7 +52,7 @@ def hold(gate: Path) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def at_passing(nth: int, action: Callable[[], None]) -> Callable[[], None]:
+def run_at_passing(nth: int, action: Callable[[], None]) -> Callable[[], None]:
     """Return a function that runs the action only at its n-th call, from any thread."""
     passings = itertools.count(1)
     lock = threading.Lock()
@@ -82,7 +82,7 @@ def main() -> None:
     }
     for text in options.at:
         place, nth, action = text.split(":")
-        arm(place, at_passing(int(nth), actions[action]))
+        arm(place, run_at_passing(int(nth), actions[action]))
     set_up_logging()
     stop = threading.Event()
     clock = SkewedClock(options.clock) if options.clock else SystemClock()

@@ -19,18 +19,18 @@ class BadRecord(NamedTuple):
     letters: frozenset[tuple[str, str]]
 
 
-def _person(marker: bytes, rest: bytes = ARRIVED) -> bytes:
+def _encode(marker: bytes, rest: bytes = ARRIVED) -> bytes:
     return b'{"person_id": "' + marker + b'", ' + rest
 
 
 KINDS: Final[dict[str, tuple[Callable[[bytes], bytes | None], str, str]]] = {
-    "bad UTF-8": (lambda marker: _person(marker + b"\xff\xfe"), WHOLE, "not_json"),
-    "truncated": (lambda marker: _person(marker)[:-9], WHOLE, "not_json"),
+    "bad UTF-8": (lambda marker: _encode(marker + b"\xff\xfe"), WHOLE, "not_json"),
+    "truncated": (lambda marker: _encode(marker)[:-9], WHOLE, "not_json"),
     "not JSON": (lambda marker: b"person,location," + marker, WHOLE, "not_json"),
     "deep nesting": (lambda marker: b'{"' + marker + b'": ' + b"[" * 100_000, WHOLE, "not_json"),
-    "NaN": (lambda marker: _person(marker, b'"weight": NaN, ' + ARRIVED), WHOLE, "not_json"),
+    "NaN": (lambda marker: _encode(marker, b'"weight": NaN, ' + ARRIVED), WHOLE, "not_json"),
     "an integer of 10,000 digits": (
-        lambda marker: _person(marker, b'"weight": ' + b"9" * 10_000 + b", " + ARRIVED),
+        lambda marker: _encode(marker, b'"weight": ' + b"9" * 10_000 + b", " + ARRIVED),
         WHOLE,
         "not_json",
     ),
@@ -38,40 +38,40 @@ KINDS: Final[dict[str, tuple[Callable[[bytes], bytes | None], str, str]]] = {
     "an empty value": (lambda _: b"", WHOLE, "not_json"),
     "no object": (lambda marker: b'"' + marker + b'"', WHOLE, "not_a_visit"),
     "visits that are no list": (lambda marker: b'{"visits": {"' + marker + b'": 1}}', WHOLE, "not_a_visit"),
-    "no location": (lambda marker: _person(marker, b'"arrived_at": "2026-11-20T12:00:00Z"}'), "0", "not_a_visit"),
-    "a control character": (lambda marker: _person(marker + b"\\u0007"), "0", "bad_id"),
+    "no location": (lambda marker: _encode(marker, b'"arrived_at": "2026-11-20T12:00:00Z"}'), "0", "not_a_visit"),
+    "a control character": (lambda marker: _encode(marker + b"\\u0007"), "0", "bad_id"),
     "a number as an id": (lambda marker: b'{"person_id": 17, "x": "' + marker + b'", ' + ARRIVED, "0", "bad_id"),
     "a huge integer as a time": (
-        lambda marker: _person(marker, b'"location_id": "edge-0", "arrived_at": ' + b"1" * 300 + b"}"),
+        lambda marker: _encode(marker, b'"location_id": "edge-0", "arrived_at": ' + b"1" * 300 + b"}"),
         "0",
         "bad_time",
     ),
-    "an id of 1 MB": (lambda marker: _person(marker + b"x" * HUGE), "0", "bad_id"),
+    "an id of 1 MB": (lambda marker: _encode(marker + b"x" * HUGE), "0", "bad_id"),
     "a naive time": (
-        lambda marker: _person(marker, b'"location_id": "edge-0", "arrived_at": "2026-11-20T12:00:00"}'),
+        lambda marker: _encode(marker, b'"location_id": "edge-0", "arrived_at": "2026-11-20T12:00:00"}'),
         "0",
         "bad_time",
     ),
-    "consent as a text": (lambda marker: _person(marker, b'"consent": "true", ' + ARRIVED), "0", "bad_consent"),
+    "consent as a text": (lambda marker: _encode(marker, b'"consent": "true", ' + ARRIVED), "0", "bad_consent"),
     "left before arrived": (
-        lambda marker: _person(marker, b'"left_at": "2026-11-20T11:00:00Z", ' + ARRIVED),
+        lambda marker: _encode(marker, b'"left_at": "2026-11-20T11:00:00Z", ' + ARRIVED),
         "0",
         "left_before_arrived",
     ),
     "an unknown location": (
-        lambda marker: _person(marker, b'"location_id": "attic", "arrived_at": "2026-11-20T12:00:00Z"}'),
+        lambda marker: _encode(marker, b'"location_id": "attic", "arrived_at": "2026-11-20T12:00:00Z"}'),
         "0",
         "unknown_location",
     ),
     "centuries ahead": (
-        lambda marker: _person(marker, b'"location_id": "edge-0", "arrived_at": "2999-01-01T00:00:00Z"}'),
+        lambda marker: _encode(marker, b'"location_id": "edge-0", "arrived_at": "2999-01-01T00:00:00Z"}'),
         "0",
         "too_far_ahead",
     ),
 }
 
 
-def bad_records(prefix: str) -> Iterator[BadRecord]:
+def make_bad_records(prefix: str) -> Iterator[BadRecord]:
     """Yield records of all kinds in turn, without end. Keys are unique; keys and ids begin with the prefix."""
     for number, (make, index, reason) in zip(itertools.count(), itertools.cycle(KINDS.values()), strict=False):
         marker = f"{prefix}-bad-{number}".encode()

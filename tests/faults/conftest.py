@@ -110,7 +110,7 @@ def lasting_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 @pytest.fixture(scope="module")
 def make_module_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeScene]:
-    """A function that makes scenes that last for the module."""
+    """A function that makes scenes for the whole module."""
     yield from _scenes(tmp_path_factory.mktemp("towns"))
 
 

@@ -44,12 +44,12 @@ def find_inexact(counts: Counts, answers: Iterable[dict[str, Any]], since: int) 
     for answer in answers:
         kind = answer.get("kind")
         if kind == "over_time" and parse_instant(answer["window_start"]) >= since:
-            yield from _over_time(counts, answer)
+            yield from _check_over_time(counts, answer)
         elif kind == "at_times" and parse_instant(answer["time"]) >= since:
-            yield from _at_time(counts, answer)
+            yield from _check_at_time(counts, answer)
 
 
-def _over_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
+def _check_over_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
     location, tick = answer["location_id"], answer["tick"]
     if location not in counts.terms.rows or answer["status"] not in {"safe", "noisy_count"}:
         return
@@ -59,17 +59,17 @@ def _over_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
         if count >= answer["threshold"]:
             yield f'{where} is "safe", but the count of people reported before as_of reaches the threshold'
     else:
-        yield from _noisy(where, answer["noisy_count"], count, answer)
+        yield from _check_noisy(where, answer["noisy_count"], count, answer)
 
 
-def _noisy(where: str, noisy_count: int, count: int, answer: dict[str, Any]) -> Iterator[str]:
+def _check_noisy(where: str, noisy_count: int, count: int, answer: dict[str, Any]) -> Iterator[str]:
     if noisy_count < count:
         yield f"{where} has a noisy count below the count of people reported before as_of"
     if Fraction(answer["epsilon"]) >= CERTAIN and noisy_count > count:
         yield f"{where} counts somebody who was not reported before as_of"
 
 
-def _at_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
+def _check_at_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
     tick, time, terms = answer["tick"], parse_instant(answer["time"]), counts.terms
     for location in terms.locations:
         if terms.shard[terms.rows[location]] != answer["shard"]:
@@ -77,6 +77,6 @@ def _at_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
         where = f"{answer['monitor']}: {location} at {answer['time']} by tick {tick}"
         noisy, count = answer["noisy_counts"].get(location), counts.present(location, tick, time)
         if noisy is not None and noisy["tick"] == tick:
-            yield from _noisy(where, noisy["noisy_count"], count, answer)
+            yield from _check_noisy(where, noisy["noisy_count"], count, answer)
         elif noisy is None and answer["status"] == "complete" and count >= answer["threshold"]:
             yield f'{where} is "safe", but the count of people reported before as_of reaches the threshold'

@@ -20,10 +20,10 @@ import redis
 
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.windows.fingerprint import fingerprint as stored_under
-from tests.faults.reading import header, read_topic
+from tests.faults.reading import read_header, read_topic
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import KEY, Town
-from tests.faults.traffic import fingerprint
+from tests.faults.traffic import compute_fingerprint
 
 ROW_BYTES: Final = 4
 CONSENT: Final = 1 << 31
@@ -88,7 +88,7 @@ def compare(town: Town) -> Comparison:
         due = _merge(record_fates, shard.reached)
         comparison.broken += check_windows(number, shard, (reported, due), terms, comparison)
         comparison.broken += check_moments(number, shard, (reported, due), terms, comparison)
-        comparison.broken += find_shown_early(shard, _first_stamps(record_fates, terms), terms)
+        comparison.broken += find_shown_early(shard, _find_first_stamps(record_fates, terms), terms)
     reached = {partition: min(shard.progress(partition) for shard in shards) for partition in ends}
     comparison.broken += list(check_dead_letters(town, written, record_fates, reached))
     comparison.broken += list(_check_sent(sent, record_fates))
@@ -103,7 +103,7 @@ def read_fingerprint(town: Town) -> str:
     owners = [
         (record.timestamp, record.partition, record.offset, json.loads(record.value)["input_topic_id"])
         for record in read_topic(town.servers, town.topics.alerts, "read_uncommitted")
-        if header(record, "ce_type").endswith(".owner") and header(record, "ce_source") == town.name
+        if read_header(record, "ce_type").endswith(".owner") and read_header(record, "ce_source") == town.name
     ]
     if not owners:
         return ""
@@ -169,11 +169,11 @@ def unpack_block(block: bytes) -> Iterator[LastSeen]:
 
 
 def unflag(time: int, row: int, person: bytes) -> Present:
-    """Return a fact whose highest bit of the row says that the person consented."""
+    """Return the fact of a stored row number, whose highest bit means that the person consented."""
     return Present(time, row % CONSENT, person, row >= CONSENT)
 
 
-def _first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:
+def _find_first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:
     """Return, for each fact, the first slot in which a record with it was stamped."""
     first: dict[LastSeen | Present, int] = {}
     for record, fates in record_fates:
@@ -251,13 +251,13 @@ def check_dead_letters(
     wanted = {letter: payload for _, fates in record_fates for letter, payload in fates.letters.items()}
     seen = set()
     for record in written:
-        partition, offset = int(header(record, "partition")), int(header(record, "offset"))
-        letter = DeadLetter(partition, offset, header(record, "index"), header(record, "reason"))
+        partition, offset = int(read_header(record, "partition")), int(read_header(record, "offset"))
+        letter = DeadLetter(partition, offset, read_header(record, "index"), read_header(record, "reason"))
         if letter in wanted and _is_payload(record, wanted[letter]):
             seen.add(letter)
         elif record.timestamp * 1_000 > town.traffic.renewed:
             yield f"{letter} is an unexpected dead letter, or has another payload"
-        if record.key is not None or header(record, "topic") != town.topics.visits:
+        if record.key is not None or read_header(record, "topic") != town.topics.visits:
             yield f"{letter} has a key, or names another topic"
     for letter in wanted.keys() - seen:
         if letter.offset < reached.get(letter.partition, 0):
@@ -265,7 +265,7 @@ def check_dead_letters(
 
 
 def _is_payload(record: Any, wanted: Any) -> bool:
-    if header(record, "truncated"):
+    if read_header(record, "truncated"):
         whole = wanted if isinstance(wanted, bytes) else json.dumps(wanted, separators=(",", ":")).encode()
         return whole.startswith(record.value)
     if isinstance(wanted, bytes):
@@ -277,7 +277,7 @@ def _check_sent(
     sent: Mapping[bytes, frozenset[tuple[str, str]]], record_fates: list[tuple[Any, Fates]]
 ) -> Iterator[str]:
     """Check that the topic contains all acknowledged records, and that the recount refuses what the traffic expects."""
-    in_topic = {fingerprint(record.key, record.value): fates for record, fates in record_fates}
+    in_topic = {compute_fingerprint(record.key, record.value): fates for record, fates in record_fates}
     for print_, letters in sent.items():
         if print_ not in in_topic:
             yield "a record that was acknowledged is not in the input topic"

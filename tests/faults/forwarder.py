@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 BLOCK: Final = 65_536
 
 
-def address_of(url: str) -> tuple[str, int]:
+def parse_address(url: str) -> tuple[str, int]:
     """Return host and port of a URL."""
     parts = urlsplit(url)
     return parts.hostname or "127.0.0.1", parts.port or 6379

@@ -26,7 +26,7 @@ from tests.faults.exact import Counts, find_inexact
 from tests.faults.facts import Comparison, compare
 from tests.faults.leaks import find_leaks
 from tests.faults.processes import Instance, until
-from tests.faults.reading import header, read_topic
+from tests.faults.reading import read_header, read_topic
 from tests.faults.recount import Recount
 from tests.faults.town import KEY, Subscriber, Town
 from tests.faults.traffic import Acknowledged, consents
@@ -75,7 +75,7 @@ def judge(town: Town) -> Verdict:
     write_alerts(records, alerts)
     report = audit(visits, town.config, alerts, every_tick=False)
     verdict = Verdict(report, [text for texts in report.violations.values() for text in texts])
-    audited = {header(record, "ce_id") for record in records}
+    audited = {read_header(record, "ce_id") for record in records}
     verdict.broken += [f"{ce_id} was seen, but is not audited" for ce_id in sorted(seen - audited)]
     verdict.broken += find_misplaced(town, records)
     verdict.broken += find_inexact_answers(town, records)
@@ -87,7 +87,7 @@ def find_inexact_answers(town: Town, records: list[Any]) -> list[str]:
     """Return a finding per answer that does not follow from the input topic, which is read after the answers."""
     recount = Recount(read_terms(town.config), KEY.encode())
     counts = Counts(recount, read_topic(town.servers, town.topics.visits, "read_committed"))
-    answers = {header(record, "ce_id"): json.loads(record.value) for record in records}
+    answers = {read_header(record, "ce_id"): json.loads(record.value) for record in records}
     return list(find_inexact(counts, answers.values(), town.traffic.renewed))
 
 
@@ -141,12 +141,14 @@ def find_misplaced(town: Town, records: list[Any]) -> list[str]:
     }
     broken = []
     for record in records:
-        kind = header(record, "ce_type").rpartition(".")[2]
+        kind = read_header(record, "ce_type").rpartition(".")[2]
         is_right = record.partition < ledger_partitions
         if is_right and kind in places:
             is_right = record.partition == places[kind](json.loads(record.value))
         if not is_right:
-            broken.append(f"{header(record, 'ce_id')} is in partition {record.partition}, with Q = {ledger_partitions}")
+            broken.append(
+                f"{read_header(record, 'ce_id')} is in partition {record.partition}, with Q = {ledger_partitions}"
+            )
     return broken
 
 
@@ -176,7 +178,9 @@ def check_fates(town: Town) -> list[str]:
 def check_committed(town: Town, subscriber: Subscriber) -> list[str]:
     """Return a finding per ce_id that was seen with different bytes, or whose answer was seen but is not committed."""
     broken = [f"{ce_id} was seen with other bytes" for ce_id, records in subscriber.seen.items() if len(records) > 1]
-    committed = {header(record, "ce_id") for record in read_topic(town.servers, town.topics.alerts, "read_committed")}
+    committed = {
+        read_header(record, "ce_id") for record in read_topic(town.servers, town.topics.alerts, "read_committed")
+    }
     answers = {ce_id for ce_id, records in subscriber.seen.items() if _is_answer(ce_id, records)}
     return broken + [f"{ce_id} was seen, but is not committed" for ce_id in sorted(answers - committed)]
 

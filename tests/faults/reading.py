@@ -16,7 +16,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 def read_topic(servers: Sequence[str], topic: str, isolation: Isolation) -> list[Any]:
     """Return all records up to the present end offsets, by partition and offset, as kafka-python's records."""
     all_records: list[Any] = []
-    with closing(plain_consumer(servers, isolation)) as consumer:
+    with closing(open_consumer(servers, isolation)) as consumer:
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
@@ -27,7 +27,7 @@ def read_topic(servers: Sequence[str], topic: str, isolation: Isolation) -> list
     return sorted(all_records, key=lambda record: (record.partition, record.offset))
 
 
-def plain_consumer(servers: Sequence[str], isolation: Isolation) -> Any:
+def open_consumer(servers: Sequence[str], isolation: Isolation) -> Any:
     """Return a consumer without a group that reads from the beginning and sees new partitions within a second."""
     return KafkaConsumer(
         bootstrap_servers=list(servers),
@@ -40,6 +40,6 @@ def plain_consumer(servers: Sequence[str], isolation: Isolation) -> Any:
     )
 
 
-def header(record: Any, name: str) -> str:
+def read_header(record: Any, name: str) -> str:
     """Return a header's text; empty if there is none."""
     return next((value.decode() for key, value in record.headers if key == name), "")

@@ -121,7 +121,7 @@ class Recount:
             RefusedError: the visit is a dead letter.
         """
         grid, end = self.terms.grid, self.terms.grid.start(current + self.terms.max_lead + 1)
-        arrived, left = _times(visit, self.terms.default_stay)
+        arrived, left = _read_times(visit, self.terms.default_stay)
         row = self.terms.rows.get(visit["location_id"])
         if row is None:
             raise RefusedError("unknown_location")
@@ -185,7 +185,7 @@ def parse_visits(value: bytes | None) -> list[Any]:
         RefusedError: the value is not strict JSON in UTF-8, or neither a batch nor a visit.
     """
     try:
-        record = json.loads((value or b"").decode(), parse_constant=_no_number)
+        record = json.loads((value or b"").decode(), parse_constant=_refuse_number)
     except (ValueError, RecursionError):
         raise RefusedError("not_json") from None
     if not isinstance(record, dict):
@@ -196,11 +196,11 @@ def parse_visits(value: bytes | None) -> list[Any]:
     return visits
 
 
-def _no_number(text: str) -> float:
+def _refuse_number(text: str) -> float:
     raise ValueError(f"{text} is not valid JSON")
 
 
-def _times(visit: Any, default_stay: int) -> tuple[int, int]:
+def _read_times(visit: Any, default_stay: int) -> tuple[int, int]:
     """Return arrival and departure of a visit.
 
     Raises:

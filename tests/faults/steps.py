@@ -137,7 +137,7 @@ class Walk:
         until(succeeds, 60, "Kafka accepts the change")
 
 
-def lasting(step: Step, least: float, most: float) -> None:
+def sleep_within(step: Step, least: float, most: float) -> None:
     """Sleep. The duration is part of the fault, so there is no condition to wait for."""
     time.sleep(least + step.lasts * (most - least))
 
@@ -184,7 +184,7 @@ def stop_beyond_the_session(walk: Walk, step: Step) -> None:
     instance.pause()
     if len(walk.running) == 1:
         walk.start()
-    lasting(step, 2.0, 4.0)
+    sleep_within(step, 2.0, 4.0)
     instance.resume()
 
 
@@ -192,7 +192,7 @@ def step_a_clock(walk: Walk, step: Step) -> None:
     """Set a clock an hour ahead or behind, and back."""
     clock = walk.clock(walk.pick(step.index // 2))
     clock.write_text(str(HOUR if step.index % 2 else -HOUR))
-    lasting(step, 0.5, 4.0)
+    sleep_within(step, 0.5, 4.0)
     clock.write_text("0")
 
 
@@ -220,21 +220,21 @@ def spoil_a_key(walk: Walk, step: Step) -> None:
         key = keys[step.index % len(keys)]
         client.delete(key)
         client.set(key, "not ours")
-        lasting(step, 0.5, 3.0)
+        sleep_within(step, 0.5, 3.0)
         client.delete(key, *client.scan_iter(match=f"{key.partition(b'}')[0].decode()}*", count=1_000))
 
 
 def run_out_of_memory(walk: Walk, step: Step) -> None:
     with closing(walk.redis()) as client:
         client.config_set("maxmemory", "1")
-        lasting(step, 0.5, 3.0)
+        sleep_within(step, 0.5, 3.0)
         client.config_set("maxmemory", "0")
 
 
 def become_read_only(walk: Walk, step: Step) -> None:
     with closing(walk.redis()) as client:
         client.replicaof("127.0.0.1", "1")
-        lasting(step, 0.5, 3.0)
+        sleep_within(step, 0.5, 3.0)
         client.replicaof("NO", "ONE")
 
 
@@ -247,13 +247,13 @@ def cut_connections(walk: Walk, _step: Step) -> None:
 
 def restart_store(walk: Walk, step: Step) -> None:
     walk.store.kill()
-    lasting(step, 0.0, 1.0)
+    sleep_within(step, 0.0, 1.0)
     walk.store.restart()
 
 
 def pause_store(walk: Walk, step: Step) -> None:
     walk.store.pause()
-    lasting(step, 0.5, 3.0)
+    sleep_within(step, 0.5, 3.0)
     walk.store.resume()
 
 
@@ -264,7 +264,7 @@ def restart_kafka(walk: Walk, _step: Step) -> None:
 
 def pause_kafka(walk: Walk, step: Step) -> None:
     walk.kafka.pause()
-    lasting(step, 0.5, 3.0)
+    sleep_within(step, 0.5, 3.0)
     walk.kafka.resume()
 
 
@@ -274,7 +274,7 @@ def leave_a_transaction_open(walk: Walk, step: Step) -> None:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(town.topics.visits, value=b"never committed", partition=0).get(timeout=10)
-        lasting(step, 0.5, 3.0)
+        sleep_within(step, 0.5, 3.0)
         producer.abort_transaction()
 
 
@@ -316,7 +316,7 @@ def refuse(walk: Walk, step: Step, topic: str) -> None:
         return lambda admin: admin.alter_configs([resource])
 
     walk.administer(limit("100"))
-    lasting(step, 2.0, 4.0)
+    sleep_within(step, 2.0, 4.0)
     walk.administer(limit(NO_LIMIT))
 
 

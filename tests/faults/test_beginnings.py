@@ -118,7 +118,7 @@ def scene(kafka: SharedKafka, fragile_store: EmbeddedValkey, make_scene: MakeSce
     return scene
 
 
-def lowest_progress(scene: Scene) -> dict[int, int]:
+def read_lowest_progress(scene: Scene) -> dict[int, int]:
     """Return the lowest progress of all shards by input partition, for partitions known to all shards."""
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
@@ -136,7 +136,7 @@ def delete_records(scene: Scene, before: dict[int, int]) -> None:
         admin.delete_records({TopicPartition(topic, partition): offset for partition, offset in before.items()})
 
 
-def offsets_at(scene: Scene, instant: int) -> dict[int, int]:
+def find_offsets(scene: Scene, instant: int) -> dict[int, int]:
     """Return the first offset stamped at an instant or later, by input partition."""
     town = scene.town
     with closing(town.settings.kafka.consumer()) as consumer:
@@ -145,36 +145,38 @@ def offsets_at(scene: Scene, instant: int) -> dict[int, int]:
     return {partition.partition: at.offset for partition, at in offsets.items() if at is not None}
 
 
-def flushed(scene: Scene) -> None:
+def flush(scene: Scene) -> None:
     """Flush Redis, so that the reader begins by the input's timestamps."""
     with closing(redis.Redis.from_url(scene.town.settings.config.redis.url.get_secret_value())) as client:
         client.flushall()
 
 
-def lost(scene: Scene) -> None:
+def lose(scene: Scene) -> None:
     """Delete unread visits: answers are unknown until no window can contain them."""
-    known = lowest_progress(scene)
-    until(lambda: all(end > known[at] + 5 for at, end in ends(scene).items()), 40, "visits arrive")
-    delete_records(scene, ends(scene))
+    known = read_lowest_progress(scene)
+    until(lambda: all(end > known[at] + 5 for at, end in read_ends(scene).items()), 40, "visits arrive")
+    delete_records(scene, read_ends(scene))
 
 
-def expired(scene: Scene) -> None:
+def expire(scene: Scene) -> None:
     """Delete unread visits that are older than all windows: the rest is read, and nothing is lost."""
-    known = lowest_progress(scene)
+    known = read_lowest_progress(scene)
     until(
-        lambda: all(first_needed(scene).get(at, 0) > offset + 3 for at, offset in known.items()), 90, "it is old enough"
+        lambda: all(find_first_needed(scene).get(at, 0) > offset + 3 for at, offset in known.items()),
+        90,
+        "it is old enough",
     )
-    delete_records(scene, first_needed(scene))
+    delete_records(scene, find_first_needed(scene))
 
 
-def ends(scene: Scene) -> dict[int, int]:
+def read_ends(scene: Scene) -> dict[int, int]:
     return scene.town.ends(scene.town.topics.visits)
 
 
-def first_needed(scene: Scene) -> dict[int, int]:
+def find_first_needed(scene: Scene) -> dict[int, int]:
     """Return the first offset by input partition that may be in the longest window, with F and one more slot."""
     parameters = scene.town.settings.parameters
-    return offsets_at(
+    return find_offsets(
         scene, parameters.grid.start(scene.town.now() - parameters.history_slots - parameters.max_lead - 2)
     )
 
@@ -194,7 +196,7 @@ def is_unread(text: str, bounds: dict[int, int]) -> bool:
     return letter is not None and int(letter[2]) < bounds.get(int(letter[1]), 0)
 
 
-@pytest.mark.parametrize("before", [flushed, lost, pytest.param(expired, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("before", [flush, lose, pytest.param(expire, marks=pytest.mark.soak)])
 def test_reader_is_killed_before_first_read(before: Callable[[Scene], None], scene: Scene) -> None:
     """After a kill between storing the first offset and reading, the next reader does not take the facts as complete.
 
@@ -202,16 +204,18 @@ def test_reader_is_killed_before_first_read(before: Callable[[Scene], None], sce
     other                                              ├── unknown until its facts are complete ──
     """
     before(scene)
-    stored = lowest_progress(scene)
+    stored = read_lowest_progress(scene)
     victim = scene.start("--at", "reader.assigned:1:kill")
     assert victim.wait(40) == -signal.SIGKILL, victim.text[-2_000:]
-    changed = {partition for partition, offset in lowest_progress(scene).items() if stored.get(partition) != offset}
+    changed = {
+        partition for partition, offset in read_lowest_progress(scene).items() if stored.get(partition) != offset
+    }
     assert len(changed) == 1
-    assert ("lost before they were read" in victim.text) == (before is lost)
+    assert ("lost before they were read" in victim.text) == (before is lose)
     other = scene.start()
     scene.subscriber.wait_complete(90)
-    skipped = first_needed(scene) if before is expired else {}
+    skipped = find_first_needed(scene) if before is expire else {}
     verdict = scene.settle(other)
     broken = [text for text in verdict.broken if not is_unread(text, skipped)]
-    assert [text for text in broken if before is flushed or not text.endswith(UNKNOWN_TO_RECOUNT)] == []
+    assert [text for text in broken if before is flush or not text.endswith(UNKNOWN_TO_RECOUNT)] == []
     assert verdict.count("safe") > 0

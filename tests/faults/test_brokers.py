@@ -34,7 +34,7 @@ REPLICATED: Final = {
 }
 
 
-def free_ports(count: int) -> list[int]:
+def find_free_ports(count: int) -> list[int]:
     """Return different free ports."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
@@ -43,9 +43,9 @@ def free_ports(count: int) -> list[int]:
         return [int(bound.getsockname()[1]) for bound in sockets]
 
 
-def nodes() -> list[NodeSettings]:
+def make_nodes() -> list[NodeSettings]:
     """Return three nodes, each a broker and a controller. Any two of them elect the active controller."""
-    ports = free_ports(2 * len(NODES))
+    ports = find_free_ports(2 * len(NODES))
     clients, controllers = dict(zip(NODES, ports, strict=False)), dict(zip(NODES, ports[len(NODES) :], strict=True))
     quorum = Quorum("c2FmZS10aHJlZS1ub2Rlcw", ",".join(f"{n}@127.0.0.1:{controllers[n]}" for n in NODES))
     listeners = {n: f"PLAINTEXT://127.0.0.1:{clients[n]},CONTROLLER://127.0.0.1:{controllers[n]}" for n in NODES}
@@ -58,7 +58,7 @@ def nodes() -> list[NodeSettings]:
 @pytest.fixture(scope="module")
 def brokers(kafka: SharedKafka) -> Iterator[list[EmbeddedKafka]]:
     """Three brokers for this module. They start together, because none is up before two are."""
-    servers = [EmbeddedKafka(settings) for settings in nodes()]
+    servers = [EmbeddedKafka(settings) for settings in make_nodes()]
     with ExitStack() as stack, ThreadPoolExecutor(len(servers)) as pool:
         for server in servers:
             stack.callback(server.stop)
@@ -111,14 +111,14 @@ def describe_partitions(town: Town) -> list[dict[str, Any]]:
     return [partition for topic in topics for partition in topic["partitions"]]
 
 
-def leaders(town: Town) -> set[int]:
+def find_leaders(town: Town) -> set[int]:
     """Return the nodes that lead some partition."""
     return {partition["leader_id"] for partition in describe_partitions(town)}
 
 
 def leads(town: Town, node: int) -> bool:
     """Return whether this node leads some partition."""
-    return node in leaders(town)
+    return node in find_leaders(town)
 
 
 def count_in_sync(town: Town) -> int:
@@ -128,5 +128,5 @@ def count_in_sync(town: Town) -> int:
 
 def is_led_by_others(town: Town, node: int) -> bool:
     """Return whether every partition has a leader other than this node."""
-    nodes = leaders(town)
+    nodes = find_leaders(town)
     return bool(nodes) and not nodes & {node, -1}

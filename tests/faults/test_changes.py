@@ -31,44 +31,44 @@ def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> S
     return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=2))
 
 
-def monitor(tree: dict[str, Any], name: str) -> dict[str, Any]:
+def find_monitor(tree: dict[str, Any], name: str) -> dict[str, Any]:
     """Return one monitor of a configuration."""
     return next(monitor for monitor in tree["monitors"] if monitor["name"] == name)
 
 
-def watching_more(scene: Scene) -> Version:
+def watch_more(scene: Scene) -> Version:
     """Return a version that also watches the yards, with other W and k. ε per place does not change."""
     tree = copy.deepcopy(scene.town.tree)
-    edges, murmur = monitor(tree, "edges"), monitor(tree, "murmur")
+    edges, murmur = find_monitor(tree, "edges"), find_monitor(tree, "murmur")
     edges["locations"] += ["yard-0", "yard-1"]
     edges |= {"epsilon": str(40 * len(edges["locations"])), "window": "14s", "answers_per_window": 2}
     murmur |= {"window": "10s", "answers_per_window": 3}
     return change_configuration(scene.town, "more", tree)
 
 
-def asking_otherwise(scene: Scene, before: Version) -> Version:
+def ask_otherwise(scene: Scene, before: Version) -> Version:
     """Return a version with other T, ε and k and the same facts."""
     tree = copy.deepcopy(before.town.tree)
-    edges = monitor(tree, "edges")
+    edges = find_monitor(tree, "edges")
     edges |= {"epsilon": str(60 * len(edges["locations"])), "threshold": 5}
-    monitor(tree, "murmur")["answers_per_window"] = 1
+    find_monitor(tree, "murmur")["answers_per_window"] = 1
     return change_configuration(scene.town, "otherwise", tree)
 
 
-def further_ahead(scene: Scene, before: Version) -> Version:
+def accept_further_ahead(scene: Scene, before: Version) -> Version:
     """Return a version with another F, another k, and another registry with other row numbers."""
     tree = copy.deepcopy(before.town.tree)
     registry = scene.town.folder / "annexed.csv"
     registry.write_text("location_id\n" + "\n".join((ANNEX, *PLACES)) + "\n")
     tree["locations"]["file"] = registry.name
     tree["visits"]["accept_ahead"] = "4s"
-    edges = monitor(tree, "edges")
+    edges = find_monitor(tree, "edges")
     edges["locations"].append(ANNEX)
     edges |= {"epsilon": str(60 * len(edges["locations"])), "answers_per_window": 4}
     return change_configuration(scene.town, "ahead", tree)
 
 
-def edge_statuses(scene: Scene, cost: str) -> dict[int, set[str]]:
+def read_edge_statuses(scene: Scene, cost: str) -> dict[int, set[str]]:
     """Return the statuses of the edges by tick, from the version whose answers have this cost."""
     statuses: dict[int, set[str]] = defaultdict(set)
     for value in list(scene.subscriber.values):
@@ -80,7 +80,9 @@ def edge_statuses(scene: Scene, cost: str) -> dict[int, set[str]]:
 def wait_spent(scene: Scene, cost: str) -> None:
     """Wait for a "safe" and a noisy count of the version whose answers have this cost."""
     until(
-        lambda: {"safe", "noisy_count"} <= set().union(*edge_statuses(scene, cost).values()), 60, f"answers at ε {cost}"
+        lambda: {"safe", "noisy_count"} <= set().union(*read_edge_statuses(scene, cost).values()),
+        60,
+        f"answers at ε {cost}",
     )
 
 
@@ -93,16 +95,16 @@ def test_rolling_change_of_configuration(scene: Scene) -> None:
     v3                            ├ reads ──────├──────── complete ─┤      (with the facts of v2)
     v4                                                  ├ reads ────├──────── complete
     """
-    first, second = Version(scene.town), watching_more(scene)
-    third = asking_otherwise(scene, second)
-    fourth = further_ahead(scene, third)
+    first, second = Version(scene.town), watch_more(scene)
+    third = ask_otherwise(scene, second)
+    fourth = accept_further_ahead(scene, third)
     old = first.start()
     wait_spent(scene, V1)
     for version, cost in ((second, V2), (third, V3), (fourth, V4)):
         new = version.start()
         until(lambda new=new: '"ok": true' in new.page("/readyz"), 60, "it is ready")  # type: ignore[misc]
         scene.subscriber.wait_new()
-        assert not edge_statuses(scene, cost)
+        assert not read_edge_statuses(scene, cost)
         assert old.terminate() == 0
         wait_spent(scene, cost)
         old = new
@@ -117,7 +119,7 @@ def test_rolling_change_of_configuration(scene: Scene) -> None:
     assert at_yards & {"safe", "noisy_count"}
 
 
-def refused_versions(scene: Scene) -> dict[str, tuple[Version, str]]:
+def list_refused_versions(scene: Scene) -> dict[str, tuple[Version, str]]:
     """Return configurations that would break the accounting, with the expected reason of each refusal."""
     trees = {name: copy.deepcopy(scene.town.tree) for name in ("slot", "origin", "shards", "fewer")}
     trees["slot"]["clock"] |= {"slot": "1s", "release_delay": "500ms"}
@@ -137,7 +139,7 @@ def refused_versions(scene: Scene) -> dict[str, tuple[Version, str]]:
     return {name: (change_configuration(scene.town, name, tree), reasons[name]) for name, tree in trees.items()}
 
 
-def reason(version: Version, expected: str) -> re.Match[str]:
+def read_reason(version: Version, expected: str) -> re.Match[str]:
     """Return the reason of the refusal of the latest instance, which must not have written to the ledger."""
     instance = version.instances[-1]
     assert instance.wait(60) == EXIT_REFUSED
@@ -156,22 +158,24 @@ def test_changes_that_break_accounting_are_refused(
     running   ├─────── edges … noisy ─────────────────
     refused         ├ slot, origin, shards, fewer
     """
-    first, changes = Version(scene.town), refused_versions(scene)
+    first, changes = Version(scene.town), list_refused_versions(scene)
     before, after = first.terms, changes["shards"][0].terms
     places = zip(before.locations, before.shard, after.shard, strict=True)
     moved = {location for location, shard, other in places if shard % 2 != other % 2}
     running = scene.start()
     scene.subscriber.wait_complete()
-    until(lambda: moved & {location for location, _ in noisy_answers(scene)}, 40, "a place that would move has spent")
+    until(
+        lambda: moved & {location for location, _ in find_noisy_answers(scene)}, 40, "a place that would move has spent"
+    )
     for version, _ in changes.values():
         version.start()
-    sums = {name: reason(version, expected) for name, (version, expected) in changes.items()}
+    sums = {name: read_reason(version, expected) for name, (version, expected) in changes.items()}
     assert Fraction(sums["fewer"][2]) > 0
     assert scene.settle(running).broken == []
 
 
 @pytest.mark.soak
-def test_refused_change_is_accepted_at_named_time(scene: Scene) -> None:
+def test_refused_change_is_accepted_later(scene: Scene) -> None:
     """A refused configuration without the edges is accepted at the time that the refusal names.
 
     Until then, the noisy counts of the edges still count against ε.
@@ -179,17 +183,17 @@ def test_refused_change_is_accepted_at_named_time(scene: Scene) -> None:
     all edges   ├──── noisy ─┤ p p p p p p p      while a period includes their answers and those of the new version
     none                       ├ refused    ├ accepted from the named time on ──
     """
-    first, (fewer, expected) = Version(scene.town), refused_versions(scene)["fewer"]
+    first, (fewer, expected) = Version(scene.town), list_refused_versions(scene)["fewer"]
     running = first.start()
     scene.subscriber.wait_complete()
     until(
-        lambda: max((tick for _, tick in noisy_answers(scene)), default=0) >= scene.town.now() - 2,
+        lambda: max((tick for _, tick in find_noisy_answers(scene)), default=0) >= scene.town.now() - 2,
         40,
         "a recent noisy count",
     )
     assert running.terminate() == 0
     fewer.start()
-    fits = parse_instant(reason(fewer, expected)[3])
+    fits = parse_instant(read_reason(fewer, expected)[3])
     pause = first.terms.over_time[0].mark_lifetime * first.terms.grid.slot
     assert fits <= time.time_ns() // 1_000 + first.terms.period + pause
     until(lambda: time.time_ns() // 1_000 > fits, (first.terms.period + pause) / SECOND + 5, "it fits")
@@ -200,6 +204,6 @@ def test_refused_change_is_accepted_at_named_time(scene: Scene) -> None:
     assert ledger.ticks(1)
 
 
-def noisy_answers(scene: Scene) -> set[tuple[str, int]]:
+def find_noisy_answers(scene: Scene) -> set[tuple[str, int]]:
     """Return the locations and ticks at which the edges had a noisy count."""
     return {key for key, status in scene.subscriber.statuses("edges").items() if status == "noisy_count"}

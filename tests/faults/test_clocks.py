@@ -23,7 +23,7 @@ def scene(kafka: SharedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> S
     return make_scene(kafka.bootstrap_servers, store.url)
 
 
-def clock(scene: Scene, name: str, offset: int) -> Path:
+def write_clock(scene: Scene, name: str, offset: int) -> Path:
     """Write and return the file with the error of a clock."""
     path = scene.town.folder / name
     path.write_text(str(offset))
@@ -112,7 +112,7 @@ def test_wrong_clock_at_start(offset: int, scene: Scene) -> None:
     wrong   ├─ refused, tries again ─ refused ─ … ─┤
     right      ├───────────────────────────────────────
     """
-    wrong = scene.start("--clock", str(clock(scene, "clock", offset)))
+    wrong = scene.start("--clock", str(write_clock(scene, "clock", offset)))
     right = scene.start()
     match = wait_logged(wrong, REFUSED)
     error = parse_instant(match["mine"]) - parse_instant(match["redis"])
@@ -137,7 +137,7 @@ def test_clock_steps_back_and_ahead(scene: Scene) -> None:
     its clock   ├── right ──┼── -1 h ──┼── right ──┼── +1 h ──┼── right ──
     ticks        s n p s s              s s n p p               s n s s s
     """
-    path = clock(scene, "clock", 0)
+    path = write_clock(scene, "clock", 0)
     instance = scene.start("--clock", str(path))
     for step in (-HOUR, HOUR):
         scene.subscriber.wait_complete()

@@ -12,7 +12,7 @@ import pytest
 
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.forwarder import address_of
+from tests.faults.forwarder import parse_address
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until
 from tests.faults.toxiproxy import Toxiproxy, build_toxiproxy
@@ -21,7 +21,7 @@ from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     with closing(socket.socket()) as bound:
         bound.bind(("127.0.0.1", 0))
         return int(bound.getsockname()[1])
@@ -33,7 +33,7 @@ def toxiproxy() -> Iterator[Toxiproxy]:
         binary = build_toxiproxy()
     except GoError as error:
         report_missing(f"toxiproxy ({error})", "install Go, with its module proxy in reach once")
-    port = free_port()
+    port = find_free_port()
     arguments = [str(binary), "-host", "127.0.0.1", "-port", str(port)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     client = Toxiproxy(port)
@@ -50,11 +50,11 @@ def scene(
     toxiproxy: Toxiproxy, kafka: SharedKafka, valkey: EmbeddedValkey, make_module_scene: MakeScene
 ) -> Iterator[Scene]:
     """A service that reaches both servers through toxiproxy. The broker advertises the proxy's address."""
-    broker_port, proxy_port, store_port = free_port(), free_port(), free_port()
+    broker_port, proxy_port, store_port = find_free_port(), find_free_port(), find_free_port()
     properties = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
     toxiproxy.proxy("kafka", proxy_port, ("127.0.0.1", broker_port))
     with EmbeddedValkey() as store, ProxiedKafka(NodeSettings(properties=properties, port=broker_port)):
-        toxiproxy.proxy("redis", store_port, address_of(store.url))
+        toxiproxy.proxy("redis", store_port, parse_address(store.url))
         scene = make_module_scene(f"127.0.0.1:{proxy_port}", f"redis://127.0.0.1:{store_port}/0")
         scene.start()
         scene.subscriber.wait_complete()
@@ -79,7 +79,7 @@ class ProxiedKafka(EmbeddedKafka):
             module._address = original
 
 
-def running(scene: Scene) -> Instance:
+def find_running(scene: Scene) -> Instance:
     return next(instance for instance in scene.town.instances if instance.code is None)
 
 
@@ -112,7 +112,7 @@ ALWAYS = {
         for kind in TOXICS
     ],
 )
-def test_connections_are(server: str, kind: str, scene: Scene, toxiproxy: Toxiproxy) -> None:
+def test_connection_fault_breaks_no_promise(server: str, kind: str, scene: Scene, toxiproxy: Toxiproxy) -> None:
     """During two slots of a fault, no answer is false; then the service recovers without a restart."""
     toxic, stream, attributes = TOXICS[kind]
     with toxiproxy.toxic(server, toxic, stream, **attributes):
@@ -125,6 +125,6 @@ def test_connections_are(server: str, kind: str, scene: Scene, toxiproxy: Toxipr
 
 def test_promises_after_connection_faults(scene: Scene) -> None:
     """After all faults of connections, no promise is broken."""
-    verdict = scene.settle(running(scene))
+    verdict = scene.settle(find_running(scene))
     assert verdict.broken == []
     assert verdict.count("safe") > 0

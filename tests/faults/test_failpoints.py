@@ -20,7 +20,7 @@ from tests.faults.steps import RUN_PLACES
 ROOT = Path(monitor.__file__).parent
 
 
-def called_places() -> list[str]:
+def find_called_places() -> list[str]:
     """Return the argument of every call of `failpoint` in the product; an argument that is no literal, as code."""
     calls = (
         node.args[0]
@@ -33,7 +33,7 @@ def called_places() -> list[str]:
 
 def test_failpoint_list_matches_the_calls() -> None:
     """Every failpoint of the list is passed at exactly one line, and every call passes a listed one."""
-    assert Counter(called_places()) == Counter(PLACES)
+    assert Counter(find_called_places()) == Counter(PLACES)
 
 
 def find_armings(source: str) -> list[str]:
@@ -42,7 +42,7 @@ def find_armings(source: str) -> list[str]:
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.ImportFrom(module=str(module)) if module.rpartition(".")[2] == "failpoints":
-                uses += [f"imports {alias.name}" for alias in node.names if not _plain(alias)]
+                uses += [f"imports {alias.name}" for alias in node.names if not _is_plain(alias)]
             case ast.Import() | ast.ImportFrom():
                 uses += [f"imports {alias.name}" for alias in node.names if "failpoints" in alias.name.split(".")]
             case ast.Name(id="arm" | "_armed" as name) | ast.Attribute(attr="arm" | "_armed" | "failpoints" as name):
@@ -54,7 +54,7 @@ def find_armings(source: str) -> list[str]:
     return uses
 
 
-def _plain(alias: ast.alias) -> bool:
+def _is_plain(alias: ast.alias) -> bool:
     return alias.name == "failpoint" and alias.asname is None
 
 
@@ -109,7 +109,7 @@ LATER |= {"ledger.begun": 6, "ledger.sent": 6, "ledger.committed": 5}
 
 @pytest.mark.promise(28)
 @pytest.mark.parametrize("place", RUN_PLACES)
-def test_killed_at(place: str, module_scene: Scene) -> None:
+def test_killed_instance_breaks_no_promise(place: str, module_scene: Scene) -> None:
     """After a SIGKILL at the place, everything published is right.
 
     The instance that is killed at the next place recovers from this kill.
@@ -120,7 +120,7 @@ def test_killed_at(place: str, module_scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("place", ["reader.accepted", "ledger.sent"])
-def test_stopped_at(place: str, module_scene: Scene) -> None:
+def test_stopped_instance_finishes_its_work(place: str, module_scene: Scene) -> None:
     """After SIGTERM with a batch or a tick in hand, an instance finishes it and ends, and another one answers.
 
     first  ├── at the place, waits ── SIGTERM ── finishes ──┤ exit code 0

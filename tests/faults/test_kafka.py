@@ -18,13 +18,13 @@ from tests.faults.processes import Instance, until
 Fault = Callable[[EmbeddedKafka, Scene], None]
 
 
-def restarted(kafka: EmbeddedKafka, _scene: Scene) -> None:
+def restart(kafka: EmbeddedKafka, _scene: Scene) -> None:
     """Kill the broker and restart it with its data."""
     kafka.kill()
     kafka.restart()
 
 
-def paused(kafka: EmbeddedKafka, _scene: Scene) -> None:
+def pause(kafka: EmbeddedKafka, _scene: Scene) -> None:
     """Keep connections open and answer nothing for two slots."""
     kafka.pause()
     try:
@@ -33,13 +33,13 @@ def paused(kafka: EmbeddedKafka, _scene: Scene) -> None:
         kafka.resume()
 
 
-def input_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
+def add_input_partitions(_kafka: EmbeddedKafka, scene: Scene) -> None:
     """Add partitions. Visits go to them before the readers know them."""
     with scene.town.admin() as admin:
         admin.create_partitions({scene.town.topics.visits: 5})
 
 
-def output_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
+def add_output_partitions(_kafka: EmbeddedKafka, scene: Scene) -> None:
     """Add partitions. Shards stay in their partitions, also after takeovers: the ledger's first record fixes Q.
 
     partitions  ├── 2 ──┼── 4, of which two have no shard ──────────
@@ -49,7 +49,7 @@ def output_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
     """
     with scene.town.admin() as admin:
         admin.create_partitions({scene.town.topics.alerts: 4})
-    running(scene).kill()
+    find_running(scene).kill()
     second = scene.start()
     scene.subscriber.wait_complete(60)
     third = scene.start()
@@ -58,13 +58,13 @@ def output_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
     second.kill()
 
 
-def reading_lags(_kafka: EmbeddedKafka, scene: Scene) -> None:
+def let_reading_lag(_kafka: EmbeddedKafka, scene: Scene) -> None:
     """Stop the only instance for more than F + 2 slots, so that it reads old records later.
 
     The stamp decides a visit's fate: an arrival more than F slots after it makes a dead letter, even if that slot has
     begun at the time of reading, and a departure is cut F slots after it.
     """
-    town, instance = scene.town, running(scene)
+    town, instance = scene.town, find_running(scene)
     instance.pause()
     since = town.now()
     until(lambda: town.now() > since + town.settings.parameters.max_lead + 2, 30, "slots pass by")
@@ -86,33 +86,33 @@ def open_transaction(_kafka: EmbeddedKafka, scene: Scene) -> None:
         producer.abort_transaction()
 
 
-def ledger_refuses(_kafka: EmbeddedKafka, scene: Scene) -> None:
+def refuse_answers(_kafka: EmbeddedKafka, scene: Scene) -> None:
     """Make the ledger refuse records for a while. Producers in a fatal state are replaced until one succeeds."""
     resize(scene, scene.town.topics.alerts, 100)
     last = scene.subscriber.last_tick
-    until(lambda: "taken over again" in running(scene).text.rpartition("runs:")[2], 30, "a tick was refused")
+    until(lambda: "taken over again" in find_running(scene).text.rpartition("runs:")[2], 30, "a tick was refused")
     assert scene.subscriber.last_tick <= last + 2
     resize(scene, scene.town.topics.alerts, 1_048_588)
 
 
-def dead_letters_are_refused(_kafka: EmbeddedKafka, scene: Scene) -> None:
-    """Progress may not pass a bad visit that is no dead letter yet."""
+def refuse_dead_letters(_kafka: EmbeddedKafka, scene: Scene) -> None:
+    """Make the topic of dead letters refuse a record. Progress may not pass its invalid visit."""
     resize(scene, scene.town.topics.dead_letters, 50)
-    until(lambda: "reading pauses" in running(scene).text, 30, "a dead letter was refused")
+    until(lambda: "reading pauses" in find_running(scene).text, 30, "a dead letter was refused")
     resize(scene, scene.town.topics.dead_letters, 1_048_588)
 
 
 FAULTS: dict[str, Fault] = {
     fault.__name__: fault
     for fault in (
-        restarted,
-        paused,
-        input_partitions_added,
-        output_partitions_added,
-        reading_lags,
+        restart,
+        pause,
+        add_input_partitions,
+        add_output_partitions,
+        let_reading_lag,
         open_transaction,
-        ledger_refuses,
-        dead_letters_are_refused,
+        refuse_answers,
+        refuse_dead_letters,
     )
 }
 
@@ -124,7 +124,7 @@ def resize(scene: Scene, topic: str, max_message_bytes: int) -> None:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=settings)])
 
 
-def running(scene: Scene) -> Instance:
+def find_running(scene: Scene) -> Instance:
     return next(instance for instance in scene.town.instances if instance.code is None)
 
 
@@ -146,7 +146,7 @@ def scene(broker: EmbeddedKafka, store: EmbeddedValkey, make_module_scene: MakeS
 
 @pytest.mark.promise(24)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_kafka(fault: str, scene: Scene, broker: EmbeddedKafka) -> None:
+def test_kafka_fault_breaks_no_promise(fault: str, scene: Scene, broker: EmbeddedKafka) -> None:
     """After the fault, the service recovers without a restart, and no answer is false."""
     FAULTS[fault](broker, scene)
     scene.subscriber.wait_complete(90)
@@ -156,7 +156,7 @@ def test_kafka(fault: str, scene: Scene, broker: EmbeddedKafka) -> None:
 @pytest.mark.promise(13, 25, 26, 28)
 def test_promises_after_kafka_faults(scene: Scene) -> None:
     """After all faults of Kafka, no promise is broken."""
-    verdict = scene.settle(running(scene))
+    verdict = scene.settle(find_running(scene))
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0

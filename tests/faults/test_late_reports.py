@@ -21,7 +21,7 @@ from tests.shared_kafka import SharedKafka
 REPORTS = 8
 
 
-def late_ticks(scene: Scene) -> list[tuple[str, int, int]]:
+def find_late_ticks(scene: Scene) -> list[tuple[str, int, int]]:
     """Return, for each late report, its place, the slot of its stamp, and the milliseconds into this slot."""
     town = scene.town
     terms = read_terms(town.config)
@@ -58,7 +58,7 @@ def test_late_report_counts_at_next_tick(kafka: SharedKafka, store: EmbeddedValk
     until(are_counted, 60, "late reports are counted")
     statuses = scene.subscriber.statuses("late")
     counted = 0
-    for place, stamp, offset in late_ticks(scene):
+    for place, stamp, offset in find_late_ticks(scene):
         if (place, stamp) in statuses and statuses.get((place, stamp - 1)) == "safe" and offset < 900:
             counted += statuses[place, stamp] == "noisy_count"
         assert statuses.get((place, stamp - 1), "safe") in {"safe", "unknown", "paused"}

@@ -30,7 +30,7 @@ import pytest
 
 from monitor.public.instants import MINUTE, SECOND, parse_instant
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
-from tests.faults.absences import Absence, Fate, fate_of
+from tests.faults.absences import Absence, Fate, find_fate
 from tests.faults.processes import Instance, until
 from tests.faults.reading import read_topic
 from tests.faults.test_walk import choose_seed
@@ -165,7 +165,7 @@ class Walk:
 
     def fate(self, tick: int) -> Fate:
         """Return the required fate of a tick."""
-        return fate_of((self.grid.as_of(tick), self.grid.as_of(tick + 1)), self.absences, ENOUGH_SECONDS * SECOND)
+        return find_fate((self.grid.as_of(tick), self.grid.as_of(tick + 1)), self.absences, ENOUGH_SECONDS * SECOND)
 
     def decided_ticks(self) -> dict[int, set[int]]:
         """Return the ticks in the ledger, by partition."""
@@ -261,7 +261,7 @@ def test_lost_ticks_of_faults(walk: Walk) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_lost_ticks_of_faults_for_hours(walk: Walk) -> None:
-    """The same for FAULTS_SOAK_MINUTES (default 120)."""
+    """A tick is lost, and counted once, only as stated, after faults for FAULTS_SOAK_MINUTES (default 120)."""
     end = now() + MINUTE * int(os.environ.get("FAULTS_SOAK_MINUTES", "120"))
     seed = walk.town.seed
     while now() < end:
@@ -271,7 +271,7 @@ def test_lost_ticks_of_faults_for_hours(walk: Walk) -> None:
 
 
 def test_walk_has_every_fault() -> None:
-    """Each fault comes once and Redis hangs and is killed, whatever the seed; instances start only with Redis."""
+    """For each seed, each fault comes once, Redis hangs and is killed, and instances start only while Redis answers."""
     for seed in range(200):
         slots = draw_walk(seed)
         assert slots == draw_walk(seed)
@@ -289,7 +289,7 @@ def test_fates() -> None:
     """
 
     def fate(*absences: Absence) -> Fate:
-        return fate_of((10, 20), absences, 6)
+        return find_fate((10, 20), absences, 6)
 
     assert fate() is Fate.DECIDED
     assert fate(Absence(9, 10, 20, 25)) is Fate.LOST

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from tests.faults.bad_records import KINDS, bad_records
+from tests.faults.bad_records import KINDS, make_bad_records
 from tests.faults.facts import (
     Comparison,
     Shard,
@@ -65,7 +65,7 @@ def visit(arrived: float, left: float, location: str = "edge-0") -> bytes:
 
 def test_recount_refuses_each_bad_record(recount: Recount) -> None:
     """The recount refuses each kind of invalid record for the expected reason, and has no facts of it."""
-    bad = dict(zip(KINDS, bad_records("planted"), strict=False))
+    bad = dict(zip(KINDS, make_bad_records("planted"), strict=False))
     fates = {kind: recount.fates(record(bad_record.value)) for kind, bad_record in bad.items()}
     refused = {kind: {(letter.place, letter.reason) for letter in fate.letters} for kind, fate in fates.items()}
     assert refused == {kind: bad_record.letters for kind, bad_record in bad.items()}
@@ -89,7 +89,7 @@ def test_stamp_decides_refusal_cut_and_expiry(recount: Recount, terms: AuditTerm
     assert recount.fates(record(visit(-40, -39))).unasked == 1
 
 
-def test_designated_time_is_asked_about_until_horizon(recount: Recount) -> None:
+def test_horizon_ends_a_designated_time(recount: Recount) -> None:
     """A visit has a fact for a designated time only within the horizon of that time."""
     assert [fact.time for fact in recount.fates(record(visit(-4, -3))).present] == [NOW * 1_000 - 4 * SECOND]
     assert not recount.fates(record(visit(-5, -4))).present
@@ -182,7 +182,7 @@ def test_misplaced_answer_is_found(town: Town) -> None:
     assert len(find_misplaced(town, places)) == 1
 
 
-def test_records_are_written_in_order_of_ticks(tmp_path: Path) -> None:
+def test_records_are_ordered_by_tick(tmp_path: Path) -> None:
     """Records are written by tick, and those without a tick with the tick before them."""
     records = [answer("owner", 0), answer("over_time", 0, tick=8), answer("owner", 0), answer("over_time", 1, tick=7)]
     write_alerts(records, tmp_path / "alerts.jsonl")

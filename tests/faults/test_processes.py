@@ -31,12 +31,12 @@ def start(scene: Scene, processes: int) -> Instance:
     return town.instances[-1]
 
 
-def pids(instance: Instance) -> dict[int, int]:
+def read_pids(instance: Instance) -> dict[int, int]:
     """Return the latest process id of each process, by the log."""
     return {int(number): int(pid) for number, pid in STARTED.findall(instance.text)}
 
 
-def decided_by(instance: Instance) -> set[str]:
+def find_deciders(instance: Instance) -> set[str]:
     """Return the processes that have decided a tick, by the metrics."""
     shown = re.findall(
         r'^location_monitor_last_tick_timestamp_seconds\{.*process="(\d+)".*\}', instance.page(), re.MULTILINE
@@ -50,7 +50,7 @@ def test_answers_do_not_depend_on_processes(scene: Scene, processes: int) -> Non
     instance = start(scene, processes)
     scene.subscriber.wait_complete(60)
     if processes > 1:
-        until(lambda: decided_by(instance) == {"1", "2"}, 60, "each process decides an output partition")
+        until(lambda: find_deciders(instance) == {"1", "2"}, 60, "each process decides an output partition")
     verdict = scene.settle(instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
@@ -65,20 +65,20 @@ def test_killed_process_restarts(scene: Scene) -> None:
     """
     instance = start(scene, 2)
     scene.subscriber.wait_complete(60)
-    before = until(lambda: found if len(found := pids(instance)) == 2 else {}, 20, "both have started")
+    before = until(lambda: found if len(found := read_pids(instance)) == 2 else {}, 20, "both have started")
     until(lambda: '"ok": true' in instance.page("/readyz"), 60, "both are ready")
     instance.keep_pages()
     os.kill(before[2], signal.SIGKILL)
     until(lambda: '"ok": false' in instance.page("/readyz"), 20, "the loss is reported")
-    until(lambda: pids(instance)[2] != before[2], 20, "it has been started again")
+    until(lambda: read_pids(instance)[2] != before[2], 20, "it has been started again")
     until(lambda: '"ok": true' in instance.page("/readyz"), 60, "both are ready again")
     restarts = 'location_monitor_process_restarts_total{process="2"} 1.0'
     assert restarts in instance.page()
-    assert pids(instance)[1] == before[1]
+    assert read_pids(instance)[1] == before[1]
     scene.subscriber.wait_complete(60)
     verdict = scene.settle(instance)
     assert verdict.broken == []
-    for pid in pids(instance).values():
+    for pid in read_pids(instance).values():
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 

@@ -15,7 +15,7 @@ from monitor.public.clock import SystemClock
 from monitor.service import redis_windows
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.forwarder import Forwarder, address_of
+from tests.faults.forwarder import Forwarder, parse_address
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape
@@ -27,59 +27,59 @@ NOWHERE = ("127.0.0.1", 1)
 
 
 @contextmanager
-def connected(url: str) -> Iterator[redis.Redis]:
+def connect(url: str) -> Iterator[redis.Redis]:
     with closing(redis.Redis.from_url(url)) as client:
         yield client
 
 
-def restarted(store: EmbeddedValkey, _scene: Scene) -> None:
+def restart(store: EmbeddedValkey, _scene: Scene) -> None:
     """Kill the store and start it empty."""
     store.kill()
     store.restart()
 
 
-def flushed(store: EmbeddedValkey, _scene: Scene) -> None:
-    with connected(store.url) as client:
+def flush(store: EmbeddedValkey, _scene: Scene) -> None:
+    with connect(store.url) as client:
         client.flushall()
 
 
-def flushed_twice(store: EmbeddedValkey, scene: Scene) -> None:
+def flush_twice(store: EmbeddedValkey, scene: Scene) -> None:
     """Flush the store again while the lost facts are being read again."""
-    flushed(store, scene)
+    flush(store, scene)
     scene.subscriber.wait_new()
-    flushed(store, scene)
+    flush(store, scene)
 
 
-def scripts_flushed(store: EmbeddedValkey, _scene: Scene) -> None:
-    with connected(store.url) as client:
+def flush_scripts(store: EmbeddedValkey, _scene: Scene) -> None:
+    with connect(store.url) as client:
         client.script_flush()
 
 
-def out_of_memory(store: EmbeddedValkey, scene: Scene) -> None:
+def run_out_of_memory(store: EmbeddedValkey, scene: Scene) -> None:
     """Let the store run out of memory for a slot or two."""
-    with connected(store.url) as client:
+    with connect(store.url) as client:
         client.config_set("maxmemory", "1")
         scene.subscriber.wait_new()
         client.config_set("maxmemory", "0")
 
 
-def read_only(store: EmbeddedValkey, scene: Scene) -> None:
+def become_read_only(store: EmbeddedValkey, scene: Scene) -> None:
     """Make the store a replica of an absent primary, then a primary again."""
-    with connected(store.url) as client:
+    with connect(store.url) as client:
         client.config_set("replica-serve-stale-data", "yes")
         client.replicaof("127.0.0.1", "1")
         scene.subscriber.wait_new()
         client.replicaof("NO", "ONE")
 
 
-def half_deleted(store: EmbeddedValkey, _scene: Scene) -> None:
+def delete_half(store: EmbeddedValkey, _scene: Scene) -> None:
     """Delete every second meta key, as an operator may by mistake."""
-    with connected(store.url) as client:
+    with connect(store.url) as client:
         metas = sorted(client.scan_iter(match="*:meta", count=1_000))
         client.delete(*metas[::2])
 
 
-def paused(store: EmbeddedValkey, scene: Scene) -> None:
+def pause(store: EmbeddedValkey, scene: Scene) -> None:
     """Keep connections open and answer nothing for two slots."""
     store.pause()
     try:
@@ -88,19 +88,19 @@ def paused(store: EmbeddedValkey, scene: Scene) -> None:
         store.resume()
 
 
-def holding_a_key_of_another_type(store: EmbeddedValkey, scene: Scene) -> None:
+def spoil_a_key(store: EmbeddedValkey, scene: Scene) -> None:
     """Make a data command fail within its transaction, until the keys are deleted. Progress must not advance."""
-    with connected(store.url) as client:
+    with connect(store.url) as client:
         key = min(client.scan_iter(match="*:w:*", count=1_000))
         client.delete(key)
         client.set(key, "not ours")
-        until(lambda: "has data of another program" in running(scene).text, 40, "it is noticed")
+        until(lambda: "has data of another program" in find_running(scene).text, 40, "it is noticed")
         scene.subscriber.wait_new()
         tag = key.partition(b"}")[0].decode()
         client.delete(*client.scan_iter(match=f"{tag}*", count=1_000))
 
 
-def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
+def evict_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
     """Evict present facts, as an instance with a fast clock would: answers are unknown until a window has passed."""
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
@@ -112,16 +112,16 @@ def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
 FAULTS: dict[str, Fault] = {
     fault.__name__: fault
     for fault in (
-        restarted,
-        flushed,
-        flushed_twice,
-        scripts_flushed,
-        out_of_memory,
-        read_only,
-        half_deleted,
-        paused,
-        holding_a_key_of_another_type,
-        trimmed_by_a_fast_clock,
+        restart,
+        flush,
+        flush_twice,
+        flush_scripts,
+        run_out_of_memory,
+        become_read_only,
+        delete_half,
+        pause,
+        spoil_a_key,
+        evict_by_a_fast_clock,
     )
 }
 
@@ -141,12 +141,12 @@ def scene(kafka: SharedKafka, broken_store: EmbeddedValkey, make_module_scene: M
     return scene
 
 
-def running(scene: Scene) -> Instance:
+def find_running(scene: Scene) -> Instance:
     return next(instance for instance in scene.town.instances if instance.code is None)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_redis_is(fault: str, scene: Scene, broken_store: EmbeddedValkey) -> None:
+def test_redis_fault_breaks_no_promise(fault: str, scene: Scene, broken_store: EmbeddedValkey) -> None:
     """After the fault, the service recovers without a restart, and no answer is false."""
     FAULTS[fault](broken_store, scene)
     scene.subscriber.wait_complete(60)
@@ -156,7 +156,7 @@ def test_redis_is(fault: str, scene: Scene, broken_store: EmbeddedValkey) -> Non
 @pytest.mark.promise(6)
 def test_promises_after_redis_faults(scene: Scene) -> None:
     """After all faults of Redis, no promise is broken."""
-    verdict = scene.settle(running(scene))
+    verdict = scene.settle(find_running(scene))
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0
@@ -184,13 +184,13 @@ def test_lagging_replica_is_promoted(kafka: SharedKafka, fragile_store: Embedded
     primary  ├── facts ───────┤ killed
     replica  ├── facts ┤ cut off  ├── promoted, some seconds behind
     """
-    link = Forwarder(address_of(fragile_store.url))
+    link = Forwarder(parse_address(fragile_store.url))
     replica_of = ("--replicaof", f"127.0.0.1 {link.port}")
     with EmbeddedValkey(ValkeySettings(arguments=replica_of)) as replica:
-        forwarder = Forwarder(address_of(fragile_store.url))
+        forwarder = Forwarder(parse_address(fragile_store.url))
         scene = make_scene(kafka.bootstrap_servers, f"redis://127.0.0.1:{forwarder.port}/0")
         instance = scene.start()
-        with connected(replica.url) as client:
+        with connect(replica.url) as client:
             until(lambda: client.info("replication")["master_link_status"] == "up", 20, "the replica follows")
             scene.subscriber.wait_complete()
             link.turn(NOWHERE)
@@ -198,7 +198,7 @@ def test_lagging_replica_is_promoted(kafka: SharedKafka, fragile_store: Embedded
             scene.subscriber.wait_new()
             fragile_store.kill()
             client.replicaof("NO", "ONE")
-        forwarder.turn(address_of(replica.url))
+        forwarder.turn(parse_address(replica.url))
         scene.subscriber.wait_complete(60)
         assert 'recoveries_total{cause="windows_behind"}' in instance.page()
         verdict = scene.settle(instance)

@@ -12,7 +12,7 @@ import redis
 
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene
-from tests.faults.forwarder import Forwarder, address_of
+from tests.faults.forwarder import Forwarder, parse_address
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape
 from tests.shared_kafka import SharedKafka
@@ -26,7 +26,7 @@ PRIMARY: Final = "town"
 
 
 @contextmanager
-def connected(url: str) -> Iterator[Any]:
+def connect(url: str) -> Iterator[Any]:
     """Open a client without types, because redis-py declares every response as possibly awaitable."""
     with closing(redis.Redis.from_url(url)) as client:
         yield client
@@ -34,9 +34,9 @@ def connected(url: str) -> Iterator[Any]:
 
 def join(nodes: list[EmbeddedValkey]) -> None:
     """Join single nodes to one cluster, and divide the slots among them."""
-    first_address = address_of(nodes[0].url)
+    first_address = parse_address(nodes[0].url)
     with ExitStack() as stack:
-        clients = [stack.enter_context(connected(node.url)) for node in nodes]
+        clients = [stack.enter_context(connect(node.url)) for node in nodes]
         bus = clients[0].config_get("cluster-port")["cluster-port"]
         for number, client in enumerate(clients):
             client.execute_command("CLUSTER RESET", "HARD")
@@ -56,7 +56,7 @@ def state(client: Any) -> tuple[str, str]:
 
 def count_shards(node: EmbeddedValkey) -> int:
     """Return the number of the service's shards on a node."""
-    with connected(node.url) as client:
+    with connect(node.url) as client:
         return sum(1 for _ in client.scan_iter(match="*:meta", count=1_000))
 
 
@@ -84,7 +84,7 @@ def test_cluster_loses_and_regains_node(
     *others, lost = sorted(cluster, key=count_shards)
     assert count_shards(lost) > 0
     lost.kill()
-    with connected(others[0].url) as client:
+    with connect(others[0].url) as client:
         until(lambda: state(client)[0] == "fail", 20, "the others detect the loss")
     since = scene.town.now() + 1
     last = scene.subscriber.wait_tick(since + 1)
@@ -106,19 +106,19 @@ class Sentinel(EmbeddedValkey):
 
     def __init__(self, primary: EmbeddedValkey) -> None:
         super().__init__()
-        self._host, self._watched = address_of(primary.url)
+        self._host, self._watched = parse_address(primary.url)
 
     @property
     def primary(self) -> tuple[str, int]:
         """The address of the primary, by Sentinel."""
-        with connected(self.url) as client:
+        with connect(self.url) as client:
             host, port = client.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", PRIMARY)
             return (host.decode() if isinstance(host, bytes) else host), int(port)
 
     @property
     def knows_a_replica(self) -> bool:
         """Whether Sentinel has found a replica of the primary."""
-        with connected(self.url) as client:
+        with connect(self.url) as client:
             return bool(client.execute_command("SENTINEL REPLICAS", PRIMARY))
 
     def _prepare(self) -> None:
@@ -135,12 +135,12 @@ class Sentinel(EmbeddedValkey):
         return [str(self._binary), str(self.folder / "sentinel.conf"), "--sentinel", *options]
 
 
-def progress(client: Any) -> int:
+def read_progress(client: Any) -> int:
     """Return the lowest progress of all shards in input partition 0."""
     return min(int(client.hget(key, "p0")) for key in client.scan_iter(match="*:meta", count=1_000))
 
 
-def records_read(instance: Instance) -> int:
+def count_records_read(instance: Instance) -> int:
     """Return the number of records that an instance has read. A record that is read twice counts twice."""
     match = re.search(r"^location_monitor_records_total (\S+)$", instance.page(), re.MULTILINE)
     return int(float(match[1])) if match else 0
@@ -162,10 +162,10 @@ def test_sentinel_promotes_lagging_replica(
     replica  ├── facts ┤ stopped, disconnected     ├── continues, promoted by Sentinel, some seconds behind
     proxy    ├── forwards to the primary ──────────────┤ forwards to Sentinel's primary
     """
-    host, port = address_of(impatient_store.url)
+    host, port = parse_address(impatient_store.url)
     with ExitStack() as stack:
         replica = stack.enter_context(EmbeddedValkey(ValkeySettings(arguments=("--replicaof", f"{host} {port}"))))
-        primary = stack.enter_context(connected(impatient_store.url))
+        primary = stack.enter_context(connect(impatient_store.url))
         until(lambda: primary.info("replication")["connected_slaves"] == 1, 20, "the replica follows")
         sentinel = stack.enter_context(Sentinel(impatient_store))
         until(lambda: sentinel.knows_a_replica, 20, "Sentinel has found the replica")
@@ -178,17 +178,17 @@ def test_sentinel_promotes_lagging_replica(
         replica.pause()
         until(lambda: primary.info("replication")["connected_slaves"] == 0, 20, "the primary has disconnected it")
         scene.subscriber.wait_new()
-        reached = progress(primary)
+        reached = read_progress(primary)
         impatient_store.kill()
         replica.resume()
-        promoted = stack.enter_context(connected(replica.url))
-        until(lambda: sentinel.primary == address_of(replica.url), 30, "Sentinel has promoted the replica")
-        assert progress(promoted) < reached
+        promoted = stack.enter_context(connect(replica.url))
+        until(lambda: sentinel.primary == parse_address(replica.url), 30, "Sentinel has promoted the replica")
+        assert read_progress(promoted) < reached
         proxy.turn(sentinel.primary)
         scene.subscriber.wait_complete(60)
-        assert progress(promoted) >= reached
+        assert read_progress(promoted) >= reached
         # The input has one partition, read from offset 0 on. Records beyond its offsets were read again.
-        until(lambda: records_read(instance) > progress(promoted), 20, "records are read again")
+        until(lambda: count_records_read(instance) > read_progress(promoted), 20, "records are read again")
         verdict = scene.settle(instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0

@@ -47,7 +47,7 @@ def scene(request: pytest.FixtureRequest, kafka: SharedKafka, store: EmbeddedVal
     )
 
 
-def with_annex(scene: Scene) -> Version:
+def add_annex(scene: Scene) -> Version:
     """Return a version with one more watched place, first in the registry, so that all row numbers change."""
     tree = copy.deepcopy(scene.town.tree)
     registry = scene.town.folder / "annexed.csv"
@@ -84,7 +84,7 @@ def roll(leaving: Sequence[Instance], version: Version) -> list[Instance]:
     return started
 
 
-def annex_ticks(scene: Scene, above: int = -1) -> list[int]:
+def find_annex_ticks(scene: Scene, above: int = -1) -> list[int]:
     """Return the ticks above a given one with an answer about the annex, which only the new configuration publishes."""
     return [value["tick"] for value in list(scene.subscriber.values) if is_of_annex(value) and value["tick"] > above]
 
@@ -131,10 +131,10 @@ def test_rolling_update_misses_no_tick(scene: Scene) -> None:
     new                    ├ ready       ├──────
     new                          ├ ready ├──────
     """
-    old, new = Version(scene.town), with_annex(scene)
+    old, new = Version(scene.town), add_annex(scene)
     first_tick = start_all(scene, old)
     coming = roll(old.instances, new)
-    until(lambda: annex_ticks(scene), 30, "the new configuration answers")
+    until(lambda: find_annex_ticks(scene), 30, "the new configuration answers")
     scene.subscriber.wait_new()
     stop_others(new, coming[-1])
     ledger, broken = settle(scene, [old, new])
@@ -157,7 +157,7 @@ def test_rollback_during_update_misses_no_tick(scene: Scene) -> None:
     new        ├ ready, waits ├ kill -9
     old                         ├ ready ├────
     """
-    old, new = Version(scene.town), with_annex(scene)
+    old, new = Version(scene.town), add_annex(scene)
     first_tick = start_all(scene, old, 2)
     (coming,) = roll(old.instances[:1], new)
     coming.kill()
@@ -168,7 +168,7 @@ def test_rollback_during_update_misses_no_tick(scene: Scene) -> None:
     _ledger, broken = settle(scene, [new, old])
     assert broken == []
     assert list(find_missed(scene, first_tick)) == []
-    assert not annex_ticks(scene)
+    assert not find_annex_ticks(scene)
 
 
 @pytest.mark.promise(39)
@@ -179,12 +179,12 @@ def test_rollback_after_update_misses_no_tick(scene: Scene) -> None:
     old   ├────────┤            ├ ready, waits ├────
     new      ├ ready ├─────────────────────────┤
     """
-    old, new = Version(scene.town), with_annex(scene)
+    old, new = Version(scene.town), add_annex(scene)
     first_tick = start_all(scene, old, 1)
     (coming,) = roll(old.instances[:1], new)
-    until(lambda: annex_ticks(scene), 30, "the new configuration answers")
+    until(lambda: find_annex_ticks(scene), 30, "the new configuration answers")
     (back,) = roll([coming], old)
-    last = max(annex_ticks(scene))
+    last = max(find_annex_ticks(scene))
     scene.subscriber.wait_tick(last + 1)
     ledger, broken = settle(scene, [new, old])
     assert broken == []
@@ -206,7 +206,7 @@ def test_recreate_update_takes_over(
     old   ├────────┤ kill -9: it stays in its groups until its session ends
     new                ├ reads ├────
     """
-    old, new = Version(scene.town), with_annex(scene)
+    old, new = Version(scene.town), add_annex(scene)
     start_all(scene, old, 2)
     ended, killed = old.instances
     assert ended.terminate() == 0
@@ -216,7 +216,7 @@ def test_recreate_update_takes_over(
     stop_others(new, new.instances[-1])
     _ledger, broken = settle(scene, [old, new])
     assert broken == []
-    assert annex_ticks(scene)
+    assert find_annex_ticks(scene)
     groups = list_groups(scene.town.settings.kafka, scene.town.name)
     assert len(groups) == 3  # one per configuration, and the release group
     assert f"{scene.town.name}-release" in groups
@@ -232,7 +232,7 @@ def test_kill_all_during_update(scene: Scene) -> None:
     new       ├ ready ┤ kill -9
     new                  ├ ready, waits ├────
     """
-    old, new = Version(scene.town), with_annex(scene)
+    old, new = Version(scene.town), add_annex(scene)
     start_all(scene, old, 2)
     coming = new.start()
     until(lambda: is_ready(coming), 60, "the new instance is ready")
@@ -241,4 +241,4 @@ def test_kill_all_during_update(scene: Scene) -> None:
     start_all(scene, new, 1)
     _ledger, broken = settle(scene, [old, new])
     assert broken == []
-    assert annex_ticks(scene)
+    assert find_annex_ticks(scene)

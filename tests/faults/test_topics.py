@@ -22,9 +22,9 @@ from tests.faults.conftest import MakeScene, Scene
 from tests.faults.facts import Shard, read_fingerprint, read_shards
 from tests.faults.oracles import write_alerts, write_visits
 from tests.faults.processes import Instance, until
-from tests.faults.reading import header, read_topic
+from tests.faults.reading import read_header, read_topic
 from tests.faults.recount import DeadLetter, Recount
-from tests.faults.town import KEY, TIMES_EVERY, Shape, Town, monitors
+from tests.faults.town import KEY, TIMES_EVERY, Shape, Town, make_monitors
 from tests.shared_kafka import SharedKafka
 
 F: Final = 1
@@ -68,7 +68,7 @@ def test_recreated_input_topic_makes_answers_unknown(scene: Scene) -> None:
     town.create()
     town.traffic.renew()
     scene.subscriber.wait_complete(90)
-    taken = town.settings.parameters.grid.slot_of(last_check_at(instance))
+    taken = town.settings.parameters.grid.slot_of(find_last_check(instance))
     edges = next(monitor for monitor in town.settings.parameters.over_time if monitor.name == "edges")
     statuses = scene.subscriber.statuses("edges", taken)
     assert {status for (_, tick), status in statuses.items() if tick < taken + F + edges.window} <= {
@@ -79,19 +79,19 @@ def test_recreated_input_topic_makes_answers_unknown(scene: Scene) -> None:
     assert scene.settle(instance).broken == []
 
 
-def last_check_at(instance: Instance) -> int:
+def find_last_check(instance: Instance) -> int:
     """Return when an instance that restarted itself last checked the servers, or a moment earlier."""
     before, _, _ = instance.text.rpartition(" runs: ")
     last = list(STARTING.finditer(before))[-1]
     return parse_instant(last["at"]) + int(last["seconds"]) * SECOND
 
 
-def long_horizons() -> Shape:
+def make_long_horizons() -> Shape:
     """Return a shape with horizons of 30 seconds, so that some designated times end well after a loss.
 
     A busy machine can need more than ten seconds to restart an instance twice.
     """
-    usual = monitors(time.time_ns() // 1_000 // TIMES_EVERY * TIMES_EVERY)
+    usual = make_monitors(time.time_ns() // 1_000 // TIMES_EVERY * TIMES_EVERY)
     longer = [tree | ({"reporting_horizon": "30s"} if tree["kind"] != "over_time" else {}) for tree in usual]
     return Shape(inputs=2, ledger_partitions=1, changes={"monitors": longer})
 
@@ -109,7 +109,7 @@ def test_lost_ledger_pauses_over_restarts(
     moments    c c c c c c   .            u u u u   for times before lost_at, until the end of their horizon
     """
     monkeypatch.setattr("monitor.tools.audit.findings.LISTED", 1_000_000)  # list all findings, also after excused ones
-    scene = make_scene(kafka.bootstrap_servers, store.url, long_horizons())
+    scene = make_scene(kafka.bootstrap_servers, store.url, make_long_horizons())
     town = scene.town
     first = scene.start()
     scene.subscriber.wait_complete()
@@ -131,7 +131,7 @@ def test_lost_ledger_pauses_over_restarts(
     statuses = scene.subscriber.statuses("edges", loss.slot)
     assert {status for (_, tick), status in statuses.items() if tick < loss.answers_at} == {"paused"}
     verdict = scene.settle(last)
-    assert loss.unexcused(verdict.broken, {header(record, "ce_id") for record in before}) == []
+    assert loss.unexcused(verdict.broken, {read_header(record, "ce_id") for record in before}) == []
     after = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
     assert loss.unexcused(audit_both(town, [*before, *after]), set()) == []
     assert is_lost_for_good(loss, after)
@@ -248,22 +248,22 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
     town.create()
     scene.subscriber.wait_complete(90)
     verdict = scene.settle(instance)
-    deleted = {f"{letter_of(record)} is missing among the dead letters" for record in saved}
+    deleted = {f"{read_letter(record)} is missing among the dead letters" for record in saved}
     assert [text for text in verdict.broken if text not in deleted] == []
     assert set(verdict.broken) == deleted
 
 
-def letter_of(record: Any) -> DeadLetter:
+def read_letter(record: Any) -> DeadLetter:
     """Return the dead letter that a record contains."""
-    position = int(header(record, "partition")), int(header(record, "offset"))
-    return DeadLetter(*position, header(record, "index"), header(record, "reason"))
+    position = int(read_header(record, "partition")), int(read_header(record, "offset"))
+    return DeadLetter(*position, read_header(record, "index"), read_header(record, "reason"))
 
 
 def find_unwritten(town: Town, saved: list[Any]) -> set[DeadLetter]:
     """Return the expected dead letters that were not written before the topic was deleted."""
     recount = Recount(read_terms(town.config), KEY.encode())
     records = read_topic(town.servers, town.topics.visits, "read_committed")
-    return {letter for record in records for letter in recount.fates(record).letters} - set(map(letter_of, saved))
+    return {letter for record in records for letter in recount.fates(record).letters} - set(map(read_letter, saved))
 
 
 def is_all_unknown(scene: Scene, since: int) -> bool:

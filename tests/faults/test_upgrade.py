@@ -1,4 +1,4 @@
-"""An upgrade and a downgrade while visits flow. No tick is missed, none is unknown, and every promise holds.
+"""An upgrade and a downgrade while visits flow. No tick is missed, none is unknown, and no promise is broken.
 
 The earlier version is a wheel: tests/faults/earlier/ has the one that `make dist` builds of the commit EARLIER. So the
 test also runs where the history of the repository is missing (docs/releases.md).

@@ -32,7 +32,7 @@ from monitor.public.clock import SystemClock
 from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.service import Settings, settings_of
 from tests.faults.processes import Instance, until
-from tests.faults.reading import plain_consumer
+from tests.faults.reading import open_consumer
 from tests.faults.traffic import Traffic
 
 KEY: Final = "x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE"
@@ -56,7 +56,7 @@ class Shape:
     changes: dict[str, Any] = field(default_factory=dict)
 
 
-def monitors(now: int) -> list[dict[str, Any]]:
+def make_monitors(now: int) -> list[dict[str, Any]]:
     """Return the monitors of a town, with designated times from `now` on."""
     times = [format_instant(at) for at in range(now, now + MINUTES * MINUTE, TIMES_EVERY)]
     return [
@@ -107,7 +107,7 @@ def configuration(name: str, kafka: str, redis: str, shape: Shape) -> dict[str, 
         "locations": {"file": "locations.csv"},
         "visits": {"default_stay": "1s", "accept_ahead": "2s", "person_key_file": "person.key"},
         "privacy": {"epsilon": "100000", "period": "30s"},
-        "monitors": monitors(now),
+        "monitors": make_monitors(now),
         "kafka": {
             "bootstrap_servers": kafka.split(","),
             "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
@@ -176,7 +176,7 @@ class Town:
 
     def ends(self, topic: str) -> dict[int, int]:
         """Return the end offset of each partition of a topic."""
-        with closing(plain_consumer(self.servers, "read_uncommitted")) as consumer:
+        with closing(open_consumer(self.servers, "read_uncommitted")) as consumer:
             partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
             return {partition.partition: end for partition, end in consumer.end_offsets(partitions).items()}
 

@@ -24,7 +24,7 @@ from kafka.errors import KafkaError
 from monitor.brokers.connections import KafkaConnections
 from monitor.public.instants import MILLISECOND, SECOND
 from tests.builders import build_visit
-from tests.faults.bad_records import bad_records
+from tests.faults.bad_records import make_bad_records
 
 TURN_SECONDS: Final = 0.05
 PHASE: Final = 7 * SECOND
@@ -74,7 +74,7 @@ class _Report:
     value: bytes | None
 
 
-def fingerprint(key: bytes | None, value: bytes | None) -> bytes:
+def compute_fingerprint(key: bytes | None, value: bytes | None) -> bytes:
     """Return a hash that identifies a record."""
     return hashlib.sha256(repr((key, hashlib.sha256(value or b"").digest(), value is None)).encode()).digest()
 
@@ -104,7 +104,7 @@ class Traffic:
         self._due: list[tuple[int, int, _Report]] = []
         self._order = itertools.count()
         self._number = 0
-        self._bad = bad_records(self._prefix)
+        self._bad = make_bad_records(self._prefix)
         self._failed = threading.Event()
         self._producer: Any = None
         self._stop = threading.Event()
@@ -181,7 +181,7 @@ class Traffic:
         seen = chance.randint(now, end)
         planned = seen + chance.choice(PLANNED)
         visit = Visit(f"{self._prefix}-{self._number}", location, planned, planned + chance.choice((SECOND, PHASE)))
-        self._put(seen, _Report((visit,), frozenset(), visit.person.encode(), json.dumps(_shown(visit)).encode()))
+        self._put(seen, _Report((visit,), frozenset(), visit.person.encode(), json.dumps(_to_fields(visit)).encode()))
         bad = next(self._bad)
         self._put(chance.randint(now, end), _Report((), bad.letters, bad.key, bad.value))
 
@@ -203,7 +203,7 @@ class Traffic:
         heapq.heappush(self._due, (due, next(self._order), report))
 
     def _report(self, visit: Visit) -> _Report:
-        good = _shown(visit)
+        good = _to_fields(visit)
         self._number += 1
         marker = f"{self._prefix}-bad-sibling-{self._number}"
         key = visit.person.encode()
@@ -248,7 +248,7 @@ class Traffic:
             with self._lock:
                 self._acknowledged += [Acknowledged(visit, stamped, now) for visit in report.visits]
                 if sent >= self.renewed:
-                    self._sent[fingerprint(report.key, report.value)] = report.letters
+                    self._sent[compute_fingerprint(report.key, report.value)] = report.letters
 
         return acknowledge
 
@@ -278,6 +278,6 @@ def consents(person: str) -> bool:
     return zlib.crc32(person.encode()) % 2 == 1
 
 
-def _shown(visit: Visit) -> dict[str, str | bool]:
+def _to_fields(visit: Visit) -> dict[str, str | bool]:
     consent = {"consent": True} if consents(visit.person) else {}
     return build_visit(visit.person, visit.location, visit.arrived, visit.left) | consent

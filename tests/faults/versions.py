@@ -90,7 +90,7 @@ def settle(scene: Scene, versions: Sequence[Version]) -> tuple[Ledger, list[str]
     town, instance = versions[-1].town, versions[-1].instances[-1]
     scene.subscriber.wait_complete(SETTLE_SECONDS)
     town.traffic.stop()
-    broken = [text for text in check_fates(town) if text not in expected_letter_findings(versions)]
+    broken = [text for text in check_fates(town) if text not in find_expected_letters(versions)]
     scene.subscriber.wait_tick(scene.subscriber.wait_new(), SETTLE_SECONDS)
     if (code := instance.terminate()) != 0:
         broken.append(f"the service ended with exit code {code}: {instance.text[-1_500:]}")
@@ -100,7 +100,7 @@ def settle(scene: Scene, versions: Sequence[Version]) -> tuple[Ledger, list[str]
     return ledger, [*broken, *check_committed(town, scene.subscriber), *find_leaks(town)]
 
 
-def expected_letter_findings(versions: Sequence[Version]) -> set[str]:
+def find_expected_letters(versions: Sequence[Version]) -> set[str]:
     """Return the findings about dead letters that only some of the versions would write.
 
     The version that reads a visit first decides whether it becomes a dead letter. A later version reads the same
@@ -124,11 +124,11 @@ def read_ledger(versions: Sequence[Version]) -> Ledger:
     ledger = Ledger(broken=find_misplaced(town, records))
     for partition in range(town.shape.ledger_partitions):
         read = [record for record in records if record.partition == partition]
-        _add_answers(read, _tenures(versions, partition), versions, ledger)
+        _add_answers(read, _read_tenures(versions, partition), versions, ledger)
     return ledger
 
 
-def _tenures(versions: Sequence[Version], partition: int) -> dict[int, int]:
+def _read_tenures(versions: Sequence[Version], partition: int) -> dict[int, int]:
     """Return the version of each owner, by the number of its owner record in the partition."""
     return {
         int(number) + 1: index
@@ -148,7 +148,7 @@ def _add_answers(read: Sequence[Any], tenures: Mapping[int, int], versions: Sequ
         line = json.dumps({"key": record.key.decode(), "headers": headers, "value": value})
         if number in tenures:
             version = tenures[number]
-            if value.get("fingerprint") != _fingerprint(versions[version].town, value["input_topic_id"]):
+            if value.get("fingerprint") != _read_fingerprint(versions[version].town, value["input_topic_id"]):
                 ledger.broken.append(f"record {number} is not an owner record of configuration {version + 1}")
         if known.setdefault(headers["ce_id"], line) != line:
             ledger.broken.append(f"{headers['ce_id']} has two sets of bytes")
@@ -159,7 +159,7 @@ def _add_answers(read: Sequence[Any], tenures: Mapping[int, int], versions: Sequ
                 ledger.answers.append(Answer(version, value["tick"], value, line))
 
 
-def _fingerprint(town: Town, topic_id: str) -> str:
+def _read_fingerprint(town: Town, topic_id: str) -> str:
     return published_fingerprint(town.settings.parameters, topic_id)
 
 
@@ -170,7 +170,7 @@ def recount_all(versions: Sequence[Version], answers: Sequence[Answer]) -> list[
     ignored.
     """
     broken = []
-    acknowledged, inherited = versions[-1].town.traffic.known(), set(inherited_counts(answers))
+    acknowledged, inherited = versions[-1].town.traffic.known(), set(find_inherited_counts(answers))
     for number, version in enumerate(versions):
         if all(answer.version != number for answer in answers):
             continue  # it ended before it answered
@@ -192,7 +192,7 @@ def recount_all(versions: Sequence[Version], answers: Sequence[Answer]) -> list[
     ]
 
 
-def inherited_counts(answers: Iterable[Answer]) -> Iterator[str]:
+def find_inherited_counts(answers: Iterable[Answer]) -> Iterator[str]:
     """Yield the audit's findings about noisy counts of an earlier version, which accepted fewer visits (another F)."""
     for answer in answers:
         value = answer.value
@@ -278,19 +278,19 @@ def find_overpaid(
         for rule in version.over_time:
             for location, share in rule.shares.items():
                 shares[rule.name, location] = max(shares[rule.name, location], share)
-    for charge in _charges(terms, answers, acknowledged):
+    for charge in _find_charges(terms, answers, acknowledged):
         by_visit[charge.monitor, charge.visit] += charge.epsilon
         by_person[charge.visit.visit.person][charge.answer] = charge
     for (monitor, visit), paid in by_visit.items():
         if (most := shares.get((monitor, visit.visit.location), paid)) < paid:
             yield f"one visit to {visit.visit.location} paid {paid} of {most} to {monitor}"
     stated, period = max(version.may_pay for version in terms), terms[-1].period
-    paid = max((_most(list(charges.values()), period) for charges in by_person.values()), default=Fraction(0))
+    paid = max((_find_most(list(charges.values()), period) for charges in by_person.values()), default=Fraction(0))
     if paid > stated:
         yield f"one person paid {paid} within a period, but {stated} is stated"
 
 
-def _charges(
+def _find_charges(
     terms: Sequence[AuditTerms], answers: Iterable[Answer], acknowledged: Sequence[Acknowledged]
 ) -> Iterator[_Charge]:
     """Yield the charges of each noisy answer to the visits that were stamped before its as_of."""
@@ -329,7 +329,7 @@ def _at_time(terms: AuditTerms, answer: Answer, reported: Iterable[Acknowledged]
             yield _Charge(Fraction(value["epsilon"]), value["monitor"], visit, key, time, time)
 
 
-def _most(charges: Sequence[_Charge], period: int) -> Fraction:
+def _find_most(charges: Sequence[_Charge], period: int) -> Fraction:
     """Return the largest sum within any period. Periods that end at the first instant of a charge suffice."""
     return max(
         sum((charge.epsilon for charge in charges if charge.last > end - period and charge.first <= end), Fraction(0))

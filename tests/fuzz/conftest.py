@@ -35,7 +35,7 @@ def seeds() -> Seeds:
 
 @pytest.fixture
 def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
-    """Return a function that creates settings without connecting: `make_settings(name, kafka, redis_url)`."""
+    """A function that creates settings without connecting: `make_settings(name, kafka, redis_url)`."""
 
     def create_settings(name: str, kafka: str, redis_url: str) -> Settings:
         tree = {

@@ -19,7 +19,7 @@ from monitor.tools.audit.topics import parse_visits
 
 WATCHED: Final = ("inn", "bath", "駅")
 SLOT: Final = 10
-"""The slot in which all is reported, of one hour from 2026-01-01T00:00Z."""
+"""The slot in which everything is reported; slots have one hour, from 2026-01-01T00:00Z."""
 
 _ARRIVALS: Final = (
     "2026-01-01T10:00:00Z",
@@ -101,7 +101,7 @@ class Seeds:
 
 
 def make_seeds(count: int) -> Seeds:
-    """So many of each, the same in every run."""
+    """Return `count` items, envelopes and records, the same in every run."""
     seeds = Seeds([], [], [])
 
     @settings(

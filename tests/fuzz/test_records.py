@@ -19,7 +19,7 @@ from monitor.ingest.columns import Columns
 from monitor.ingest.decode import decode, decode_records
 from monitor.service import Settings
 from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds
-from tests.windows.packed import seen_in
+from tests.windows.packed import unpack_seen
 
 BATCH = 2_000
 SAMPLED = 40  # one in this number of records is also read by the contract
@@ -61,7 +61,7 @@ def check_fates(
 def check_kept(town: Settings, expected: Sequence[Expected], accepted: Accepted) -> int:
     """Check that all planted visits that must count are among the facts."""
     ids = town.parameters.registry.ids
-    facts = {(ids[fact.row], fact.person) for fact in seen_in(accepted.facts)}
+    facts = {(ids[fact.row], fact.person) for fact in unpack_seen(accepted.facts)}
     kept = [(location, person) for one in expected for location, person in one.kept]
     lost = [(location, person) for location, person in kept if (location, town.hasher(person)) not in facts]
     assert not lost, f"{lost[0]} and {len(lost) - 1} others were lost"

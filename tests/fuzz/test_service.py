@@ -24,7 +24,7 @@ from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.windows.facts import Question
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
 from tests.shared_kafka import SharedKafka
-from tests.windows.packed import seen_in
+from tests.windows.packed import unpack_seen
 
 RECORDS = 4_000
 PARTITIONS = 2
@@ -46,7 +46,7 @@ def produce(settings: Settings, records: list[GeneratedRecord]) -> dict[Place, G
     return dict(zip(places, records, strict=True))
 
 
-def dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
+def count_dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
     """Count (partition, offset, index, reason) over the records of the dead-letter topic."""
     letters: Counter[tuple[str, ...]] = Counter()
     topic = settings.config.kafka.topics.dead_letters
@@ -63,7 +63,7 @@ def dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
     return letters
 
 
-def expected_letters(placed: dict[Place, GeneratedRecord], accepted: Accepted) -> Counter[tuple[str, ...]]:
+def count_expected_letters(placed: dict[Place, GeneratedRecord], accepted: Accepted) -> Counter[tuple[str, ...]]:
     """Return the same counts from the records in memory; the index of a whole record is -."""
     places = list(placed)
     return Counter(
@@ -76,7 +76,7 @@ def expected_letters(placed: dict[Place, GeneratedRecord], accepted: Accepted) -
     )
 
 
-def counts(run: Replay, settings: Settings) -> dict[str, int]:
+def read_counts(run: Replay, settings: Settings) -> dict[str, int]:
     """Return the distinct people in the window that ends with the slot, by watched location, from the store."""
     registry, first = settings.parameters.registry, SLOT - settings.parameters.widest_window + 1
     of_location = {}
@@ -87,10 +87,10 @@ def counts(run: Replay, settings: Settings) -> dict[str, int]:
     return of_location
 
 
-def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
+def count_people(settings: Settings, accepted: Accepted) -> dict[str, int]:
     """Return the same counts from the records in memory."""
     people_at: dict[str, set[Any]] = {location: set() for location in WATCHED}
-    for fact in seen_in(accepted.facts):
+    for fact in unpack_seen(accepted.facts):
         if fact.last > SLOT - 6:
             people_at[settings.parameters.registry.ids[fact.row]].add(fact.person)
     return {location: len(persons) for location, persons in people_at.items()}
@@ -119,12 +119,12 @@ def test_service_survives_strange_records(
         answers = [*run.tick(SLOT), *run.tick(SLOT + 1)]
         fates = run.summary(2, 0.0).visits
         value = run.metrics.registry.get_sample_value
-        counted, read = counts(run, settings), value(f"{PREFIX}_records_total")
+        counted, read = read_counts(run, settings), value(f"{PREFIX}_records_total")
     columns = decode_records([record.value for record in placed.values()], settings.parameters.default_stay)
     accepted = accept(settings.parameters, settings.hasher, columns, np.full(RECORDS, SLOT, np.int64))
     expected = [record.expected() for record in records]
     kept = Counter(location for one in expected for location, _person in one.kept)
-    letters = dead_letters(settings)
+    letters = count_dead_letters(settings)
     topics = settings.config.kafka.topics
     with closing(KafkaTopics(settings.kafka)) as facts:
         audited, _visits, _alerts = audit_topics(
@@ -138,9 +138,9 @@ def test_service_survives_strange_records(
     assert read == RECORDS
     assert sum(fates.values()) == sum(one.fates for one in expected)
     assert fates == accepted.fates
-    assert letters == expected_letters(placed, accepted)
+    assert letters == count_expected_letters(placed, accepted)
     assert letters.total() == fates["dead_letter"]
-    assert counted == people(settings, accepted)
+    assert counted == count_people(settings, accepted)
     assert all(counted[location] >= kept[location] > 0 for location in WATCHED)
     assert audited.ok, audited.violations
     assert audited.fates == fates

@@ -72,7 +72,7 @@ def world(
 
 @pytest.fixture
 def drain(eventually: Eventually) -> Callable[..., None]:
-    """Return a function that runs readers in turns until everything is read."""
+    """A function that runs readers in turns until everything is read."""
 
     def turn(world: World, *readers: Reader) -> bool:
         busy = False

@@ -22,7 +22,7 @@ from monitor.public.parameters import Dwell, Parameters
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import PersonHasher
 from tests.builders import build_visit
-from tests.windows.packed import Present, Seen, present_in, seen_in
+from tests.windows.packed import Present, Seen, unpack_present, unpack_seen
 
 Visit = tuple[str, str, int, int]
 
@@ -75,7 +75,7 @@ def judge(
     return None
 
 
-def as_record(visits: list[Visit]) -> bytes:
+def encode(visits: list[Visit]) -> bytes:
     return json.dumps({"visits": [build_visit(*visit) for visit in visits]}).encode()
 
 
@@ -83,7 +83,7 @@ def run(
     parameters: Parameters, hasher: PersonHasher, batches: list[tuple[int, list[Visit]]]
 ) -> tuple[Accepted, Expected]:
     """Accept batches of (current slot, visits) in bulk, and one by one."""
-    columns = decode_records([as_record(visits) for _, visits in batches], parameters.default_stay)
+    columns = decode_records([encode(visits) for _, visits in batches], parameters.default_stay)
     accepted = accept(parameters, hasher, columns, np.array([current for current, _ in batches], np.int64))
     expected = Expected()
     for record, (current, visits) in enumerate(batches):
@@ -96,8 +96,8 @@ def run(
 
 def check(parameters: Parameters, hasher: PersonHasher, batches: list[tuple[int, list[Visit]]]) -> Accepted:
     accepted, expected = run(parameters, hasher, batches)
-    assert set(seen_in(accepted.facts)) == expected.seen
-    assert set(present_in(accepted.facts)) == expected.present
+    assert set(unpack_seen(accepted.facts)) == expected.seen
+    assert set(unpack_present(accepted.facts)) == expected.present
     assert [(refusal.record, refusal.index, refusal.reason) for refusal in accepted.refused] == expected.refused
     counted = {**dict.fromkeys(accepted.fates, 0), **expected.fates, "dead_letter": len(expected.refused)}
     assert accepted.fates == counted
@@ -161,8 +161,8 @@ def test_long_stay_is_cut(parameters: Parameters, hasher: PersonHasher) -> None:
     """
     c = parameters.grid.slot_of(at("11:30:00"))
     accepted = check(parameters, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
-    assert [fact.last for fact in seen_in(accepted.facts)] == [c + 1]
-    assert list(present_in(accepted.facts)) == []
+    assert [fact.last for fact in unpack_seen(accepted.facts)] == [c + 1]
+    assert list(unpack_present(accepted.facts)) == []
 
 
 def test_visit_counts_while_in_window(parameters: Parameters, hasher: PersonHasher) -> None:
@@ -173,7 +173,7 @@ def test_visit_counts_while_in_window(parameters: Parameters, hasher: PersonHash
         assert one(parameters, hasher, location, at("05:10:00"), at("05:20:00"), slot + window) == "expired"
 
 
-def counts_at(parameters: Parameters, tick: int, location: str, left: int, last: int) -> Iterator[bool]:
+def find_counting(parameters: Parameters, tick: int, location: str, left: int, last: int) -> Iterator[bool]:
     """Return whether each monitor counts a visit at a tick, with this last slot, stamped in the tick's slot or before.
 
     The visit includes the last microsecond of its last slot, so it covers the designated times before that.
@@ -193,7 +193,7 @@ def test_applied_visits_can_be_counted(parameters: Parameters, hasher: PersonHas
     last = parameters.grid.slot_of(end - 1)
     for current in range(last - parameters.max_lead, last + 30):
         ticks = range(current, current + 40)
-        counted = any(any(counts_at(parameters, tick, location, end, last)) for tick in ticks)
+        counted = any(any(find_counting(parameters, tick, location, end, last)) for tick in ticks)
         fate = one(parameters, hasher, location, end - 1, end, current)
         assert (fate == "applied") == counted, (location, left, current - last)
 
@@ -212,7 +212,7 @@ def test_designated_time_of_two_monitors(parameters: Parameters, hasher: PersonH
     c = parameters.grid.slot_of(noon + DAY) - 1
     accepted = check(parameters, hasher, [(c, [("p", "mill", noon, noon + 1)])])
     (shard,) = accepted.facts
-    assert list(present_in(accepted.facts)) == [Present(c, shard, noon, 3, hasher("p"))]
+    assert list(unpack_present(accepted.facts)) == [Present(c, shard, noon, 3, hasher("p"))]
     assert one(parameters, hasher, "mill", noon, noon + 1, c + 1) == "expired"
 
 
@@ -220,9 +220,9 @@ def test_stay_of_half_a_century(parameters: Parameters, hasher: PersonHasher) ->
     """A stay of 50 years adds only the designated times that a tick still counts."""
     c = parameters.grid.slot_of(at("12:30:00"))
     visits = [("p", "farm", parse_instant("1970-01-01T00:00:00Z") + n, at("12:30:00")) for n in range(3)]
-    columns = decode_records([as_record(visits)], parameters.default_stay)
+    columns = decode_records([encode(visits)], parameters.default_stay)
     accepted = accept(parameters, hasher, columns, np.array([c]))
-    held = Counter(fact.instant for fact in present_in(accepted.facts))
+    held = Counter(fact.instant for fact in unpack_present(accepted.facts))
     assert held == {at("09:00:00"): 3, at("12:00:00"): 3}
     assert accepted.fates["applied"] == 3
 
@@ -257,7 +257,7 @@ def test_visits_are_independent(parameters: Parameters, hasher: PersonHasher) ->
 
     def members(some: list[Visit]) -> Counter[tuple[object, ...]]:
         accepted = check(parameters, hasher, [(c, some)])
-        return Counter([*seen_in(accepted.facts), *present_in(accepted.facts)])
+        return Counter([*unpack_seen(accepted.facts), *unpack_present(accepted.facts)])
 
     together = members(visits)
     apart: Counter[tuple[object, ...]] = Counter()
@@ -283,7 +283,7 @@ def test_only_applied_people_are_hashed(parameters: Parameters) -> None:
         ("b", "inn", at("12:10:00"), at("12:20:00")),
         ("c", "x", 0, 1),
     ]
-    accept(parameters, hasher, decode_records([as_record(visits)], 0), np.array([c]))
+    accept(parameters, hasher, decode_records([encode(visits)], 0), np.array([c]))
     assert hasher.asked == ["b"]
 
 
@@ -327,9 +327,9 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
     assert plain.fates == with_bounds.fates == {"applied": 2, "expired": 0, "not_watched": 0, "dead_letter": 0}
     row, shard = 4, int(parameters.registry.shard[4])
     consented = {Present(current, shard, instant, row + 2**31, hasher("ann"))}
-    assert set(present_in(with_bounds.facts)) == set(present_in(plain.facts)) | consented
-    assert set(seen_in(with_bounds.facts)) == set(seen_in(plain.facts))
-    assert {fact.instant for fact in present_in(plain.facts)} > {instant}
+    assert set(unpack_present(with_bounds.facts)) == set(unpack_present(plain.facts)) | consented
+    assert set(unpack_seen(with_bounds.facts)) == set(unpack_seen(plain.facts))
+    assert {fact.instant for fact in unpack_present(plain.facts)} > {instant}
 
 
 def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher: PersonHasher) -> None:
@@ -338,7 +338,7 @@ def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher:
     visit = build_visit("a", "farm", noon) | {"consent": True}
     current = np.array([parameters.grid.slot_of(noon)])
     columns = decode_records([json.dumps(visit).encode()], parameters.default_stay)
-    facts = list(present_in(accept(parameters, hasher, columns, current).facts))
+    facts = list(unpack_present(accept(parameters, hasher, columns, current).facts))
     assert facts
     assert all(fact.row == 4 for fact in facts)
 
@@ -360,10 +360,10 @@ def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None
         ("eve", "farm", first - DAY, first + SECOND),
         ("dan", "farm", first + MINUTE, first + 2 * MINUTE),
     ]
-    columns = decode_records([as_record(visits)], parameters.default_stay)
+    columns = decode_records([encode(visits)], parameters.default_stay)
     plain, with_lengths = (accept(of, hasher, columns, np.array([current])) for of in (parameters, timed))
     assert with_lengths.fates == plain.fates
-    assert set(present_in(with_lengths.facts)) == set(present_in(plain.facts))
+    assert set(unpack_present(with_lengths.facts)) == set(unpack_present(plain.facts))
     lengths = {
         (instant, hashed): length
         for stamped in with_lengths.facts[int(parameters.registry.shard[4])]

@@ -17,7 +17,18 @@ from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable, read_batch
 from monitor.ingest.decompress import NAMES
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, SNAPPY, ZSTD
-from tests.ingest.crafted_batches import ACCEPTED, FRAMED, PACKS, RECORDS, VALUES, ZIPPED, flipped, read, unread, xerial
+from tests.ingest.crafted_batches import (
+    ACCEPTED,
+    FRAMED,
+    PACKS,
+    RECORDS,
+    VALUES,
+    ZIPPED,
+    compress_xerial,
+    find_unread,
+    flip,
+    read,
+)
 
 BY_BROKER = 8  # the attribute of batches with broker timestamps
 
@@ -33,7 +44,7 @@ def test_batch_beyond_bounds(codec: int) -> None:
     given = [record.value for record in records[:-1]]
     assert given == [value] * len(given)
     assert bounds.batch_bytes - 5_000_000 < len(given) * len(value) <= bounds.batch_bytes
-    rest = unread(records)
+    rest = find_unread(records)
     assert (rest.first, rest.end, rest.records, rest.lost) == (len(given), 80, 80 - len(given), True)
     assert rest.why == f"{NAMES[codec]} decompresses it to more than {bounds.batch_bytes} bytes"
 
@@ -47,10 +58,10 @@ def test_record_bounds() -> None:
     body = crafted.record(b"small") + crafted.record(bytes(bounds.record_bytes), 1)
     records = read(crafted.batch(zstandard.compress(body), 2, ZSTD))
     assert [record.value for record in records[:-1]] == [b"small"]
-    assert unread(records).why == f"one of its records has a length of more than {bounds.record_bytes} bytes"
+    assert find_unread(records).why == f"one of its records has a length of more than {bounds.record_bytes} bytes"
     records = read(crafted.batch(b"", bounds.records + 1, ZSTD))
-    assert unread(records).why == f"it has more than {bounds.records} records"
-    assert unread(records).records == bounds.records + 1
+    assert find_unread(records).why == f"it has more than {bounds.records} records"
+    assert find_unread(records).records == bounds.records + 1
     plain = read(crafted.batch(body, 2))
     assert [len(record.value or b"") for record in plain if isinstance(record.value, bytes)] == [5, bounds.record_bytes]
 
@@ -69,12 +80,12 @@ def test_bounds_follow_topic() -> None:
         (5, RECORDS),
         (GZIP, ZIPPED[:-12]),
         (GZIP, b"no gzip"),
-        (GZIP, flipped(ZIPPED, 12)),
+        (GZIP, flip(ZIPPED, 12)),
         (LZ4, FRAMED[:20]),
         (LZ4, b"none"),
-        (LZ4, flipped(FRAMED, 4)),
+        (LZ4, flip(FRAMED, 4)),
         (SNAPPY, snappy.compress(RECORDS)[:-2]),
-        (SNAPPY, xerial(snappy.compress(RECORDS))[:-2]),
+        (SNAPPY, compress_xerial(snappy.compress(RECORDS))[:-2]),
         (SNAPPY, b"\xff\xff\xff\x7f\x00" + bytes(40)),
         (SNAPPY, b""),
         (ZSTD, zstandard.compress(RECORDS)[:-6]),
@@ -84,7 +95,7 @@ def test_bounds_follow_topic() -> None:
 )
 def test_undecompressible_batch(codec: int, data: bytes) -> None:
     """A batch that this client cannot decompress counts as lost: the broker could read it, so it may contain visits."""
-    rest = unread(read(crafted.batch(data, len(VALUES), codec)))
+    rest = find_unread(read(crafted.batch(data, len(VALUES), codec)))
     assert rest.lost
     assert rest.end == len(VALUES)
     assert rest.first + rest.records == rest.end
@@ -111,7 +122,7 @@ def test_random_bytes() -> None:
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 def test_simple_records_are_read_alike(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The short way for simple records returns what the long way returns, also after random changes (seeded)."""
+    """The fast parser of simple records returns the same as the general one, also after random changes (seeded)."""
     draw = random.Random(11)
     batches = []
     for _ in range(400):
@@ -131,13 +142,13 @@ def test_simple_records_are_read_alike(codec: int, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 def test_old_formats(codec: int) -> None:
     """Batches of earlier formats are read and bounded. Kafka 3 keeps them; a compressed one is in one record."""
-    assert [(record.offset, record.timestamp) for record in earlier(codec, 3, 10)] == [(0, 5), (1, 5), (2, 5)]
-    bombed = earlier(GZIP, 80, 1_000_000)
+    assert [(record.offset, record.timestamp) for record in read_earlier(codec, 3, 10)] == [(0, 5), (1, 5), (2, 5)]
+    bombed = read_earlier(GZIP, 80, 1_000_000)
     assert len(bombed) == 1
-    assert (unread(bombed).first, unread(bombed).end, unread(bombed).lost) == (0, 80, True)
+    assert (find_unread(bombed).first, find_unread(bombed).end, find_unread(bombed).lost) == (0, 80, True)
 
 
-def earlier(codec: int, count: int, size: int) -> list[FetchedRecord]:
+def read_earlier(codec: int, count: int, size: int) -> list[FetchedRecord]:
     """Read `count` records in the previous format, as a broker stores them."""
     builder = MemoryRecordsBuilder(magic=1, compression_type=codec, batch_size=2**40)
     for _ in range(count):

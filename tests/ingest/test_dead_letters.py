@@ -50,7 +50,7 @@ def writer(connections: KafkaConnections, name: str) -> Iterator[DeadLetterTopic
         yield writer
 
 
-def written(connections: KafkaConnections, name: str) -> list[Any]:
+def read_written(connections: KafkaConnections, name: str) -> list[Any]:
     place = TopicPartition(name, 0)
     with closing(connections.consumer()) as consumer:
         consumer.assign([place])
@@ -65,7 +65,7 @@ def written(connections: KafkaConnections, name: str) -> list[Any]:
 def test_put_is_durable(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
     """When `put` returns, the dead letters are in the topic."""
     writer.put([letter(b"whole", 17), letter(b'{"person_id":"p"}', 18, 4)])
-    whole, visit = written(connections, name)
+    whole, visit = read_written(connections, name)
     assert (whole.key, whole.value) == (None, b"whole")
     assert dict(whole.headers) == {
         "reason": b"not_json",
@@ -81,13 +81,13 @@ def test_put_is_durable(connections: KafkaConnections, name: str, writer: DeadLe
 def test_many_large_dead_letters(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
     """Large dead letters do not form batches that exceed the topic's limit."""
     writer.put([letter(b"x" * size, size) for size in range(20_000, 60_000, 1_000)])
-    assert [len(record.value) for record in written(connections, name)] == list(range(20_000, 60_000, 1_000))
+    assert [len(record.value) for record in read_written(connections, name)] == list(range(20_000, 60_000, 1_000))
 
 
 def test_dead_letter_at_the_limit(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
     """A truncated value fills the limit minus the reserve for headers."""
     writer.put([letter(b"x" * LIMIT)])
-    (record,) = written(connections, name)
+    (record,) = read_written(connections, name)
     assert len(record.value) == LIMIT - OVERHEAD_BYTES
     assert dict(record.headers)["truncated"] == b"true"
 
@@ -100,7 +100,7 @@ def test_writer_recovers_from_refusal(connections: KafkaConnections, topic: Call
         with pytest.raises(UnreachableError, match="Kafka at 127"):
             writer.put([letter(b"x" * 30_000)])
         writer.put([letter(b"y" * 100)])
-    assert [record.value for record in written(connections, name)] == [b"y" * 100]
+    assert [record.value for record in read_written(connections, name)] == [b"y" * 100]
 
 
 def test_missing_topic(

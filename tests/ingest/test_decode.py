@@ -225,7 +225,7 @@ _RECORDS = st.one_of(
 )
 
 
-def _flipped(text: bytes, flips: list[tuple[int, bytes]]) -> bytes:
+def _flip(text: bytes, flips: list[tuple[int, bytes]]) -> bytes:
     for far, new in flips:
         at = far % (len(text) + 1)
         text = text[:at] + new + text[at + 1 :]
@@ -248,7 +248,7 @@ _SIGNS = [
 ]
 _BYTES = st.one_of(st.binary(max_size=2), st.sampled_from(_SIGNS))
 _VALUES = st.builds(
-    lambda value, ascii_only, flips: _flipped(
+    lambda value, ascii_only, flips: _flip(
         json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"), flips
     ),
     _RECORDS,

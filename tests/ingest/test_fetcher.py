@@ -20,7 +20,7 @@ from monitor.ingest.fetcher import POLL_BYTES, TRIES, FetchState, _Records
 from monitor.ingest.source import Fetched, InputLog
 from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD
-from tests.ingest.crafted_batches import ACCEPTED, PACKS, RECORDS, VALUES, unread
+from tests.ingest.crafted_batches import ACCEPTED, PACKS, RECORDS, VALUES, find_unread
 from tests.ingest.world import Damage, Eventually
 from tests.shared_kafka import SharedKafka
 
@@ -136,7 +136,7 @@ def test_data_without_frames() -> None:
     with pytest.raises(CorruptRecordError, match="offset 4 are damaged"):
         fetched[0].take(10)
     assert fetched[0].record_iterator is None
-    rest = unread(fetched[1].take(10))
+    rest = find_unread(fetched[1].take(10))
     assert (rest.first, rest.end, rest.stamp_ms, rest.lost) == (4, LOG_END, None, True)
     assert "all records from offset 4" in rest.fault.error
 

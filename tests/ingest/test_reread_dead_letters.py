@@ -9,10 +9,10 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
-from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, Eventually, World, committed, persons
+from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, Eventually, World, persons, read_committed
 
 
-def letters_at(world: World) -> list[int]:
+def read_letter_offsets(world: World) -> list[int]:
     """Return the offsets of the dead letters, in the order of writing."""
     return [letter.offset for letter in world.dead.letters]
 
@@ -38,7 +38,7 @@ class Reached:
 
 @pytest.mark.promise(26)
 def test_unread_records_are_read(world: World, drain: Drain) -> None:
-    """Records that no group has read are read, however old: Redis was emptied while no reader ran."""
+    """Records that no group has read are read at any age, after Redis was emptied while no reader ran."""
     #   slot        5   6   7 … 17 | 18 19 …  45
     #   log         x x | x a x    | a             slots that count begin at 18
     #   committed       ^
@@ -54,7 +54,7 @@ def test_unread_records_are_read(world: World, drain: Drain) -> None:
     world.clock.set(world.parameters.grid.start(NOW_SLOT))
     world.empty_store()
     read_through(world, drain)
-    assert letters_at(world) == [0, 1, 2, 4]
+    assert read_letter_offsets(world) == [0, 1, 2, 4]
     assert +world.seen.fates == {"dead_letter": 4, "applied": 2}
     assert world.complete_from() == {HORIZON_START}
 
@@ -86,11 +86,11 @@ def test_unwritten_dead_letter_survives_a_flush(world: World, eventually: Eventu
     world.clock.set(world.parameters.grid.start(NOW_SLOT))
     world.empty_store()
     read_through(world, drain)
-    assert letters_at(world) == [0]
+    assert read_letter_offsets(world) == [0]
 
 
 @pytest.mark.promise(26)
-def test_added_partition_is_read_from_its_beginning(world: World, drain: Drain) -> None:
+def test_added_partition_is_read_whole(world: World, drain: Drain) -> None:
     """
     An input partition that was added while no instance ran is read from its beginning, however old its records are.
 
@@ -133,7 +133,7 @@ def test_first_start_commits_all_partitions(world: World, eventually: Eventually
     reader = world.reader()
     eventually(lambda: (reader.step(20), reader.assigned == {0, 1})[1])
     reader._start_offsets.find(0, world.windows.progress())
-    assert committed(world) == {0: 1, 1: 2}
+    assert read_committed(world) == {0: 1, 1: 2}
 
 
 OTHER = "fedcba9876543210"
@@ -148,7 +148,7 @@ def test_new_configuration_repeats_no_dead_letter(world: World, drain: Drain) ->
     read_through(world, drain)
     world.put_raw(b"not json either")
     read_through(world, drain, OTHER)
-    assert letters_at(world) == [0, 3]
+    assert read_letter_offsets(world) == [0, 3]
     assert world.seen.reasons == {"not_json": 3}
     assert world.seen.fates["applied"] == 4
 
@@ -169,7 +169,7 @@ def test_dead_letters_from_the_lowest_commit(world: World, drain: Drain) -> None
     read_through(world, drain, OTHER)
     world.put_raw(b"not json")
     read_through(world, drain, third)
-    assert letters_at(world) == [0, 1, 1, 2]
+    assert read_letter_offsets(world) == [0, 1, 1, 2]
 
 
 def test_flush_repeats_no_dead_letters(world: World, drain: Drain) -> None:
@@ -180,7 +180,7 @@ def test_flush_repeats_no_dead_letters(world: World, drain: Drain) -> None:
     world.empty_store()
     world.put_raw(b"not json")
     read_through(world, drain)
-    assert letters_at(world) == [0, 1]
+    assert read_letter_offsets(world) == [0, 1]
 
 
 def test_truncated_log_repeats_dead_letters(
@@ -194,13 +194,13 @@ def test_truncated_log_repeats_dead_letters(
     world.empty_store()
     reader = world.reader()
     drain(world, reader)
-    assert letters_at(world) == [0, 1, 2, 3]
+    assert read_letter_offsets(world) == [0, 1, 2, 3]
     reader._source.truncated[0] = 1
     reader._source.park()
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
     drain(world, reader)
-    assert letters_at(world) == [0, 1, 2, 3, 1, 2, 3]
+    assert read_letter_offsets(world) == [0, 1, 2, 3, 1, 2, 3]
     world.empty_store()
     reader._source.park()
     drain(world, reader)
-    assert letters_at(world) == [0, 1, 2, 3, 1, 2, 3, 0, 1, 2, 3]
+    assert read_letter_offsets(world) == [0, 1, 2, 3, 1, 2, 3, 0, 1, 2, 3]

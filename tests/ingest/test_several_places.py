@@ -18,7 +18,7 @@ HASHER = PersonHasher(b"0123456789abcdef")
 Fact = tuple[str, int, int]
 
 
-def counted(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
+def count(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
     """Return the count that a batch of (person, row, designated time) adds."""
     hashes = b"".join(HASHER(person) for person, _, _ in facts)
     return places.count(
@@ -44,7 +44,7 @@ def counted(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
 )
 def test_person_counts_once_per_time(facts: list[Fact], expected: int) -> None:
     """A person counts once per designated time. Six overlapping check-ins are one person at several places."""
-    assert counted(SeveralPlaces(), facts) == expected
+    assert count(SeveralPlaces(), facts) == expected
 
 
 def test_consent_is_no_other_place() -> None:
@@ -59,17 +59,17 @@ def test_counter_over_batches() -> None:
     """The counter compares batches, because check-ins come one by one. A record that is read again does not count."""
     places = SeveralPlaces()
     one_by_one = [[("a", row, NOON)] for row in range(6)]
-    assert [counted(places, batch) for batch in one_by_one] == [0, 1, 0, 0, 0, 0]
-    assert [counted(places, batch) for batch in one_by_one] == [0] * 6
+    assert [count(places, batch) for batch in one_by_one] == [0, 1, 0, 0, 0, 0]
+    assert [count(places, batch) for batch in one_by_one] == [0] * 6
 
 
 def test_counter_is_bounded() -> None:
     """Memory is bounded: the oldest pairs are forgotten first."""
     places = SeveralPlaces(limit=100)
-    counted(places, [(f"p-{number}", 1, NOON) for number in range(150)])
+    count(places, [(f"p-{number}", 1, NOON) for number in range(150)])
     assert len(places._first) == 100
-    assert counted(places, [("p-0", 2, NOON)]) == 0
-    assert counted(places, [("p-149", 2, NOON)]) == 1
+    assert count(places, [("p-0", 2, NOON)]) == 0
+    assert count(places, [("p-149", 2, NOON)]) == 1
 
 
 def test_counter_equals_sets() -> None:
@@ -82,7 +82,7 @@ def test_counter_equals_sets() -> None:
     for person, row, instant in facts:
         rows.setdefault((person, instant), set()).add(row)
     places = SeveralPlaces()
-    total = sum(counted(places, facts[begin : begin + 7]) for begin in range(0, len(facts), 7))
+    total = sum(count(places, facts[begin : begin + 7]) for begin in range(0, len(facts), 7))
     assert total == sum(len(seen) > 1 for seen in rows.values())
 
 

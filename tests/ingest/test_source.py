@@ -16,7 +16,7 @@ from tests.ingest.world import Eventually
 from tests.shared_kafka import SharedKafka
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
-"""All that Kafka knows."""
+"""All codecs of Kafka."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None]]:
-    """Return a function that produces a record to a partition with a timestamp in ms."""
+    """A function that produces a record to a partition with a timestamp in ms."""
     with closing(connections.producer()) as producer:
         yield lambda value, partition=0, stamp=1_000: producer.send(
             name, value=value, partition=partition, timestamp_ms=stamp
@@ -107,13 +107,13 @@ def is_assigned(source: InputLog, partitions: set[int]) -> bool:
     return source.waiting == partitions
 
 
-def fetched(source: InputLog, eventually: Eventually) -> Fetched:
+def fetch(source: InputLog, eventually: Eventually) -> Fetched:
     fetched: list[Fetched] = eventually(lambda: source.poll(100))
     (only,) = fetched
     return only
 
 
-def values_read(source: InputLog, number: int, eventually: Eventually) -> list[Value]:
+def read_values(source: InputLog, number: int, eventually: Eventually) -> list[Value]:
     """Return `number` values, after as many polls as necessary."""
     read: list[Value] = []
 
@@ -139,7 +139,7 @@ def test_fetched_records(source: InputLog, put: Callable[..., None], eventually:
     for stamp, value in enumerate((b"a", b"b", b"c"), start=5):
         put(value, stamp=stamp)
     source.resume(0, 1)
-    assert fetched(source, eventually) == Fetched(0, 1, 3, [b"b", b"c"], [6, 7], [1, 2])
+    assert fetch(source, eventually) == Fetched(0, 1, 3, [b"b", b"c"], [6, 7], [1, 2])
     assert source.reading == {0: 3}
     assert source.waiting == {1}
 
@@ -154,7 +154,7 @@ def test_every_codec_of_producers(
         sent = [producer.send(name, value=value, partition=0) for value in values]
         assert [future.get(timeout=10).offset for future in sent] == [0, 1, 2]
     source.resume(0, 0)
-    assert values_read(source, len(values), eventually) == values
+    assert read_values(source, len(values), eventually) == values
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -176,7 +176,7 @@ def test_every_codec_of_brokers(
     with closing(_Closer(InputLog(connections, name, name))) as member:
         eventually(partial(is_assigned, member.source, {0}), 20)
         member.source.resume(0, 0)
-        assert values_read(member.source, len(values), eventually) == values
+        assert read_values(member.source, len(values), eventually) == values
 
 
 def test_parked_partition_resumes(source: InputLog, put: Callable[..., None], eventually: Eventually) -> None:
@@ -184,14 +184,14 @@ def test_parked_partition_resumes(source: InputLog, put: Callable[..., None], ev
     source.resume(0, 0)
     source.resume(1, 0)
     put(b"a")
-    fetched(source, eventually)
+    fetch(source, eventually)
     source.park([0])
     assert source.waiting == {0}
     put(b"b")
     put(b"other", partition=1)
-    assert fetched(source, eventually).partition == 1
+    assert fetch(source, eventually).partition == 1
     source.resume(0, 0)
-    assert fetched(source, eventually).values == [b"a", b"b"]
+    assert fetch(source, eventually).values == [b"a", b"b"]
 
 
 def test_resume_without_assignment(source: InputLog) -> None:
@@ -220,7 +220,7 @@ def test_lag(source: InputLog, put: Callable[..., None], eventually: Eventually)
     for _ in range(4):
         put(b"v")
     source.resume(0, 0)
-    assert fetched(source, eventually).end == 4
+    assert fetch(source, eventually).end == 4
     assert source.read_lag() == {0: 0}
     source._next[0] = 1
     assert source.read_lag() == {0: 3}
@@ -252,7 +252,7 @@ def test_close_releases_partitions(
 
 
 class _Closer:
-    """Lets `closing` close a member."""
+    """A wrapper with which `closing` closes a member."""
 
     def __init__(self, source: InputLog) -> None:
         self.source = source

@@ -6,7 +6,7 @@ import pytest
 
 from monitor.public.instants import HOUR
 from monitor.windows.facts import COMPLETE_FROM_START
-from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, Eventually, RealClock, World, committed, persons
+from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, Eventually, RealClock, World, persons, read_committed
 
 
 def test_whole_log_is_complete(world: World, drain: Drain) -> None:
@@ -57,7 +57,7 @@ def test_start_at_lowest_progress(world: World, drain: Drain) -> None:
     first = world.reader()
     drain(world, first)
     world.close_reader(first)
-    assert committed(world) == {0: 6}
+    assert read_committed(world) == {0: 6}
     before = world.count("駅", NOW_SLOT)
     world.raw.hset(world.meta(2), "p0", 3)
     world.seen.records = 0

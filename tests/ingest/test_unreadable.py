@@ -50,7 +50,7 @@ def world(
 
 @pytest.fixture
 def drain(eventually: Eventually) -> Callable[[World, Reader], None]:
-    """Return a function that runs a reader until everything is read."""
+    """A function that runs a reader until everything is read."""
 
     def turn(world: World, reader: Reader) -> bool:
         try:
@@ -162,7 +162,7 @@ def test_unknown_end_loses_the_log(world: World, drain: Drain) -> None:
 
 
 @pytest.mark.promise(26)
-def test_loss_is_reported_before_it_is_skipped(world: World, eventually: Eventually, drain: Drain) -> None:
+def test_loss_is_reported_before_skipping(world: World, eventually: Eventually, drain: Drain) -> None:
     """No shard passes a lost batch before its dead letter is durable and its facts are marked incomplete."""
     put_batch(world, BOMB, 80, ZSTD)
     world.put(persons(1, "after"))

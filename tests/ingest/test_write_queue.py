@@ -18,8 +18,8 @@ from monitor.windows.facts import ShardFacts, Span
 LIMIT_SECONDS = 10.0
 
 
-def batch(start: int, end: int, partition: int = 0, applied: int = 1) -> Batch:
-    """A batch of the records [start, end) of a partition, all in shard 3."""
+def make_batch(start: int, end: int, partition: int = 0, applied: int = 1) -> Batch:
+    """Return a batch of the records [start, end) of a partition, all in shard 3."""
     facts = {3: [ShardFacts(7, bytes(24 * applied))]}
     return Batch((Span(partition, start, end),), Accepted(facts, {APPLIED: applied, EXPIRED: 2}, []), (), 1, 0.0)
 
@@ -41,7 +41,7 @@ class Store:
 
 
 @contextmanager
-def opened(store: Store) -> Iterator[WriteQueue]:
+def open_queue(store: Store) -> Iterator[WriteQueue]:
     queue = WriteQueue(lambda facts: facts, store.write)
     try:
         yield queue
@@ -63,9 +63,9 @@ def take_all(queue: WriteQueue) -> list[tuple[Span, ...]]:
 def test_idle_queue_writes_at_once() -> None:
     """The first batch is not delayed for others."""
     store = Store()
-    with opened(store) as queue:
+    with open_queue(store) as queue:
         store.released.set()
-        queue.put(batch(0, 5))
+        queue.put(make_batch(0, 5))
         assert queue.take(wait=True) is not None
         assert [written.spans for written in store.written] == [(Span(0, 0, 5),)]
         assert not queue
@@ -74,11 +74,11 @@ def test_idle_queue_writes_at_once() -> None:
 def test_batches_are_joined_while_writing() -> None:
     """Batches that arrive during a write are written as one, with all facts, fates and records."""
     store = Store()
-    with opened(store) as queue:
-        queue.put(batch(0, 5))
-        queue.put(batch(5, 6, applied=2))
-        queue.put(batch(0, 9, partition=1))
-        queue.put(batch(6, 8))
+    with open_queue(store) as queue:
+        queue.put(make_batch(0, 5))
+        queue.put(make_batch(5, 6, applied=2))
+        queue.put(make_batch(0, 9, partition=1))
+        queue.put(make_batch(6, 8))
         assert queue.find_starts() == {0: 0, 1: 0}
         store.released.set()
         assert take_all(queue) == [(Span(0, 0, 5),), (Span(0, 5, 8), Span(1, 0, 9))]
@@ -90,11 +90,11 @@ def test_batches_are_joined_while_writing() -> None:
 def test_backlog_is_joined() -> None:
     """A large batch waits for the next polls, at most for eight, although the writer is idle."""
     store = Store()
-    with opened(store) as queue:
+    with open_queue(store) as queue:
         store.released.set()
         for poll in range(write_queue.MOST_POLLS):
             assert queue.take(wait=True) is None
-            queue.put(batch(poll, poll + 1, applied=write_queue.FEW_APPLIED))
+            queue.put(make_batch(poll, poll + 1, applied=write_queue.FEW_APPLIED))
         assert queue.take(wait=True) is not None
     assert [written.spans for written in store.written] == [(Span(0, 0, write_queue.MOST_POLLS),)]
 
@@ -103,11 +103,11 @@ def test_backlog_is_joined() -> None:
 def test_gap_is_not_joined() -> None:
     """A batch that repeats or skips records is written separately, so that each write is one span of the log."""
     store = Store()
-    with opened(store) as queue:
-        queue.put(batch(0, 5))
-        queue.put(batch(5, 8))
-        queue.put(batch(6, 9))
-        queue.put(batch(20, 21))
+    with open_queue(store) as queue:
+        queue.put(make_batch(0, 5))
+        queue.put(make_batch(5, 8))
+        queue.put(make_batch(6, 9))
+        queue.put(make_batch(20, 21))
         store.released.set()
         spans = [(Span(0, 0, 5),), (Span(0, 5, 8),), (Span(0, 6, 9),), (Span(0, 20, 21),)]
         assert take_all(queue) == spans
@@ -127,10 +127,10 @@ def test_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue is full when the writer does not keep up, and does not grow any further."""
     monkeypatch.setattr(write_queue, "MOST_APPLIED", 10)
     store = Store()
-    with opened(store) as queue:
+    with open_queue(store) as queue:
         puts = 0
         while not queue.is_full:
-            queue.put(batch(puts, puts + 1, applied=4))
+            queue.put(make_batch(puts, puts + 1, applied=4))
             puts += 1
         # 1 sent at once, 3 joined and sent, 3 pending
         assert puts == 1 + 3 * MOST_SENT
@@ -142,10 +142,10 @@ def test_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_small_polls_fill_the_queue() -> None:
     """Polls without applied visits fill the queue too, because they may have many dead letters."""
     store = Store()
-    with opened(store) as queue:
+    with open_queue(store) as queue:
         puts = 0
         while not queue.is_full:
-            queue.put(batch(puts, puts + 1, applied=0))
+            queue.put(make_batch(puts, puts + 1, applied=0))
             puts += 1
         assert puts <= 1 + write_queue.MOST_POLLS * MOST_SENT
 
@@ -154,9 +154,9 @@ def test_failure_is_raised_once() -> None:
     """A failed write raises its error when it is taken, and discarded batches are returned to be read again."""
     store = Store()
     store.fails = True
-    with opened(store) as queue:
-        queue.put(batch(0, 5))
-        queue.put(batch(5, 8))
+    with open_queue(store) as queue:
+        queue.put(make_batch(0, 5))
+        queue.put(make_batch(5, 8))
         store.released.set()
         with pytest.raises(UnreachableError):
             queue.take(wait=True)

@@ -251,7 +251,7 @@ class World:
 Drain = Callable[..., None]
 
 
-def committed(world: World) -> dict[int, int]:
+def read_committed(world: World) -> dict[int, int]:
     with closing(world.connections.admin()) as admin:
         offsets = admin.list_group_offsets({world.topic: None})[world.topic]
     return {place.partition: commit.offset for place, commit in offsets.items()}

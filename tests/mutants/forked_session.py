@@ -32,7 +32,7 @@ _OPTIONS: Final = ("-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--no-heade
 
 @dataclass(frozen=True)
 class Broker:
-    """What the tests of the mutants use of Kafka."""
+    """The part of a Kafka broker that tests of mutants use."""
 
     bootstrap_servers: str
 

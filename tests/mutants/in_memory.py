@@ -1,8 +1,8 @@
 """Apply the changes of a mutant to a process that has already imported the code.
 
-A function gets new code in place, so everyone who has imported it calls the new code. The Lua scripts are read from
-changed copies. A change that has no effect on the imported code is refused. Use it in a forked process only: there is
-no way back.
+A function gets new code in place, so every module that has imported it calls the new code. The Lua scripts are read
+from changed copies. A change that has no effect on the imported code is refused. Use it in a forked process only: the
+changes cannot be undone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _replace_functions(changes: Sequence[Change], functions: Functions) -> None:
     for change in {(change.file, change.function): change for change in changes}.values():
         file = str(REPOSITORY / change.file)
         compiled = compile(trees[change.file], file, "exec", dont_inherit=True)
-        codes = [code for code in _nested_codes(compiled) if code.co_qualname == change.function]
+        codes = [code for code in _find_nested_codes(compiled) if code.co_qualname == change.function]
         present = functions.get((file, change.function), ())
         where = f"{change.mutant}: {change.function} of {change.file}"
         assert present, f"{where} is not imported, or not a function"
@@ -64,11 +64,11 @@ def _replace_functions(changes: Sequence[Change], functions: Functions) -> None:
             function.__code__ = codes[0]
 
 
-def _nested_codes(code: CodeType) -> Iterator[CodeType]:
+def _find_nested_codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield constant
-            yield from _nested_codes(constant)
+            yield from _find_nested_codes(constant)
 
 
 def _replace_scripts(changes: Sequence[Change], folder: Path) -> None:

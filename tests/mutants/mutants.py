@@ -1,6 +1,6 @@
 """Read and apply known mutants: small changes of the code that break a promise, each a TOML file in `known/`.
 
-    breaks = "what the change breaks, and the rule of docs/rules.md"
+    breaks = "the rule of docs/rules.md that the change breaks: what the changed code does"
     caught_by = ["tests/….py::test_…"]          # the tests that must fail
 
     [[change]]
@@ -125,7 +125,7 @@ def _replace_expression(change: Change, scope: ast.AST, wanted: ast.expr, new: a
         for index, node in enumerate(value if isinstance(value, list) else [value])
         if isinstance(node, ast.expr) and _dump(node) == wanted_dump
     ]
-    _require_once(change, len(places), _code_of(scope, ast.expr))
+    _require_once(change, len(places), _list_code(scope, ast.expr))
     parent, field, index = places[0]
     value = getattr(parent, field)
     if isinstance(value, list):
@@ -144,7 +144,7 @@ def _replace_statements(change: Change, scope: ast.AST, wanted: list[ast.stmt], 
         for start in range(len(body) - len(dumps) + 1)
         if [_dump(node) for node in body[start : start + len(dumps)]] == dumps
     ]
-    _require_once(change, len(places), _code_of(scope, ast.stmt))
+    _require_once(change, len(places), _list_code(scope, ast.stmt))
     body, start = places[0]
     body[start : start + len(dumps)] = new
     if not body:
@@ -157,7 +157,7 @@ def _dump(node: Any) -> str:
     return dumped.replace("ctx=Store()", "ctx=Load()")
 
 
-def _code_of(scope: ast.AST, kind: type[ast.AST]) -> list[str]:
+def _list_code(scope: ast.AST, kind: type[ast.AST]) -> list[str]:
     return [ast.unparse(node) for node in ast.walk(scope) if isinstance(node, kind) and node is not scope]
 
 

@@ -58,18 +58,18 @@ def prepare(patterns: list[str]) -> None:
     for package in PACKAGES:
         shutil.copytree(REPOSITORY / "tests" / package, PLACE / "tests" / package, ignore=without_bytecode)
     modules = ", ".join(f'"monitor/{package}/{name}.py"' for package in PACKAGES for name in patterns or ["*"])
-    tests = ", ".join(f'"{test}"' for test in _tests(patterns))
+    tests = ", ".join(f'"{test}"' for test in _find_tests(patterns))
     (PLACE / "pyproject.toml").write_text(_CONFIG.format(modules=modules, tests=tests), encoding="utf-8")
 
 
-def _tests(patterns: list[str]) -> list[str]:
+def _find_tests(patterns: list[str]) -> list[str]:
     """Return the test files of the named modules, or the folders of all tests."""
     names = [name for pattern in patterns for name in _TESTED_BY.get(pattern, (pattern,))]
     files = [path for name in names for path in sorted((PLACE / "tests").glob(f"*/test_{name}*.py"))]
     return [path.relative_to(PLACE).as_posix() for path in files] or [f"tests/{package}" for package in PACKAGES]
 
 
-def mutmut(*arguments: str) -> int:
+def run_mutmut(*arguments: str) -> int:
     """Run mutmut in the working folder and return its exit code."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
@@ -80,8 +80,8 @@ def mutmut(*arguments: str) -> int:
 def main() -> int:
     """Mutate, test, and list the survivors."""
     prepare(sys.argv[1:])
-    code = mutmut("run")
-    mutmut("results")
+    code = run_mutmut("run")
+    run_mutmut("results")
     return code
 
 

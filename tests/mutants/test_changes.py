@@ -1,4 +1,4 @@
-"""Known mutants can be applied to the code as it is, and a change is found in spite of layout and comments."""
+"""Known mutants can be applied to the present code, and a change is found in any layout and with any comments."""
 
 from __future__ import annotations
 

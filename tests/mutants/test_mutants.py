@@ -1,8 +1,8 @@
 """Known ways to break a promise, each a small change of the code, and the tests that must catch it.
 
 A mutant (see `tests.mutants.mutants`) is applied to a process that has imported the code and collected the tests. The
-tests that it names run there, and each of them must fail. Without a mutant they pass there too, so it is the mutant
-that they catch.
+tests that it names run there, and each of them must fail. Without a mutant they pass there, so they fail because of the
+mutant.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ Run = Callable[[Sequence[Change], Sequence[str]], list[tuple[str, str, str, str]
 
 @pytest.fixture
 def run(session: Session, request: pytest.FixtureRequest) -> Run:
-    """Runs tests with changes, and returns their reports. Kafka starts with the first test that needs it."""
+    """A function that runs tests with changes, and returns their reports. Kafka starts with the first that needs it."""
 
     def run_tests(changes: Sequence[Change], tests: Sequence[str]) -> list[tuple[str, str, str, str]]:
         needed = session.needs_kafka(tests)
@@ -138,7 +138,7 @@ def test_mutant_is_caught(path: Path, run: Run) -> None:
 def test_tests_pass_without_mutant(run: Run) -> None:
     """A test of each file passes in the same session without a mutant, so no test fails there for another reason.
 
-    That every named test passes on this code is what its own file shows.
+    The run of its own file shows that every named test passes on this code.
     """
     tests = list(CHEAP.values())
     assert CHEAP.keys() == {test.partition("::")[0] for test in NAMED}
@@ -149,6 +149,6 @@ def test_tests_pass_without_mutant(run: Run) -> None:
 
 def test_change_without_effect_is_refused(run: Run) -> None:
     """A change of a function that no named test has imported is an error, not a mutant that survives or is caught."""
-    change = Change("some.toml", "tests/mutants/mutation.py", "mutmut('results')", "", "main")
+    change = Change("some.toml", "tests/mutants/mutation.py", "run_mutmut('results')", "", "main")
     with pytest.raises(AssertionError, match=r"some.toml: main of tests/mutants/mutation.py is not imported"):
         run([change], ())

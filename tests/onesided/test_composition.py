@@ -95,7 +95,7 @@ def test_invalid_epsilon_is_refused(epsilon: object) -> None:
         Accountant(PLACES, cast("Fraction", epsilon))
 
 
-def test_repeated_at_least_once() -> None:
+def test_zero_repetitions_are_refused() -> None:
     """An event repeated zero times is refused, because it could hide a use of the data."""
     with pytest.raises(PrivacyError, match="times is 0"):
         Repeated(HALF, 0)

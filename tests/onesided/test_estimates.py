@@ -27,7 +27,7 @@ def test_mean_and_variance_match_the_law(epsilon: Fraction) -> None:
     assert noise_variance(epsilon) < 1 / epsilon**2
 
 
-def test_mean_of_a_large_epsilon_is_zero() -> None:
+def test_mean_of_large_epsilon_is_zero() -> None:
     """At an ε so large that e^ε exceeds a binary float, the mean is 0 and the estimate is the noisy count."""
     assert noise_mean(Fraction(1_000)) == 0
     assert unbiased(Fraction(1_000), 7) == 7
@@ -83,7 +83,7 @@ def test_interval_is_never_negative() -> None:
 
 
 def test_invalid_errors_are_refused() -> None:
-    """Errors of 0, 1 and a float are refused, and an ε that noise cannot be drawn at."""
+    """Errors of 0 and 1, an error that is a float, and an ε of 0 are refused."""
     for error in (Fraction(0), Fraction(1)):
         with pytest.raises(PrivacyError, match="between 0 and 1"):
             margin(Fraction(1), error)

@@ -65,12 +65,12 @@ def worst(law: Law, neighbour: Law, seen: Callable[[Hashable], bool]) -> Fractio
     return max(ratios)
 
 
-def within(value: Fraction | int, mark_lifetime: Fraction, z: Hashable) -> bool:
+def is_within(value: Fraction | int, mark_lifetime: Fraction, z: Hashable) -> bool:
     """Return whether an outcome is closer to the true value than a distance, so that its chance includes every draw."""
     return abs(cast("Fraction", z) - value) < mark_lifetime
 
 
-def decided(rule: OneSidedDecision, count: int, noise: Fixed) -> bool:
+def decide(rule: OneSidedDecision, count: int, noise: Fixed) -> bool:
     return bool(rule.decide([count], noise)[0])
 
 
@@ -88,7 +88,7 @@ def test_worst_loss_is_exactly_epsilon(direction: Moving, sign: int, q: Fraction
     for count in range(4):
         neighbour = count - sign * sensitivity
         if neighbour >= 0:
-            losses.append(worst(law(count), law(neighbour), partial(within, count, Fraction(12 - 3))))
+            losses.append(worst(law(count), law(neighbour), partial(is_within, count, Fraction(12 - 3))))
         assert all((cast("int", z) - count) * sign >= 0 for z in law(count))
     assert max(losses) == q**-sensitivity
 
@@ -102,7 +102,7 @@ def test_reverse_loss_is_unbounded(direction: Moving) -> None:
     assert worst(laws[0], laws[1], lambda _: True) == math.inf
 
 
-def test_two_sided_noise_costs_epsilon_both_ways() -> None:
+def test_two_sided_noise_costs_both_ways() -> None:
     """P[z - f = d] = (1 - q)/(1 + q) q^|d| has the ratio q^-1 between neighbours, checked for |d| ≤ 3 up to 2^-20."""
     q, rule = Fraction(1, 2), AsymmetricGeometric(ONE, 1, "not monotone")
     law = law_of(partial(rule.release_one, 5), ONE, q, 2, 24)
@@ -143,7 +143,7 @@ def test_grid_value_costs_at_most_epsilon(direction: Moving, sign: int, grid: Fr
         laws = [law_of(partial(rule.release, f), rule.step_epsilon, q, 1, most) for f in (value, neighbour)]
         assert all((cast("Fraction", z) - value) * sign >= 0 for z in laws[0])
         assert all((cast("Fraction", z) / grid).denominator == 1 for z in laws[0])
-        losses.append(worst(laws[0], laws[1], partial(within, value, (most - per_change - 1) * grid)))
+        losses.append(worst(laws[0], laws[1], partial(is_within, value, (most - per_change - 1) * grid)))
     assert max(losses) == q**-per_change
 
 
@@ -167,7 +167,7 @@ def test_two_sided_grid_rounds_to_nearest() -> None:
 
 @pytest.mark.parametrize(("direction", "counts"), [("decreasing", range(7)), ("increasing", range(3, 12))])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_decision_is_true_and_meets_theorem_9(direction: Monotone, counts: range, q: Fraction) -> None:
+def test_decision_meets_theorem_9(direction: Monotone, counts: range, q: Fraction) -> None:
     """P[certain] = 1 - q^k for k P-neighbours to the other answer, the greatest possible, and each step costs e^ε.
 
     Any mechanism has P[not certain | k] ≥ q · P[not certain | k - 1] and P[not certain | 0] = 1, so at most 1 - q^k.
@@ -176,7 +176,7 @@ def test_decision_is_true_and_meets_theorem_9(direction: Monotone, counts: range
     by_steps: dict[int, Fraction] = {}
     for count in counts:
         steps = int(rule.steps(np.array([count]))[0])
-        law = law_of(partial(decided, rule, count), ONE, q, 1, 12)
+        law = law_of(partial(decide, rule, count), ONE, q, 1, 12)
         certain = law.get(True, Fraction(0))
         truth = count < threshold if direction == "decreasing" else count >= threshold
         assert (certain > 0) == truth
@@ -231,7 +231,7 @@ def test_invalid_counts_are_refused() -> None:
 
 
 def test_invalid_parameters_are_refused() -> None:
-    """Each error names the expected value."""
+    """Invalid sensitivities, grids, values, thresholds and q are refused, and the error names the value."""
     with pytest.raises(PrivacyError, match="sensitivity is 0"):
         AsymmetricGeometric(ONE, 0)
     with pytest.raises(EpsilonError, match="at least 1/1000000000000"):

@@ -23,12 +23,12 @@ TWO_PLACES = RecordPolicy.uniform(VISITED, 2)
 BOB, TOM, ALICE, EMA = (1, 0), (0, 0), (1, 1), (0, 1)
 
 
-def visitors(dataset: Dataset) -> tuple[int, ...]:
+def count_visitors(dataset: Dataset) -> tuple[int, ...]:
     """Return how many people have been at each of the two places."""
     return tuple(sum(record[place] == 1 for record in dataset) for place in range(2))
 
 
-def looked_up(table: dict[Dataset, int], dataset: Dataset) -> list[int]:
+def look_up(table: dict[Dataset, int], dataset: Dataset) -> list[int]:
     return [table[dataset]]
 
 
@@ -127,7 +127,7 @@ def test_removing_k_visitors_takes_k_steps() -> None:
 def test_visitor_counts_are_decreasing() -> None:
     """Each count falls by at most 1, and all counts together by at most the number of places ([ADP], Example 5)."""
     expected = Sensitivity("decreasing", largest=1, total=2, changed=2)
-    assert sensitivity(TWO_PLACES, visitors, universe(2)) == expected
+    assert sensitivity(TWO_PLACES, count_visitors, universe(2)) == expected
     assert sum_sensitivity(TWO_PLACES, lambda record: [int(value == 1) for value in record]) == expected
 
 
@@ -141,12 +141,15 @@ def test_absence_counts_are_increasing() -> None:
 
 
 def test_symmetric_policy_has_no_monotone_query() -> None:
-    """Theorem 4 of [ADP] for every query with two values on two people at one place."""
+    """Under the symmetric policy only constant queries are monotone (Theorem 4 of [ADP], docs/references.md).
+
+    Checked for every query with two values on two people at one place.
+    """
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
     datasets: list[Dataset] = list(product(symmetric.records(), repeat=2))
     for values in product((0, 1), repeat=len(datasets)):
         table = dict(zip(datasets, values, strict=True))
-        measured = sensitivity(symmetric, partial(looked_up, table), datasets)
+        measured = sensitivity(symmetric, partial(look_up, table), datasets)
         assert measured.direction == ("constant" if len(set(values)) == 1 else "not monotone")
 
 
@@ -164,7 +167,7 @@ def test_one_place_at_a_time() -> None:
 
 
 def test_invalid_policies_are_refused() -> None:
-    """Each error has the remedy."""
+    """Invalid policies, records and datasets are refused, and the error names what is wrong."""
     with pytest.raises(PolicyError, match="no values"):
         Policy(frozenset(), frozenset())
     with pytest.raises(PolicyError, match="two different values"):
@@ -180,4 +183,4 @@ def test_invalid_policies_are_refused() -> None:
     with pytest.raises(PolicyError, match="2 and 1 records"):
         TWO_PLACES.is_neighbour((BOB, TOM), (BOB,))
     with pytest.raises(PolicyError, match="no datasets"):
-        sensitivity(TWO_PLACES, visitors, [])
+        sensitivity(TWO_PLACES, count_visitors, [])

@@ -16,7 +16,7 @@ HALF = Fraction(1, 2)
 
 
 def states_with_marks(marks: Mapping[tuple[str, str], tuple[Mark, ...]]) -> list[LedgerState]:
-    """The states of a ledger of one partition with these marks."""
+    """Return the states of a ledger of one partition with these marks."""
     state = LedgerState()
     for (monitor, location), spent in marks.items():
         state.spend(monitor, location, spent)
@@ -24,7 +24,7 @@ def states_with_marks(marks: Mapping[tuple[str, str], tuple[Mark, ...]]) -> list
 
 
 def state_with_answers(parameters: Parameters, *answers: tuple[str, str, int, Fraction], shard: int = 0) -> LedgerState:
-    """The state of a ledger with these answers: (kind, monitor, day, ε), each at noon of a day from 0."""
+    """Return the state of a ledger with these answers: (kind, monitor, day, ε), each at noon of a day from 0."""
     state = LedgerState()
     for kind, monitor, day, epsilon in sorted(answers, key=lambda answer: answer[2]):
         tick = 24 * day + 12

@@ -31,7 +31,7 @@ class Probed:
         self.endpoint = Endpoint(0, Metrics().registry, self.health)
 
     def get(self, path: str) -> tuple[int, str, bytes]:
-        """The status, the content type and the body."""
+        """Return the status, the content type and the body of a response."""
         try:
             with urlopen(f"http://127.0.0.1:{self.endpoint.port}{path}", timeout=5) as response:
                 return response.status, response.headers["Content-Type"], response.read()
@@ -65,7 +65,7 @@ def test_stalled_loop_is_unhealthy(probed: Probed) -> None:
     assert probed.probe("/healthz") == (200, {"ok": True})
 
 
-def test_waiting_loop_is_healthy_but_not_ready(probed: Probed) -> None:
+def test_waiting_loop_is_not_ready(probed: Probed) -> None:
     """While a loop waits for a server, the service is healthy but not ready."""
     probed.health.report_alive("reading", "Redis does not answer")
     assert probed.probe("/healthz") == (200, {"ok": True})

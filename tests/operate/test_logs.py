@@ -12,7 +12,7 @@ from monitor.log_fields import log_fields
 from monitor.operate.logs import set_up_logging
 
 
-def test_line_has_time_level_logger_and_message(capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_has_all_parts(capsys: pytest.CaptureFixture[str]) -> None:
     """A line has UTC time, level, logger and message; standard output stays empty."""
     set_up_logging()
     logging.getLogger("monitor.release").warning("tick %d is late", 7)
@@ -22,7 +22,7 @@ def test_line_has_time_level_logger_and_message(capsys: pytest.CaptureFixture[st
     assert re.fullmatch(line, captured.err)
 
 
-def test_json_has_the_fields_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_fields_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
     """A JSON line has time, level, logger, message, the process, and the fields of the tick that the thread decides."""
     set_up_logging(process="process 2", log_format="json")
     with log_fields(ledger_partition=3), log_fields(tick="2026-01-05T01:00:00Z"):
@@ -41,7 +41,7 @@ def test_json_has_the_fields_of_the_work(capsys: pytest.CaptureFixture[str]) -> 
     assert "tick" not in second
 
 
-def test_json_keeps_an_exception_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keeps_exception_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A traceback is a field, so that each event has one line."""
     set_up_logging(log_format="json")
     try:

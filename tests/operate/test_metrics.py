@@ -49,7 +49,7 @@ def metrics() -> Metrics:
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """The samples by name and labels, as Prometheus parses them."""
+    """Return the samples by name and labels, as Prometheus parses them."""
     text = generate_latest(metrics.registry).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -58,7 +58,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
     }
 
 
-def test_every_metric_of_the_catalog_is_exposed(metrics: Metrics) -> None:
+def test_every_catalogued_metric_is_exposed(metrics: Metrics) -> None:
     """Each metric of the catalog exists with its labels, and no other metric has the prefix."""
     labels_by_name: dict[str, set[str]] = {}
     for name, labels in samples(metrics):

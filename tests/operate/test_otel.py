@@ -34,12 +34,12 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
         yield running
 
 
-def enabled(**changes: Any) -> OtelSettings:
+def make_enabled(**changes: Any) -> OtelSettings:
     """Return settings that are enabled. Metrics are sent only at the end."""
     return OtelSettings.model_validate({"enabled": True, "interval": "1h", **changes})
 
 
-def settings_with(otel: OtelSettings) -> Settings:
+def make_settings(otel: OtelSettings) -> Settings:
     """Return settings that have only what the export reads."""
     config = SimpleNamespace(otel=otel, service=SimpleNamespace(name="town"))
     return cast("Settings", SimpleNamespace(config=config))
@@ -47,14 +47,14 @@ def settings_with(otel: OtelSettings) -> Settings:
 
 def export_once(otel: OtelSettings, metrics: Metrics | None = None) -> None:
     """Begin and end an export, which sends everything once."""
-    with open_telemetry(settings_with(otel), metrics or Metrics()) as spans, spans.span("tick", ledger_partition=3):
+    with open_telemetry(make_settings(otel), metrics or Metrics()) as spans, spans.span("tick", ledger_partition=3):
         pass
 
 
 def test_nothing_is_sent_by_default(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `otel.enabled` nothing is sent, also if the standard variables name a collector."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)
-    with open_telemetry(settings_with(OtelSettings()), Metrics()) as spans:
+    with open_telemetry(make_settings(OtelSettings()), Metrics()) as spans:
         assert spans is NO_SPANS
     assert collector.raw == []
 
@@ -70,9 +70,9 @@ def test_packages_are_not_loaded_by_default() -> None:
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the optional packages are missing, the error names the key and the command that installs them."""
     monkeypatch.setitem(sys.modules, "monitor.operate.otel", None)
-    otel = enabled()
+    otel = make_enabled()
     message = r"otel\.enabled is true.*pip install 'location-monitor\[otel\]'"
-    with pytest.raises(UsageError, match=message), open_telemetry(settings_with(otel), Metrics()):
+    with pytest.raises(UsageError, match=message), open_telemetry(make_settings(otel), Metrics()):
         pass
 
 
@@ -88,7 +88,7 @@ def test_metrics_equal_the_page(collector: Collector) -> None:
         for sample in family.samples
         if not family.name.startswith("process_")  # they change all the time
     }
-    export_once(enabled(endpoint=collector.endpoint), metrics)
+    export_once(make_enabled(endpoint=collector.endpoint), metrics)
     received = {
         key: value for name, metric in collector.metrics.items() for key, value in samples(name, metric).items()
     }
@@ -121,7 +121,7 @@ def test_endpoint_from_environment(collector: Collector, monkeypatch: pytest.Mon
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=blue")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=trial")
-    export_once(enabled())
+    export_once(make_enabled())
     assert {"tick"} == {span.name for span in collector.spans}
     assert {headers.get("x-tenant") for headers in collector.headers} == {"blue"}
     assert {resource["deployment.environment"] for resource in collector.resources} == {"trial"}
@@ -130,9 +130,9 @@ def test_endpoint_from_environment(collector: Collector, monkeypatch: pytest.Mon
 def test_configured_endpoint_comes_first(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     """`otel.endpoint` has precedence over the standard variable, and OTEL_SERVICE_NAME over the service's name."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    export_once(enabled(endpoint=f"{collector.endpoint}/"))
+    export_once(make_enabled(endpoint=f"{collector.endpoint}/"))
     monkeypatch.setenv("OTEL_SERVICE_NAME", "city-hall")
-    export_once(enabled(endpoint=collector.endpoint))
+    export_once(make_enabled(endpoint=collector.endpoint))
     assert {resource["service.name"] for resource in collector.resources} == {"town", "city-hall"}
     assert len({resource["service.instance.id"] for resource in collector.resources}) == 2
 
@@ -140,21 +140,21 @@ def test_configured_endpoint_comes_first(collector: Collector, monkeypatch: pyte
 def test_sdk_can_be_disabled(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     """OTEL_SDK_DISABLED stops the export, as in other programs."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
-    export_once(enabled(endpoint=collector.endpoint))
+    export_once(make_enabled(endpoint=collector.endpoint))
     assert collector.raw == []
 
 
 def test_traces_can_be_off(collector: Collector) -> None:
     """With `otel.traces: false` only metrics are sent."""
-    export_once(enabled(endpoint=collector.endpoint, traces=False))
+    export_once(make_enabled(endpoint=collector.endpoint, traces=False))
     assert collector.metrics
     assert collector.spans == []
 
 
 def test_failed_span_has_no_message(collector: Collector) -> None:
     """A span that failed has the class of its error and nothing of its message or its stack."""
-    otel = enabled(endpoint=collector.endpoint)
-    with open_telemetry(settings_with(otel), Metrics()) as spans:  # noqa: SIM117  # the error must not end the export
+    otel = make_enabled(endpoint=collector.endpoint)
+    with open_telemetry(make_settings(otel), Metrics()) as spans:  # noqa: SIM117  # the error must not end the export
         with pytest.raises(KeyError), spans.span("batch.write", batch="0:1-2", records=1):
             raise KeyError("planted-4711")
     (span,) = collector.spans
@@ -167,7 +167,7 @@ def test_silent_collector_does_not_delay_stop() -> None:
     """A collector that accepts connections and does not answer delays the end by a few seconds only."""
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         port = silent.getsockname()[1]
-        export = OtelExport(enabled(endpoint=f"http://127.0.0.1:{port}"), "town", Metrics())
+        export = OtelExport(make_enabled(endpoint=f"http://127.0.0.1:{port}"), "town", Metrics())
         began = time.monotonic()
         export.close()
         assert EXPORT_SECONDS - 1 <= time.monotonic() - began < EXPORT_SECONDS + 5

@@ -68,7 +68,7 @@ class TestMarks:
         with pytest.raises(PeriodError, match="1/2 more for answers"):
             check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
 
-    def test_only_excess_over_present_share_is_added(self, parameters: Parameters) -> None:
+    def test_excess_over_present_share_is_added(self, parameters: Parameters) -> None:
         """An answer at 3/4, where the present share is 1/2, adds 1/4."""
         marks = {("stations", "place-0"): (Mark(10, 5, Fraction(3, 4), 34),)}
         with pytest.raises(PeriodError, match="1/4 more for answers"):
@@ -110,7 +110,7 @@ class TestMarks:
             check_past_charges(parameters, states_with_marks(marks), Fraction(10), Fraction(4), 72 + 40)
         check_past_charges(parameters, states_with_marks(marks), Fraction(10), Fraction(4), 72 + 97)
 
-    def test_answers_on_a_real_ledger_are_added(
+    def test_answers_on_real_ledger_are_added(
         self, preflight: Callable[[Parameters], Preflight], parameters: Parameters, published: Callable[..., None]
     ) -> None:
         """Charges of answers on a real ledger are added.
@@ -191,7 +191,7 @@ class TestTimes:
             self.check(parameters, state, 3, hour=13, day=4)
         self.check(parameters, state, Fraction(9, 2), hour=13, day=4)
 
-    def test_smaller_epsilon_counts_as_the_present_one(self, parameters: Parameters) -> None:
+    def test_smaller_epsilon_counts_as_present(self, parameters: Parameters) -> None:
         """A smaller ε counts as the present one: locations without a noisy answer are answered at the present ε."""
         self.check(parameters, state_with_answers(parameters, ("at_times", "noon", 3, HALF)), 3, hour=13)
 

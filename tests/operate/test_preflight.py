@@ -119,7 +119,7 @@ class TestRunPreflight:
     def test_other_slot_grid_is_refused(
         self, preflight: Callable[[Parameters], Preflight], parameters: Parameters, published: Callable[..., None]
     ) -> None:
-        """Another slot grid is refused once a tick was decided."""
+        """Another slot grid is refused if a tick has been decided."""
         published(10)
         preflight(parameters)
         halves = replace(parameters, grid=replace(parameters.grid, length=parameters.grid.length // 2))

@@ -53,8 +53,10 @@ def ran_before(
         admin.delete_groups([group])
 
 
-def terms(connections: KafkaConnections, parameters: Parameters, ledger: str, partition: int = 0) -> OwnerTerms | None:
-    """The terms of the ledger's first record, without the id of the input topic."""
+def read_terms(
+    connections: KafkaConnections, parameters: Parameters, ledger: str, partition: int = 0
+) -> OwnerTerms | None:
+    """Return the terms of the ledger's first record, without the id of the input topic."""
     first = read_ledger(connections, parameters, ledger, partition + 1).states[partition].terms
     return None if first is None else replace(first, input_topic_id="")
 
@@ -68,7 +70,7 @@ def test_first_start_initialises_all_partitions(
     assert result == SetupResult((names.visits, names.alerts, names.dead_letters), (0, 1), None, ANY)
     assert str(result).endswith("initialised ledger partitions 0, 1")
     for partition in (0, 1):
-        assert terms(connections, parameters, names.alerts, partition) == OwnerTerms(parameters.name, 2)
+        assert read_terms(connections, parameters, names.alerts, partition) == OwnerTerms(parameters.name, 2)
     for beginning in Beginning:
         again = create(beginning)
         assert again == SetupResult((), (), None, ANY)
@@ -77,7 +79,7 @@ def test_first_start_initialises_all_partitions(
 
 
 @pytest.mark.promise(32, 39)
-def test_empty_ledger_of_earlier_service_is_refused(
+def test_empty_ledger_needs_an_explanation(
     create: Create,
     connections: KafkaConnections,
     parameters: Parameters,
@@ -87,7 +89,7 @@ def test_empty_ledger_of_earlier_service_is_refused(
     """If the service ran before, the operator must say what an empty ledger means."""
     with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost"):
         create()
-    assert terms(connections, parameters, kafka_settings.topics.alerts) is None
+    assert read_terms(connections, parameters, kafka_settings.topics.alerts) is None
     with pytest.raises(LedgerError):
         create()
 
@@ -98,7 +100,7 @@ def test_first_start_pauses_nothing(
 ) -> None:
     """--first-start pauses no location."""
     assert create(Beginning.FIRST_START).lost_at is None
-    assert terms(connections, parameters, kafka_settings.topics.alerts) == OwnerTerms(parameters.name, 2)
+    assert read_terms(connections, parameters, kafka_settings.topics.alerts) == OwnerTerms(parameters.name, 2)
 
 
 @pytest.mark.promise(32)
@@ -119,7 +121,7 @@ def test_ledger_lost_pauses_all_locations(
     assert result.lost_at == now
     assert "all ε counts as spent at 2026-01-01T10:00:00.000001Z" in str(result)
     ledger = kafka_settings.topics.alerts
-    assert [terms(connections, parameters, ledger, partition) for partition in (0, 1)] == [
+    assert [read_terms(connections, parameters, ledger, partition) for partition in (0, 1)] == [
         OwnerTerms(parameters.name, 2, now)
     ] * 2
     with closing(connections.admin()) as admin:
@@ -171,8 +173,8 @@ def test_partly_lost_ledger_is_refused(
         create()
     now = parameters.grid.start(12)
     assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (1,), now, ANY)
-    assert terms(connections, parameters, ledger, 0) == OwnerTerms(parameters.name, 2)
-    assert terms(connections, parameters, ledger, 1) == OwnerTerms(parameters.name, 2, now)
+    assert read_terms(connections, parameters, ledger, 0) == OwnerTerms(parameters.name, 2)
+    assert read_terms(connections, parameters, ledger, 1) == OwnerTerms(parameters.name, 2, now)
 
 
 def test_added_partitions_stay_outside_the_ledger(
@@ -189,7 +191,7 @@ def test_added_partitions_stay_outside_the_ledger(
     admin.create_partitions({ledger: 4})
     eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
     assert create().partitions == ()
-    assert terms(connections, parameters, ledger, 3) is None
+    assert read_terms(connections, parameters, ledger, 3) is None
 
 
 def test_q_comes_from_any_remaining_record(
@@ -217,7 +219,7 @@ def test_q_comes_from_any_remaining_record(
     empty_partition(ledger, 0)
     now = parameters.grid.start(12)
     assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now, ANY)
-    assert terms(connections, parameters, ledger, 0) == OwnerTerms(parameters.name, 2, now)
+    assert read_terms(connections, parameters, ledger, 0) == OwnerTerms(parameters.name, 2, now)
 
 
 def test_wrong_number_of_shards_creates_nothing(
@@ -245,12 +247,12 @@ def test_shards_must_fit_an_existing_topic(
 
 
 class TestDateLedgerLoss:
-    """By the later of two clocks: a slow one would end the silence before what was lost has run out."""
+    """The date of a ledger loss, by the later of two clocks: by a slow one, the pause would end before lost marks."""
 
     TOLERANCE = SECOND
 
     @pytest.mark.parametrize("redis_is_ahead", [-HOUR, 0, HOUR])
-    def test_loss_is_dated_by_the_later_clock(self, parameters: Parameters, redis_is_ahead: int) -> None:
+    def test_loss_is_dated_by_later_clock(self, parameters: Parameters, redis_is_ahead: int) -> None:
         """A loss is dated by the later clock, plus the tolerance."""
         here = parameters.grid.start(10)
         lost_by, explanation = date_ledger_loss(SteppedClock(here), self.TOLERANCE, lambda: here + redis_is_ahead)
@@ -259,7 +261,7 @@ class TestDateLedgerLoss:
         assert f"Redis's clock {format_instant(here + redis_is_ahead)}; " in explanation
 
     def test_loss_without_redis_uses_local_clock(self, parameters: Parameters) -> None:
-        """If Redis does not answer, the explanation says so."""
+        """If Redis does not answer, a loss is dated by this machine's clock, and the explanation states it."""
 
         def unreachable() -> int:
             raise UnreachableError("Redis at nowhere does not answer")
@@ -310,5 +312,5 @@ def test_topic_with_wrong_settings_is_refused(
     admin.create_topics({ledger: compacted}, wait_for_metadata=True)
     with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
         create()
-    assert terms(connections, parameters, ledger) is None
+    assert read_terms(connections, parameters, ledger) is None
     assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by playwright, and what every visit of the page must keep to."""
+"""Debian's Chromium, driven by playwright, and the checks that every visit of the page must pass."""
 
 from __future__ import annotations
 
@@ -55,28 +55,28 @@ class Visit:
         return self
 
     def place(self, name: str) -> Locator:
-        """The item of a place in the list."""
+        """Return the item of a place in the list."""
         return self.tab.locator("#list > li").filter(has=self.tab.get_by_text(name, exact=True))
 
     def state(self, name: str) -> Locator:
-        """The word for the state of a place."""
+        """Return the word for the state of a place."""
         return self.place(name).locator(".state")
 
     def names(self) -> list[str]:
-        """The names of the places that are listed."""
+        """Return the names of the listed places."""
         return [text.strip() for text in self.tab.locator("#list .name").all_inner_texts()]
 
     def states(self) -> dict[str, str]:
-        """The word for the state of each place that is listed."""
+        """Return the word for the state of each listed place."""
         words = self.tab.locator("#list .state").all_inner_texts()
         return dict(zip(self.names(), words, strict=True))
 
     def chip(self, name: str) -> Locator:
-        """A button by a part of its name."""
+        """Return a button by a part of its name."""
         return self.tab.get_by_role("button", name=name)
 
     def violations(self) -> list[str]:
-        """What axe-core finds wrong with the page as it is, one line each."""
+        """Return the violations that axe-core finds in the page, one line each."""
         found: list[dict[str, Any]] = Axe().run(self.tab).response["violations"]
         return [f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes']][:3]}" for one in found]
 

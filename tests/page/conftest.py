@@ -13,7 +13,7 @@ import pytest
 from monitor.brokers.connections import KafkaConnections
 from monitor.page.server import Page
 from tests.missing import report_missing
-from tests.page.world import Town, open_town, parts_of
+from tests.page.world import Town, load_parts, open_town
 from tests.shared_kafka import SharedKafka
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -21,22 +21,22 @@ BEAT_SECONDS = 0.2
 
 
 class OpenPage(Protocol):
-    """Serves a page for a town; keyword arguments are settings of the page."""
+    """The type of the fixture `open_page`. Keyword arguments are settings of the page."""
 
     def __call__(self, town: Town, **settings: Any) -> Page: ...
 
 
-def new_town(kafka: SharedKafka, folder: Path) -> Town:
+def make_town(kafka: SharedKafka, folder: Path) -> Town:
     """Return a town with a topic of its own, in which nothing has been published."""
     connections = KafkaConnections((kafka.bootstrap_servers,))
     topic = f"alerts-{uuid.uuid4().hex[:10]}"
-    return open_town(parts_of(folder, connections), connections, topic)
+    return open_town(load_parts(folder, connections), connections, topic)
 
 
 @pytest.fixture
 def town(kafka: SharedKafka, tmp_path: Path) -> Iterator[Town]:
     """An empty town."""
-    town = new_town(kafka, tmp_path)
+    town = make_town(kafka, tmp_path)
     yield town
     town.producer.close(timeout=5)
 

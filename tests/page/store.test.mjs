@@ -75,7 +75,7 @@ function advance(ms) {
   mock.timers.tick(ms);
 }
 
-/** Lets all pending promises go on. */
+/** Lets all pending promises continue. */
 async function settle() {
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => { setImmediate(resolve); });
 }

@@ -11,28 +11,28 @@ LINE = b'{"value":{}}'
 
 
 def entry(offset: int, key: str, tick: int, kind: str = OVER_TIME) -> Entry:
-    """A record of partition 0. Ticks are a second long."""
+    """Return a record of partition 0. Ticks are a second long."""
     return Entry(0, offset, kind, key, tick * 1_000_000, 0, LINE, 9)
 
 
 def board(*entries: Entry, history: int = 10**12, most_bytes: int = 10**9, valid: int = 0) -> Board:
-    """A board to which each record was added by itself."""
+    """Return a board to which the records were added one by one."""
     made = Board(history, most_bytes, valid)
     for each in entries:
         made.add([each], {0: each.offset + 1})
     return made
 
 
-def found(kept: Board, at: int | None = None) -> list[tuple[str, int]]:
+def find_records(kept: Board, at: int | None = None) -> list[tuple[str, int]]:
     return [(each.key, each.as_of // 1_000_000) for each in kept.state(None if at is None else at * 1_000_000)]
 
 
 def test_state_has_latest_records() -> None:
     """The state has the latest record of each key, now or at a time. Repetitions and older ticks change nothing."""
     kept = board(entry(0, "m/a", 1), entry(1, "m/a", 2), entry(2, "m/b", 2), entry(3, "m/a", 2), entry(4, "m/a", 1))
-    assert found(kept) == [("m/a", 2), ("m/b", 2)]
-    assert found(kept, at=1) == [("m/a", 1)]
-    assert found(kept, at=0) == []
+    assert find_records(kept) == [("m/a", 2), ("m/b", 2)]
+    assert find_records(kept, at=1) == [("m/a", 1)]
+    assert find_records(kept, at=0) == []
     assert kept.version == 3
 
 
@@ -40,7 +40,7 @@ def test_state_has_latest_times() -> None:
     """Of the designated times of a monitor, the state has the three latest ones, with all their shards."""
     keys = [f"noon/2026-01-0{day}T12:00:00Z/{shard}" for day in range(1, 6) for shard in (0, 1)]
     kept = board(*(entry(offset, key, 9, "org.location-monitor.at_times") for offset, key in enumerate(keys)))
-    assert [key for key, _tick in found(kept)] == keys[4:]
+    assert [key for key, _tick in find_records(kept)] == keys[4:]
 
 
 def test_subscriber_resumes_at_position() -> None:
@@ -65,13 +65,13 @@ def test_subscriber_resumes_at_position() -> None:
     assert ticks({0: 0}) is None
     assert ticks({0: 0}, "T2") == [4]
     assert ticks({0: 1}, "T2") == []
-    assert found(kept) == [("m/a", 3), ("m/b", 4)]
+    assert find_records(kept) == [("m/a", 3), ("m/b", 4)]
 
 
 def test_old_records_are_dropped() -> None:
     """Records older than the history are dropped, and a subscriber that needs them is reset."""
     kept = board(entry(0, "m/a", 1), entry(1, "m/b", 2), entry(2, "m/b", 9), history=5_000_000)
-    assert found(kept) == [("m/b", 9)]
+    assert find_records(kept) == [("m/b", 9)]
     assert kept.list_since("", {0: 0}) is None
     assert kept.list_since("", {0: 2}) is not None
     assert kept.of_key("m/a") == ()
@@ -80,7 +80,7 @@ def test_old_records_are_dropped() -> None:
 def test_size_is_bounded() -> None:
     """Above the limit of bytes the oldest records are dropped first."""
     kept = board(*(entry(tick, "m/a", tick) for tick in range(100)), most_bytes=5_000)
-    assert found(kept) == [("m/a", 99)]
+    assert find_records(kept) == [("m/a", 99)]
     assert 5 < len(kept.of_key("m/a")) < 15
 
 
@@ -92,10 +92,10 @@ def test_valid_alarm_outlives_limits() -> None:
     for limits in ({"most_bytes": 2_000}, {"history": 5_000_000}):
         alarm, answers = entry(0, "noon/a", 1), [entry(tick, "m/a", tick) for tick in range(2, 30)]
         kept = board(alarm, *answers, **limits, valid=30_000_000)
-        assert found(kept) == [("noon/a", 1), ("m/a", 29)]
+        assert find_records(kept) == [("noon/a", 1), ("m/a", 29)]
         assert len(kept.of_key("m/a")) < 10
         kept.add([entry(50, "m/a", 32)], {0: 51})
-        assert found(kept) == [("m/a", 32)]
+        assert find_records(kept) == [("m/a", 32)]
 
 
 def test_incomplete_past_is_not_shown() -> None:
@@ -103,8 +103,8 @@ def test_incomplete_past_is_not_shown() -> None:
     noon, repeated = entry(0, "noon/a", 1), [entry(tick, "m/a", tick) for tick in range(2, 30)]
     kept = board(noon, *repeated, history=20_000_000, valid=12_000_000)
     assert kept.complete_since == 13_000_000
-    assert found(kept, at=12) == []
-    assert found(kept, at=13) == [("m/a", 13)]
+    assert find_records(kept, at=12) == []
+    assert find_records(kept, at=13) == [("m/a", 13)]
     assert min(kept.alarms) == 13_000_000
 
 
@@ -119,7 +119,7 @@ def test_late_shard_keeps_its_times() -> None:
     """If a shard stops, its latest times stay in the state, although other shards have later ones."""
     keys = ["noon/2026-01-01T12:00:00Z/1", *(f"noon/2026-01-0{day}T12:00:00Z/0" for day in range(1, 6))]
     kept = board(*(entry(offset, key, 9, "org.location-monitor.at_times") for offset, key in enumerate(keys)))
-    assert [key for key, _tick in found(kept)] == [keys[0], *keys[3:]]
+    assert [key for key, _tick in find_records(kept)] == [keys[0], *keys[3:]]
 
 
 def test_position_survives_text() -> None:

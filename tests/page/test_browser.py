@@ -14,7 +14,7 @@ from monitor.page.server import Page
 from monitor.public.instants import HOUR, SECOND
 from tests.missing import report_missing
 from tests.page.browser import launch, save, visit
-from tests.page.conftest import new_town, require_chromium, serve
+from tests.page.conftest import make_town, require_chromium, serve
 from tests.page.world import FIRST, Town
 from tests.shared_kafka import SharedKafka
 
@@ -51,7 +51,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def shared(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     """A town with two and a half days of answers in all states. Tests may publish the ticks after `LAST`."""
-    town = new_town(kafka, tmp_path_factory.mktemp("town"))
+    town = make_town(kafka, tmp_path_factory.mktemp("town"))
     noons = {38: {"cafe-1": 11}, 61: {"park-1": 13}, 62: {"shop-9": 10}, 85: {"library": 12}, 86: {"cafe-1": 16}}
     for tick in range(FIRST, LAST + 1):
         counts: dict[str, int | None] = {"market": 14 if tick >= 50 else 0, "clinic": 12 if tick >= LAST - 3 else 0}
@@ -71,7 +71,7 @@ def page(shared: Town, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pag
 
 
 def test_pictures(browser: Browser, page: Page, tmp_path: Path) -> None:
-    """The page looks as in the documents; with PICTURES=1 the test writes their pictures."""
+    """Each picture of the page is drawn and has more than 20 kB; with PICTURES=1 it is written to docs/pictures/."""
     folder = PICTURES if os.environ.get("PICTURES") else tmp_path
     with visit(browser, page.url) as one:
         one.open().place("Station Café").locator("summary").click()
@@ -96,7 +96,7 @@ def test_pictures_have_japanese(browser: Browser, page: Page) -> None:
     assert boxes == ["\U0010fffc"]  # which no font has
 
 
-def test_nothing_for_axe(browser: Browser, page: Page) -> None:
+def test_axe_finds_nothing(browser: Browser, page: Page) -> None:
     """axe-core finds no violation: light, dark, on a phone, embedded, with open details, and in the past."""
     with visit(browser, page.url) as one:
         one.open()
@@ -150,7 +150,7 @@ def test_search_and_filters(browser: Browser, page: Page) -> None:
         assert [url for url in requests if "ticks" not in url] == []
 
 
-def test_device_keeps_what_is_mine(browser: Browser, page: Page) -> None:
+def test_device_keeps_my_places(browser: Browser, page: Page) -> None:
     """My places stay on the device and survive a reload; "near me" sorts by the distance from the device."""
     here = {"geolocation": {"latitude": 40.0099, "longitude": -29.9846}, "permissions": ["geolocation"]}
     with visit(browser, page.url, **here) as one:
@@ -216,7 +216,7 @@ def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
             expect(answers.nth(1)).not_to_contain_text("What to do")
 
 
-def test_place_says_what_was_published(browser: Browser, page: Page) -> None:
+def test_place_lists_its_answers(browser: Browser, page: Page) -> None:
     """The history of a place lists its answers, the latest first."""
     with visit(browser, page.url) as one:
         one.open().place("Market Hall").locator("summary").click()
@@ -225,8 +225,8 @@ def test_place_says_what_was_published(browser: Browser, page: Page) -> None:
         expect(one.place("Market Hall").locator(".periods")).to_contain_text("at most 14 infected people")
 
 
-def test_paper_has_every_place(browser: Browser, page: Page, shared: Town) -> None:
-    """On paper is the list, with the state of each place in words, its answers that are open, and no control."""
+def test_print_has_every_place(browser: Browser, page: Page, shared: Town) -> None:
+    """The printed page has the state of each place in words and the open details, without controls and map."""
     with visit(browser, page.url) as one:
         one.open().place("Station Café").locator("summary").click()
         one.tab.emulate_media(media="print")
@@ -280,7 +280,7 @@ def test_old_answers_turn_unknown(browser: Browser, page: Page, shared: Town) ->
         expect(one.place("Baker")).to_contain_text("Last known: Safe")
 
 
-def test_script_keeps_what_is_open(browser: Browser, page: Page) -> None:
+def test_script_keeps_open_places(browser: Browser, page: Page) -> None:
     """A place that was opened before the script ran stays open, and keeps the focus."""
     with visit(browser, page.url) as one:
         held: list[Route] = []

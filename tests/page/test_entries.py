@@ -18,10 +18,10 @@ from monitor.page.hub import Hub
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, SECOND, parse_instant
 from monitor.public.parameters import Registry
-from tests.client.test_vectors import NAMES, describe, instants, read
+from tests.client.test_vectors import NAMES, describe, parse_times, read
 
 
-def consumed(record: dict[str, Any], offset: int) -> SimpleNamespace:
+def make_consumed(record: dict[str, Any], offset: int) -> SimpleNamespace:
     """Return a CloudEvent of a vector as a consumer gives it."""
     data = record["data"]
     value = data if isinstance(data, str) else json.dumps(data)
@@ -50,13 +50,13 @@ def test_page_passes_vectors(name: str) -> None:
     for step in vector["steps"]:
         for record in (one for one in step.get("records", ()) if not one.get("aborted")):
             offset = next(offsets)
-            entry = read_entry(consumed(record, offset))
+            entry = read_entry(make_consumed(record, offset))
             feed.deliver("T", [] if entry is None else [entry], {0: offset + 1})
         if "at" in step:
             clock.move_to(parse_instant(step["at"]))
         known = KnownPlaces(feed.view, slot, clock.now, final_for)
         reopened = KnownPlaces(refold(board.state(), registry, keep), slot, clock.now, final_for)
         for place, expected in step.get("known", {}).items():
-            assert describe(known.get(place)) == instants(expected), (place, step["at"])
+            assert describe(known.get(place)) == parse_times(expected), (place, step["at"])
             again = reopened.get(place)
             assert (again.state, again.reason) == (expected["state"], expected["reason"]), (place, step["at"])

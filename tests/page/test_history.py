@@ -15,7 +15,7 @@ from monitor.public.parameters import Registry, shard_of
 from tests.client.records import REGISTRY, over_time, snapshot
 
 
-def history(place: str, *records: OutputRecord, **changes: Any) -> list[dict[str, Any]]:
+def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dict[str, Any]]:
     """Return the periods of a place, the latest first. `changes`: fields of the values (`...`: none)."""
     board = Board(7 * DAY, 10**9)
     for offset, record in enumerate(records):
@@ -37,7 +37,7 @@ def history(place: str, *records: OutputRecord, **changes: Any) -> list[dict[str
 
 
 def states(place: str, *records: OutputRecord, **changes: Any) -> list[str]:
-    return [period["state"] for period in history(place, *records, **changes)]
+    return [period["state"] for period in list_periods(place, *records, **changes)]
 
 
 def test_shards_of_that_time_count() -> None:
@@ -63,6 +63,6 @@ def test_newer_forms_are_unknown() -> None:
 
 def test_crossed_bounds_have_no_upper_one() -> None:
     """A noisy count below the lower bound is of an earlier tick, so it is shown as no upper bound."""
-    [period] = history("market", snapshot(shard_of("market", 2), 6, {"market": (3, 9)}, bounds={"market": 11}))
+    [period] = list_periods("market", snapshot(shard_of("market", 2), 6, {"market": (3, 9)}, bounds={"market": 11}))
     assert period | {"state": "noisy_count", "count_at_least": 11} == period
     assert "count_at_most" not in period

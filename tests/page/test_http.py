@@ -26,7 +26,7 @@ from monitor.page.server import Page
 from monitor.public.instants import HOUR
 from tests.conftest import Eventually
 from tests.forking import Program
-from tests.page.conftest import OpenPage, new_town, serve
+from tests.page.conftest import OpenPage, make_town, serve
 from tests.page.world import FIRST, Town, create_topic
 from tests.shared_kafka import SharedKafka
 
@@ -95,7 +95,7 @@ class Stream:
 @pytest.fixture(scope="module")
 def shared(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     """A town with 16 ticks: an alarm at the market at tick 30, an incomplete school at the last, a noon with one."""
-    town = new_town(kafka, tmp_path_factory.mktemp("town"))
+    town = make_town(kafka, tmp_path_factory.mktemp("town"))
     for tick in range(FIRST, NOON + 4):
         counts: dict[str, int | None] = {"market": 14 if tick >= 30 else 0}
         counts["school-1"] = None if tick == NOON + 3 else 0
@@ -220,12 +220,12 @@ def test_invalid_requests_are_refused(page: Page) -> None:
 
 
 def test_huge_head_is_refused(page: Page) -> None:
-    """A request with a head above 16 KiB gets 400, and the server goes on."""
+    """A request with a head above 16 KiB gets 400, and the server continues."""
     assert get(page, "/v1/locations", Cookie="x" * 100_000).status == 400
     assert get(page, "/v1/locations").status == 200
 
 
-def test_no_script_holds_every_place(page: Page, shared: Town) -> None:
+def test_html_has_every_place(page: Page, shared: Town) -> None:
     """The HTML names every place, in each language, with its state in words, and escapes what it shows."""
     for language, word in (("en", "Silent"), ("de", "Still"), ("ja", "休止中")):
         text = get(page, f"/?lang={language}").body.decode()

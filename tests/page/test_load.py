@@ -25,8 +25,8 @@ FLAT = 4_000
 """KiB that the memory may grow while events are sent: Python's free lists, and the kept records."""
 
 
-def memory() -> int:
-    """The resident memory of this process in KiB."""
+def read_memory() -> int:
+    """Return the resident memory of this process in KiB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.partition("VmRSS:")[2].split()[0])
 
@@ -51,20 +51,20 @@ async def read_ticks(reader: asyncio.StreamReader, wanted: bytes) -> None:
 
 async def follow(page: Page, town: Town) -> tuple[int, int, float]:
     """Open all streams and publish ticks. Return the growth of memory by the streams and by the ticks, and seconds."""
-    before = memory()
+    before = read_memory()
     streams = []
     for _ in range(0, SUBSCRIBERS, 50):
         streams += await asyncio.gather(*(subscribe(page) for _ in range(50)))
-    opened = memory()
+    opened = read_memory()
     began = time.monotonic()
     for tick in range(FIRST + 1, FIRST + 1 + TICKS):
         await asyncio.to_thread(town.publish, tick)
         wanted = f'"places/station-central/{tick}"'.encode()
         await asyncio.gather(*(read_ticks(reader, wanted) for reader, _writer in streams))
         if tick == FIRST + 2:
-            opened = max(opened, memory())
+            opened = max(opened, read_memory())
     seconds = time.monotonic() - began
-    after = memory()
+    after = read_memory()
     for _reader, writer in streams:
         writer.close()
     return opened - before, after - opened, seconds
@@ -83,7 +83,7 @@ def test_thousand_subscribers(town: Town, open_page: OpenPage) -> None:
 def test_slow_subscriber_is_cut(
     town: Town, open_page: OpenPage, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A subscriber that reads nothing is cut off once its buffers are full; others get everything."""
+    """A subscriber that reads nothing is cut off once its buffers are full, and the page still answers."""
     monkeypatch.setattr(LimitedProtocol, "stalled_seconds", 0.5)
     town.publish(FIRST)
     page = open_page(town)

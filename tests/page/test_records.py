@@ -38,7 +38,7 @@ def read(tick: int) -> Entry:
     return entry
 
 
-def new_feed() -> Feed:
+def make_feed() -> Feed:
     """Return a feed with the record of tick 6."""
     feed = Feed(Board(7 * DAY, 10**9), SubscriberView(REGISTRY), Hub(9), SteppedClock(SLOTS.as_of(6)), lambda: 0.0)
     feed.deliver("T", [read(6)], {0: 7})
@@ -47,7 +47,7 @@ def new_feed() -> Feed:
 
 def test_present_records_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests share the records until a record comes, but each has the present time, plain and compressed."""
-    feed = new_feed()
+    feed = make_feed()
     records = Records(feed)
 
     async def request() -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_present_records_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_past_records_have_no_position() -> None:
     """The records of an earlier state have neither a time nor a position. They are the latest ones until then."""
-    feed = new_feed()
+    feed = make_feed()
     feed.deliver("T", [read(7)], {0: 8})
     content = json.loads(asyncio.run(Records(feed).past(SLOTS.as_of(6))).content)
     assert [record["value"]["tick"] for record in content.pop("records")] == [6]
@@ -83,7 +83,7 @@ def test_past_records_have_no_position() -> None:
 
 def test_cut_connection_leaves_no_subscription() -> None:
     """A stream is a subscription only while it is sent: if its client leaves before, nothing stays."""
-    feed: Any = new_feed()
+    feed: Any = make_feed()
     site: Any = Site(SimpleNamespace(feed=feed), None, None, None, lambda: None)  # type: ignore[arg-type]  # not used
     scope = {"type": "http", "method": "GET", "path": "/v1/stream", "query_string": b"", "headers": []}
 

@@ -28,7 +28,7 @@ REASONS: dict[State, tuple[Reason, ...]] = {
 }
 
 
-def fields(text: str) -> set[str | None]:
+def find_fields(text: str) -> set[str | None]:
     return {field for _text, field, _spec, _conversion in string.Formatter().parse(text)} - {None}
 
 
@@ -37,7 +37,9 @@ def test_languages_have_equal_keys(language: Language) -> None:
     """Every language has the keys of English, in the same order, with the same placeholders."""
     english, texts = read_texts("en"), read_texts(language)
     assert list(texts) == list(english)
-    assert {key: fields(text) for key, text in texts.items()} == {key: fields(text) for key, text in english.items()}
+    assert {key: find_fields(text) for key, text in texts.items()} == {
+        key: find_fields(text) for key, text in english.items()
+    }
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -64,11 +66,11 @@ def test_upper_bounds_name_as_of(language: Language) -> None:
     """Reports may come later, so an upper bound says until when the reports count."""
     texts = read_texts(language)
     for key in ("safe_means", "noisy_count_means", "between_means"):
-        assert "as_of" in fields(texts[key]), key
+        assert "as_of" in find_fields(texts[key]), key
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_hot_spot_is_no_reason_to_stay_away(language: Language) -> None:
+def test_hot_spots_have_other_advice(language: Language) -> None:
     """A hot spot may have a count of 1: it has other advice than an alarm."""
     words, time = Words(read_texts(language)), to_datetime(0)
     spot = Answer("noisy_count", "noisy", 0, 10, 1, 0, About("busiest", "hot_spots", time, time))

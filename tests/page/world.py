@@ -24,8 +24,8 @@ FIRST = 24
 """The first tick that tests publish."""
 
 
-def parts_of(folder: Path, kafka: KafkaConnections, **page: Any) -> PageParts:
-    """The demo's configuration with one more place, which has no coordinates, and with these settings of the page."""
+def load_parts(folder: Path, kafka: KafkaConnections, **page: Any) -> PageParts:
+    """Return the parts of a page: the demo's configuration with another place, which has no coordinates."""
     for name in ("demo.yaml", "demo-map.geojson"):
         shutil.copy(CONFIG / name, folder)
     registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ class Town:
         self.producer.send(self.topic, key=record.key, value=record.value, headers=headers, timestamp_ms=timestamp)
 
     def alerts(self, tick: int, counts: Mapping[str, int | None]) -> Iterable[OutputRecord]:
-        """The records of the monitor `places`, without noise."""
+        """Return the records of the monitor `places`, without noise."""
         parameters = self.parts.parameters
         monitor = parameters.over_time[0]
         for row, rule in zip(monitor.rows, monitor.rules, strict=True):
@@ -99,7 +99,7 @@ class Town:
             )
 
     def snapshots(self, tick: int, noon: Mapping[str, int], *, complete: bool) -> Iterable[OutputRecord]:
-        """The records of the monitor `midday` about all its live times. `noon` is about the latest of them."""
+        """Return the records of the monitor `midday` about all its live times. `noon` is about the latest of them."""
         parameters = self.parts.parameters
         monitor, grid = parameters.at_times[0], parameters.grid
         as_of = grid.as_of(tick)

@@ -47,7 +47,7 @@ def power(epsilon: Fraction, distance: int) -> Decimal:
     return (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
 
 
-def paid(plan: Plan, slots: int) -> Fraction:
+def compute_paid(plan: Plan, slots: int) -> Fraction:
     """Return what a person pays in H slots: count, one by one, the most answers of N = H + W + F - 1 ticks."""
     mark_lifetime, k = plan.design.mark_lifetime, plan.design.answers
     answered: list[int] = []
@@ -81,7 +81,7 @@ def test_found_plans_meet_all_targets(every_design: tuple[Any, ...]) -> None:
         updates = Decimal(YEAR // plan.design.slot)
         assert updates * power(plan.smallest_answer, plan.threshold) <= 1
         assert power(plan.largest_answer, max(plan.threshold - 20, 0)) >= Decimal("0.95")
-        assert paid(plan, 14 * DAY // plan.design.slot + 1) <= 2
+        assert compute_paid(plan, 14 * DAY // plan.design.slot + 1) <= 2
 
 
 def test_threshold_is_the_smallest() -> None:
@@ -102,7 +102,7 @@ def test_threshold_without_false_alarms() -> None:
 
 @pytest.mark.parametrize("chance", [Fraction(95, 100), Fraction(1, 2), Fraction(1, 10), Fraction(1)])
 @pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 7)])
-def test_epsilon_is_the_smallest_of_the_grid(chance: Fraction, share: Fraction) -> None:
+def test_epsilon_is_smallest_of_the_grid(chance: Fraction, share: Fraction) -> None:
     """Every smaller ε of the grid misses a target, with every T up to a thousand."""
     design = OverTime(HOUR, 336, 0, 1, share, share)
     plan = solve(design, Targets(FalseAlarms(YEAR), Alarm(20, chance)))
@@ -140,7 +140,7 @@ def test_each_designated_time_pays_epsilon() -> None:
     """Each designated time costs the whole ε."""
     line = "--kind at_times --false-alarm-every 1y --pays-at-most 15 --slot 1h --timezone Europe/Berlin --horizon 1d"
     plan = find(options(line))[1][0].plan
-    assert plan.epsilon == 1  # where clocks change, 14 days hold 15 evenings
+    assert plan.epsilon == 1  # where clocks change, 14 days contain 15 evenings
     alarm = 1 - (1 - power(plan.epsilon, plan.threshold)) ** 24
     below = 1 - (1 - power(plan.epsilon, plan.threshold - 1)) ** 24
     assert 366 * alarm <= 1 < 366 * below
@@ -268,9 +268,9 @@ def test_curves_by_count() -> None:
 @pytest.mark.parametrize("alarm", [0.0, 0.01, 0.3, 0.9, 1.0])
 def test_silent_share(alarm: float, answers: int, mark_lifetime: int) -> None:
     """The silent share equals that of the Markov chain of all patterns."""
-    # ticks      t - L + 1 …  t - 1 | t        paused if k of the L - 1 before it hold an answer
+    # ticks      t - L + 1 …  t - 1 | t        paused if k of the L - 1 before it have an answer
     # pattern    1 0 0 1 0 0        | 1, 0 or paused; then shifted by one
-    # The chain's law after each of 200·L ticks, averaged over the last 20·L: whole cycles where the law goes round.
+    # The chain's law after each of 200·L ticks, averaged over the last 20·L: whole cycles where the law is periodic.
     law = {(0,) * (mark_lifetime - 1): 1.0}
     silent = []
     for _ in range(200 * mark_lifetime):

@@ -107,7 +107,7 @@ def test_consenting_visit_is_not_protected() -> None:
     assert worst_ratio((1, 0), (0, 0), law, Fraction(1, 2)) == math.inf
 
 
-def test_noise_of_the_wrong_sign_is_caught() -> None:
+def test_noise_of_wrong_sign_is_caught() -> None:
     """The enumeration detects noise that is added: the bound is false, and the loss unbounded."""
 
     def added(counts: Sequence[int], q: Fraction) -> dict[Bounds, Fraction]:
@@ -131,7 +131,7 @@ def test_zeros_are_left_out() -> None:
 
 @pytest.mark.promise(41)
 def test_real_noise_gives_lower_bounds() -> None:
-    """With the real sampler, no bound exceeds its count, and the mean gap is 1/(e^ε - 1) within five deviations."""
+    """With seeded noise, no bound exceeds its count, and the mean gap is 1/(e^ε - 1) within five deviations."""
     counts = np.full(20_000, 10**6, np.int64)
     rows, bounds = step(ONE, counts, OneSidedNoise(SeededEntropy(5)))
     gaps = counts[rows] - bounds

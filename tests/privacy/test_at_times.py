@@ -55,7 +55,10 @@ def test_invalid_rules_are_refused() -> None:
 
 @pytest.mark.promise(2)
 def test_sparse_answers_are_upper_bounds() -> None:
-    """As above, for places given by those with people: at this ε, empty places have noisy counts, too."""
+    """No noisy count is below its count or the threshold if places are given by those with people.
+
+    At this ε, empty places have noisy counts too.
+    """
     counts = np.where(np.arange(10_000) % 3 == 0, np.arange(10_000) % 7, 0)
     marked = np.flatnonzero(np.arange(10_000) % 5 == 0)
     visited = Visited(np.flatnonzero(counts), counts[counts > 0])

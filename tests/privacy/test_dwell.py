@@ -60,7 +60,7 @@ def test_order_and_repeats_change_nothing() -> None:
 
 @pytest.mark.promise(44)
 @pytest.mark.parametrize("per_person", [1, 2])
-def test_any_change_of_a_person_costs_epsilon(per_person: int) -> None:
+def test_any_change_costs_at_most_epsilon(per_person: int) -> None:
     """Over all pairs of one person's visits, the totals differ by at most 2·m·R in the L1 norm, and some reach it.
 
     Noise at ε/(2·m·R) then costs at most ε (`monitor.privacy.two_sided`), with or without another person.
@@ -79,7 +79,7 @@ def test_any_change_of_a_person_costs_epsilon(per_person: int) -> None:
 
 
 @pytest.mark.promise(44)
-def test_noise_is_drawn_at_half_of_epsilon() -> None:
+def test_noise_is_drawn_at_half_epsilon() -> None:
     """Each total has two-sided noise at ε/(2·m·R): two one-sided draws for each."""
     noise = NoNoise()
     step(DwellRule(Fraction(1, 2), 60, 3), [], noise)

@@ -29,7 +29,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     return lower, upper
 
 
-def both(low: Fraction, high: Fraction) -> int:
+def take_both(low: Fraction, high: Fraction) -> int:
     """Return the floor that both bounds share."""
     assert int(low) == int(high), "the bounds are too wide for this check"
     return int(low)
@@ -49,8 +49,8 @@ def cases() -> list[tuple[Fraction, int]]:
 def test_floors_match_independent_computation(x: Fraction, bits: int) -> None:
     """The floors of e^-x and of y/(1 + y) = 1/(1 + e^x) match the independent computation."""
     low, high = exp_bounds(x, bits)
-    assert floor_exp(x, bits) == both(2**bits / high, 2**bits / low)
-    assert floor_odds(x, bits) == both(2**bits / (1 + high), 2**bits / (1 + low))
+    assert floor_exp(x, bits) == take_both(2**bits / high, 2**bits / low)
+    assert floor_odds(x, bits) == take_both(2**bits / (1 + high), 2**bits / (1 + low))
 
 
 @pytest.mark.parametrize("x", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44)])
@@ -83,7 +83,7 @@ def test_precision_rises_until_floor_is_certain(digits: int) -> None:
         assert (floor_odds(for_odds - near, 16), floor_odds(for_odds + near, 16)) == (n, n - 1)
 
 
-def test_values_near_one_and_half_stay_below() -> None:
+def test_values_near_one_stay_below() -> None:
     """At x = 10^-300 all bits of e^-x are 1, and all bits of y/(1 + y) except the first."""
     tiny = Fraction(1, 10**300)
     assert floor_exp(tiny, 64) == 2**64 - 1

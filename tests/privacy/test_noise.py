@@ -117,7 +117,7 @@ def test_low_digits_have_exact_odds(offset: int) -> None:
 
 
 @pytest.mark.promise(17)
-def test_low_and_high_digits_form_the_law() -> None:
+def test_digits_of_draws_form_the_law() -> None:
     """(1 - q) q^g is the product of the laws of the parts, in exact fractions for three digits and q = 2/3."""
     q, digits = Fraction(2, 3), 3
     for g in range(64):
@@ -341,7 +341,7 @@ def test_zero_gap_and_no_gaps() -> None:
 
 @pytest.mark.promise(3, 17)
 @pytest.mark.parametrize(("epsilon", "gap"), [(ONE, 6), (Fraction(1, 3), 19), (Fraction(1, 10), 9)])
-def test_one_gap_at_many_places_is_reached_with_its_chance(epsilon: Fraction, gap: int) -> None:
+def test_every_place_reaches_a_gap_equally(epsilon: Fraction, gap: int) -> None:
     """P = e^(-ε·gap), also where it is rare, and it is equal at all places: within 6.5 standard errors."""
     noise, size, repeats = OneSidedNoise(SeededEntropy(14)), 1_001, 4_000
     gaps, chance = np.broadcast_to(np.int64(gap), size), math.exp(-float(epsilon) * gap)
@@ -364,7 +364,7 @@ def test_rare_events_are_independent() -> None:
 
 @pytest.mark.promise(17)
 @pytest.mark.parametrize("offset", [-1, 0, 1])
-def test_rare_event_is_decided_by_further_bits(offset: int) -> None:
+def test_further_bits_decide_rare_events(offset: int) -> None:
     """After the first bits, all 0, the next 64 are one below the chance, equal (then 64 zeros, so below), or above."""
     zeros = 64 - floor_exp(Fraction(30), 64).bit_length()
     cut = floor_exp(Fraction(30), zeros + 64)

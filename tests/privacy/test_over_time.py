@@ -39,7 +39,7 @@ def statuses(rule: OverTimeRule, ticks: range, count: int | None, lost_tick: int
 
 
 @pytest.mark.promise(19)
-def test_noisy_answer_pauses_w_plus_f_minus_1() -> None:
+def test_noisy_answer_pauses_its_location() -> None:
     """
     With W = 3 and F = 2 a noisy answer pauses the location for four ticks.
 
@@ -146,7 +146,7 @@ def test_smaller_epsilon_waits_for_marks() -> None:
     assert step(OverTimeRule(ONE, 1, 5, 3, 1), marks, 4, 9, 0).status == "paused"
 
 
-def test_lost_ledger_pauses_w_plus_f_ticks() -> None:
+def test_lost_ledger_pauses_its_locations() -> None:
     """
     With the ledger lost at tick 2, nothing is answered before tick 2 + W + F = 7.
 
@@ -167,7 +167,7 @@ def test_idle_location_answers_next_tick() -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_next_answer_tick_is_the_first(seed: int) -> None:
-    """It is the first later tick that may answer, for marks of any ε and length, also with a lost ledger."""
+    """The next answer is at the first later tick that may answer, for any marks, also with a lost ledger."""
     numbers = random.Random(seed)
     rule = OverTimeRule(ONE, numbers.randint(1, 4), 5, numbers.randint(1, 9), numbers.randint(0, 2))
     marks = tuple(
@@ -181,7 +181,7 @@ def test_next_answer_tick_is_the_first(seed: int) -> None:
 
 
 def test_thousands_of_marks_are_fast() -> None:
-    """A location with 10,000 running marks is decided quickly; 2,000 once took 7.6 s per tick."""
+    """A location with 10,000 running marks is decided in less than 2 s of CPU time."""
     k = 10_000
     rule = OverTimeRule(ONE, k, 5, 20_160, 0)
     marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(k))
@@ -208,7 +208,7 @@ def test_p_value_is_the_tail_chance() -> None:
     ],
 )
 def test_invalid_rules_are_refused(values: tuple[int, int, int, int, int], key: str) -> None:
-    """The error names the key, its value, and the expected value."""
+    """An invalid rule is refused, and the error names the key, its value, and the expected value."""
     with pytest.raises(PrivacyError, match=f"{key} is .*expected at least"):
         OverTimeRule(Fraction(values[0]), *values[1:])
 

@@ -118,7 +118,7 @@ def presence_ticks(rule: OverTimeRule, slots: int) -> range:
 @pytest.mark.promise(10)
 @pytest.mark.parametrize("q", QS)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
-def test_worst_loss_of_a_visit_is_epsilon(
+def test_worst_loss_of_visit_is_epsilon(
     q: Fraction, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """Over all streams of six ticks the worst ratio is e^(ε_l): k answers of ε_l/k, or fewer if W + F < k."""

@@ -109,7 +109,7 @@ def test_changing_a_person_costs_twice_epsilon() -> None:
     assert max(losses) == HALF**-8
 
 
-def test_dropping_values_costs_epsilon_below_the_limit() -> None:
+def test_dropping_few_values_costs_epsilon() -> None:
     """Removing some of at most m values costs ε. With m + 1 values it may cost more, because another one is kept."""
     rule = PairedRule(ONE, 0, 2, 2)
 
@@ -182,7 +182,7 @@ def test_invalid_epsilon_is_refused(epsilon: object) -> None:
 
 
 def test_invalid_rules_are_refused() -> None:
-    """Each error names the expected value."""
+    """Invalid bounds, numbers of values, ε and values are refused, and the error names the value."""
     with pytest.raises(BoundsError, match="low is 5, high is 5: expected low < high"):
         PairedRule(ONE, 5, 5)
     with pytest.raises(BoundsError, match="low is 7, high is 5"):

@@ -51,14 +51,14 @@ def test_designated_times_cost_epsilon_each() -> None:
 
 
 def test_fitting_period_returns_its_sum() -> None:
-    """Composition is addition (docs/rules.md, rule 12)."""
+    """The check of a period that fits returns the sum of its terms (docs/rules.md, rule 12)."""
     charges = [charge_over_time("stations", ONE, 1, 336, 1, 337), charge_at_times("evening", Fraction(1, 2), 15)]
     assert check_period(Fraction(19, 2), charges) == Fraction(19, 2)
     assert check_period(ONE, []) == 0
 
 
 def test_overspent_period_is_refused() -> None:
-    """The error has the stated ε, the sum, the difference, every term, and the remedy."""
+    """An overspent period is refused; the error has the stated ε, the sum, the difference, all terms and the remedy."""
     charges = [charge_over_time("stations", ONE, 2, 336, 1, 337), charge_at_times("evening", Fraction(1, 2), 15)]
     with pytest.raises(OverspentError) as raised:
         check_period(Fraction(9), charges)

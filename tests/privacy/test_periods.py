@@ -15,12 +15,12 @@ from monitor.privacy.periods import Bound, PaidAnswer, Place, most_paid
 NOW = 8
 
 
-def a_rule(numbers: random.Random, max_lead: int = 0) -> OverTimeRule:
+def draw_rule(numbers: random.Random, max_lead: int = 0) -> OverTimeRule:
     answers, window = numbers.randint(1, 3), numbers.randint(1, 4)
     return OverTimeRule(Fraction(numbers.choice([6, 3, 2, 4]), 12), answers, 3, window, max_lead)
 
 
-def answered(numbers: random.Random, rule: OverTimeRule, until: int = NOW) -> tuple[Mark, ...]:
+def draw_answered(numbers: random.Random, rule: OverTimeRule, until: int = NOW) -> tuple[Mark, ...]:
     """Return marks that a rule allows, with some omitted."""
     marks: tuple[Mark, ...] = ()
     for tick in range(until):
@@ -29,21 +29,21 @@ def answered(numbers: random.Random, rule: OverTimeRule, until: int = NOW) -> tu
     return marks
 
 
-def schedules(
+def list_schedules(
     rules: Sequence[OverTimeRule], marks: tuple[Mark, ...], tick: int, end: int
 ) -> Iterator[tuple[Mark, ...]]:
     """Return every way to answer from a tick up to an end, each time by one of the rules."""
     if tick == end:
         yield marks
         return
-    yield from schedules(rules, marks, tick + 1, end)
+    yield from list_schedules(rules, marks, tick + 1, end)
     for rule in rules:
         if may_answer(rule, marks, tick):
             mark = Mark(tick, 3, rule.answer_epsilon, tick + rule.mark_lifetime - 1)
-            yield from schedules(rules, (*marks, mark), tick + 1, end)
+            yield from list_schedules(rules, (*marks, mark), tick + 1, end)
 
 
-def charged(marks: Sequence[tuple[Mark, int, int]], start: int, slots: int) -> Fraction:
+def sum_charged(marks: Sequence[tuple[Mark, int, int]], start: int, slots: int) -> Fraction:
     """Return the charge of the answers that may have counted a visit of a period; each comes with its W and F."""
     return sum(
         (
@@ -55,24 +55,24 @@ def charged(marks: Sequence[tuple[Mark, int, int]], start: int, slots: int) -> F
     )
 
 
-def most_of_all(
+def find_most(
     rules: Sequence[OverTimeRule], old: OverTimeRule | None, marks: tuple[Mark, ...], slots: int, oldest: int
 ) -> Fraction:
     """Return the most that any schedule pays in any period with a visit of slot `oldest` or later."""
     window, max_lead = max(rule.window for rule in rules), max(rule.max_lead for rule in rules)
     before = old or rules[0]
     most = Fraction(0)
-    for all_marks in schedules(rules, marks, NOW, NOW + slots + window):
+    for all_marks in list_schedules(rules, marks, NOW, NOW + slots + window):
         seen = [
             (mark, before.window, before.max_lead) if mark.tick < NOW else (mark, window, max_lead)
             for mark in all_marks
         ]
         for start in range(oldest - slots + 1, NOW + max_lead + 2):
-            most = max(most, charged(seen, start, slots))
+            most = max(most, sum_charged(seen, start, slots))
     return most
 
 
-def place(rules: Sequence[OverTimeRule], marks: tuple[Mark, ...], max_lead: int) -> Place:
+def make_place(rules: Sequence[OverTimeRule], marks: tuple[Mark, ...], max_lead: int) -> Place:
     bound = Bound.of(rules[0])
     for rule in rules[1:]:
         bound = bound.combine(Bound.of(rule))
@@ -85,11 +85,11 @@ def test_bound_covers_every_schedule(seed: int) -> None:
     """The bound is at least every schedule's payment, and equal if the past shares are whole present answers."""
     numbers = random.Random(seed)
     max_lead = numbers.randint(0, 1)
-    old, new, slots = a_rule(numbers, max_lead), a_rule(numbers, max_lead), numbers.randint(1, 3)
-    marks = answered(numbers, old)
+    old, new, slots = draw_rule(numbers, max_lead), draw_rule(numbers, max_lead), numbers.randint(1, 3)
+    marks = draw_answered(numbers, old)
     oldest = NOW - new.window + 1
-    bound = most_paid([place([new], marks, max_lead)], slots, oldest)
-    paid = most_of_all([new], old, marks, slots, oldest)
+    bound = most_paid([make_place([new], marks, max_lead)], slots, oldest)
+    paid = find_most([new], old, marks, slots, oldest)
     assert bound >= paid
     if old.answer_epsilon == new.answer_epsilon:
         assert bound == max(paid, Bound.of(new).most_in_slots(slots))
@@ -102,17 +102,17 @@ def test_unchanged_configuration_keeps_its_worst_case(seed: int) -> None:
     places, worst = [], Fraction(0)
     slots = numbers.randint(1, 12)
     for _ in range(3):
-        rule = a_rule(numbers, numbers.randint(0, 2))
-        places.append(place([rule], answered(numbers, rule), rule.max_lead))
+        rule = draw_rule(numbers, numbers.randint(0, 2))
+        places.append(make_place([rule], draw_answered(numbers, rule), rule.max_lead))
         worst += over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots)
     assert most_paid(places, slots, NOW - 5) <= worst
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_earlier_build_marks_keep_the_worst_case(seed: int) -> None:
+def test_earlier_marks_keep_the_worst_case(seed: int) -> None:
     """Marks of the earlier build, one tick longer, stay within the worst case, so a new build can start."""
     numbers = random.Random(seed)
-    rule, slots = a_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
+    rule, slots = draw_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
     marks: tuple[Mark, ...] = ()
     for tick in range(numbers.randint(5, 25)):
         until = tick + rule.window + rule.max_lead
@@ -129,16 +129,18 @@ def test_earlier_build_marks_keep_the_worst_case(seed: int) -> None:
 def test_alternating_rules_pay_the_larger(seed: int) -> None:
     """Two rules that alternate in any order pay at most the larger of both, including answers of the earlier one."""
     numbers = random.Random(seed)
-    old, new, slots = a_rule(numbers), a_rule(numbers), numbers.randint(1, 2)
-    marks = answered(numbers, old)
+    old, new, slots = draw_rule(numbers), draw_rule(numbers), numbers.randint(1, 2)
+    marks = draw_answered(numbers, old)
     oldest = NOW - max(old.window, new.window) + 1
-    assert most_paid([place([old, new], marks, 0)], slots, oldest) >= most_of_all([old, new], old, marks, slots, oldest)
+    assert most_paid([make_place([old, new], marks, 0)], slots, oldest) >= find_most(
+        [old, new], old, marks, slots, oldest
+    )
 
 
 @pytest.mark.promise(15)
 def test_two_places_and_a_third() -> None:
     """
-    Two places were answered at ε/2 each; with a third place, each may be answered at ε/3.
+    Two places answered at ε/2 each, and then a third place at ε/3, cost 4/3·ε.
 
         tick      7   8  …
         X, Y      1/2 each, their pauses run
@@ -146,7 +148,7 @@ def test_two_places_and_a_third() -> None:
     """
     old, new = (OverTimeRule(epsilon, 1, 3, 4, 0) for epsilon in (Fraction(1, 2), Fraction(1, 3)))
     mark = Mark(7, 3, Fraction(1, 2), 7 + old.mark_lifetime - 1)
-    places = [place([new], (mark,), 0), place([new], (mark,), 0), place([new], (), 0)]
+    places = [make_place([new], (mark,), 0), make_place([new], (mark,), 0), make_place([new], (), 0)]
     assert most_paid(places, 1, NOW - 3) == Fraction(4, 3)
 
 

@@ -20,7 +20,7 @@ EXACT = [file for file in (*PRIVACY, *ONESIDED) if file.name not in DISPLAYS]
 RANDOM = {"random", "secrets"}
 
 
-def imported_names(file: Path) -> Iterator[str]:
+def find_imports(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -32,7 +32,7 @@ def imported_names(file: Path) -> Iterator[str]:
 @pytest.mark.parametrize("file", PRIVACY, ids=lambda file: file.name)
 def test_privacy_imports_only_errors(file: Path) -> None:
     """Of this project, monitor/privacy imports only `monitor.errors` and its own modules."""
-    assert {name for name in imported_names(file) if name.startswith(("monitor", "simulators"))} <= {
+    assert {name for name in find_imports(file) if name.startswith(("monitor", "simulators"))} <= {
         "monitor.errors",
         *(f"monitor.privacy.{other.stem}" for other in PRIVACY),
     }
@@ -41,7 +41,7 @@ def test_privacy_imports_only_errors(file: Path) -> None:
 @pytest.mark.parametrize("file", ONESIDED, ids=lambda file: str(file.relative_to(LIBRARY)))
 def test_onesided_imports_only_privacy(file: Path) -> None:
     """Of this project, monitor/onesided imports only `monitor.errors`, monitor/privacy and its own modules."""
-    assert {name for name in imported_names(file) if name.startswith(("monitor", "simulators"))} <= {
+    assert {name for name in find_imports(file) if name.startswith(("monitor", "simulators"))} <= {
         "monitor.errors",
         *(f"monitor.privacy.{other.stem}" for other in PRIVACY),
         *(".".join(("monitor.onesided", *other.relative_to(LIBRARY).with_suffix("").parts)) for other in ONESIDED),
@@ -51,7 +51,7 @@ def test_onesided_imports_only_privacy(file: Path) -> None:
 @pytest.mark.parametrize("file", [*PRIVACY, *ONESIDED], ids=lambda file: file.name)
 def test_only_numpy_and_standard_library(file: Path) -> None:
     """Beyond this project, both packages import numpy and the standard library, and no random number generator."""
-    for name in imported_names(file):
+    for name in find_imports(file):
         top = name.split(".")[0]
         assert top in ("monitor", "numpy") or (top in sys.stdlib_module_names and top not in RANDOM), name
         assert not name.startswith("numpy.random")

@@ -125,7 +125,7 @@ class Driver:
             COMPLETE_FROM_START,
         )
         windows.open([0], tick + 1)
-        return _Driven(_counted(question, times, reading), len(letters.letters), self._number_of(windows))
+        return _Driven(_count(question, times, reading), len(letters.letters), self._number_of(windows))
 
     def _ingest(self, reader: Reader, records: Records, offset: int, *, twice: bool, known: bool) -> None:
         """Write records; `known`: their batch is not prepared again, which takes most of a reader's time."""
@@ -145,7 +145,7 @@ def _prepare(reader: Reader, records: Records, offset: int) -> Batch:
     return reader._prepare([fetched])
 
 
-def _counted(question: Question, times: Sequence[int], reading: Reading) -> AtTick:
+def _count(question: Question, times: Sequence[int], reading: Reading) -> AtTick:
     counts = {Cell(row): reading.counts[row, first] for row, first in question.windows}
     for time, instant in zip(times, question.times, strict=True):
         counts |= {Cell(row, time): count for row, count in enumerate(reading.present[instant].tolist())}

@@ -325,7 +325,7 @@ class World:
 
     def _reader_state(self, number: int) -> ReaderState:
         log, queue = self._logs[number], self._readers[number]._queue
-        writes = tuple((self._name(batch), _landed(write)) for batch, write in queue._sent)
+        writes = tuple((self._name(batch), _name_landed(write)) for batch, write in queue._sent)
         pending = None if queue._pending is None else self._name(queue._pending)
         return ReaderState(frozenset(log.reading.items()), frozenset(log.waiting), writes, pending)
 
@@ -351,5 +351,5 @@ class World:
         cast("MemoryWindows", self.windows)._shards = [shard_of_state(state) for state in store]
 
 
-def _landed(write: Any) -> frozenset[tuple[int, int]] | None:
+def _name_landed(write: Any) -> frozenset[tuple[int, int]] | None:
     return None if write.reached is None else frozenset(write.reached.items())

@@ -83,7 +83,7 @@ class HandLog:
         return Fetched(partition, start, end, [value_of(entry) for entry in entries], stamps, range(start, end))
 
     def resume(self, partition: int, offset: int) -> None:
-        """As the service's."""
+        """Continue a partition at an offset, as the service's log does."""
         self.waiting.discard(partition)
         self.reading[partition] = offset
 

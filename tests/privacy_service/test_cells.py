@@ -44,7 +44,7 @@ def own(law: dict[Hashable, Any], cell: Any) -> dict[Hashable, Fraction]:
 
 @pytest.mark.promise(18)
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 2), pytest.param(2, 3, marks=pytest.mark.soak)])
-def test_joint_law_is_the_product_of_cells(answers: int, threshold: int, make_town: Callable[..., Any]) -> None:
+def test_joint_law_is_product_of_cells(answers: int, threshold: int, make_town: Callable[..., Any]) -> None:
     """For any counts and marks of the others, an answer depends only on its own cell, and draws are independent."""
     town = make_town(2, 0, answers, threshold, times=(TIME,))
     alone: dict[Any, dict[Hashable, Fraction]] = {}

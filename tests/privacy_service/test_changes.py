@@ -33,7 +33,7 @@ Stages = tuple[tuple[int, Any], ...]
 """(first tick, town), in order."""
 
 
-def town_at(stages: Stages, tick: int) -> Any:
+def find_town(stages: Stages, tick: int) -> Any:
     return next(town for begins, town in reversed(stages) if begins <= tick)
 
 
@@ -42,7 +42,7 @@ def worst(stages: Stages, cell: Any, tick: int, pairs: tuple[tuple[int, int], ..
     """Return the worst ratio as `Town.worst` does, with each tick's town; an unwatched cell has no answer."""
     if all(count == neighbour for count, neighbour in pairs):
         return Fraction(1)
-    town, rest = town_at(stages, tick), pairs[1:]
+    town, rest = find_town(stages, tick), pairs[1:]
     if cell not in town.at(tick):
         return worst(stages, cell, tick + 1, rest, state)
     ratios = []
@@ -70,12 +70,12 @@ def loss(stages: Stages, cell: Any, visit: Any, company: int) -> Fraction:
     """Return the worst ratio of a cell without this visit, if `company` others are always present."""
     pairs = []
     for place, tick in enumerate(range(-1, LAST)):
-        counts = read(town_at(stages, tick), visit).get(cell)
+        counts = read(find_town(stages, tick), visit).get(cell)
         pairs.append((company + (counts[place] if counts else 0), company))
     return worst(stages, cell, -1, tuple(pairs), () if cell.time is None else None)
 
 
-def changing_towns(make_town: Callable[..., Any]) -> list[Any]:
+def make_changing_towns(make_town: Callable[..., Any]) -> list[Any]:
     """Return four towns that differ in W, F, k, T, ε and the horizon."""
     rules = [(1, 0, 1, 1, Fraction(1), 2), (2, 1, 2, 1, Fraction(1), 3), (3, 0, 1, 2, Fraction(1, 2), 1)]
     rules.append((1, 1, 3, 1, Fraction(1), 2))
@@ -100,7 +100,7 @@ def test_one_visit_pays_the_largest_epsilon(
         counted             #  #
         answer              z  -  -        the mark that ended at tick 1 is lengthened to tick 3
     """
-    towns = changing_towns(make_town)
+    towns = make_changing_towns(make_town)
     visits = [visit("ann", "inn", *shape, moment) for shape, moment in product(SHAPES, range(8))]
     reached: dict[Fraction, Fraction] = {}
     streams = 0
@@ -192,7 +192,7 @@ LONG = (10, 230)
 
 
 @cache
-def readings(town: Any, visits: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
+def read_all(town: Any, visits: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
     """Return the counts of each tick for these visits; the visits of one moment are in one record."""
     moments = sorted({visit.moment for visit in visits})
     records = [[visit for visit in visits if visit.moment == moment] for moment in moments]
@@ -200,30 +200,30 @@ def readings(town: Any, visits: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
     return counts
 
 
-def spent(stages: Stages, answered: Sequence[int], tick: int) -> Fraction:
+def sum_spent(stages: Stages, answered: Sequence[int], tick: int) -> Fraction:
     """Return the ε of earlier answers whose marks run at a tick, under their own rule or a longer one of the tick."""
-    mark_lifetime = town_at(stages, tick).mark_lifetime
-    running = [at for at in answered if at + max(town_at(stages, at).mark_lifetime, mark_lifetime) > tick]
-    return sum((town_at(stages, at).answer_epsilon for at in running), Fraction(0))
+    mark_lifetime = find_town(stages, tick).mark_lifetime
+    running = [at for at in answered if at + max(find_town(stages, at).mark_lifetime, mark_lifetime) > tick]
+    return sum((find_town(stages, at).answer_epsilon for at in running), Fraction(0))
 
 
-def most_paid(stages: Stages, counted: tuple[int, ...]) -> Fraction:
+def find_most_paid(stages: Stages, counted: tuple[int, ...]) -> Fraction:
     """Return the most ε of answers at these ticks, over all sequences that the rules allow."""
 
     def best(place: int, answered: tuple[int, ...]) -> Fraction:
         if place == len(counted):
-            return sum((town_at(stages, at).answer_epsilon for at in answered), Fraction(0))
+            return sum((find_town(stages, at).answer_epsilon for at in answered), Fraction(0))
         tick = counted[place]
-        town = town_at(stages, tick)
+        town = find_town(stages, tick)
         without = best(place + 1, answered)
-        if spent(stages, answered, tick) + town.answer_epsilon > town.epsilon:
+        if sum_spent(stages, answered, tick) + town.answer_epsilon > town.epsilon:
             return without
         return max(without, best(place + 1, (*answered, tick)))
 
     return best(0, ())
 
 
-def allowed(stages: Stages, counted: tuple[int, ...]) -> Fraction:
+def sum_allowed(stages: Stages, counted: tuple[int, ...]) -> Fraction:
     """Return the sum over the rules of (ε/k)·(k·⌊N/(W + F)⌋ + min(k, N mod (W + F))), N: the ticks under each rule."""
     total = Fraction(0)
     for place, (begins, town) in enumerate(stages):
@@ -234,7 +234,7 @@ def allowed(stages: Stages, counted: tuple[int, ...]) -> Fraction:
     return total
 
 
-def changed_pairs(stages: Stages, cell: Any, read_of: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
+def find_changed_pairs(stages: Stages, cell: Any, read_of: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
     """Return the counts under D and D' by tick; `read_of` has both for the towns of the stages, in their order."""
     pairs = []
     for place, tick in enumerate(range(-1, LAST)):
@@ -244,18 +244,18 @@ def changed_pairs(stages: Stages, cell: Any, read_of: tuple[Any, ...]) -> tuple[
     return tuple(pairs)
 
 
-def removals(visit: Callable[..., Any]) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+def list_removals(visit: Callable[..., Any]) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Return all sets of two visits of one person at the inn, of one slot or of all four, with each possible rest."""
     visits = [visit("ann", "inn", *shape, moment) for shape, moment in product([*SLOTS, LONG], range(8))]
     return [(both, kept) for both in combinations(visits, 2) for kept in ((), both[:1], both[1:])]
 
 
-def losses_of(stages: Stages, cell: Any, changes: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Fraction, int, Any]]:
+def find_losses(stages: Stages, cell: Any, changes: Sequence[tuple[Any, Any]]) -> Iterator[tuple[Fraction, int, Any]]:
     """Return for each different D and D': the worst loss in ε, how many visits D' lacks, and the ticks that differ."""
     known = set()
     for full, kept in changes:
-        read_of = tuple((readings(town, full), readings(town, kept)) for _, town in stages)
-        known.add((changed_pairs(stages, cell, read_of), len(full) - len(kept)))
+        read_of = tuple((read_all(town, full), read_all(town, kept)) for _, town in stages)
+        known.add((find_changed_pairs(stages, cell, read_of), len(full) - len(kept)))
     for pairs, lacks in known:
         counted = tuple(tick for tick, (full, kept) in zip(range(-1, LAST), pairs, strict=True) if full != kept)
         for company in (0, 1):
@@ -280,18 +280,18 @@ def test_two_visits_across_a_change(
         counted           #  #  #  #        two visits, of slot 1 and of slot 3
         answer            z  -  -  z        the mark of tick 1 is lengthened to tick 3
     """
-    towns = changing_towns(make_town)
-    changes = removals(visit)
+    towns = make_changing_towns(make_town)
+    changes = list_removals(visit)
     reached = dict.fromkeys(permutations(range(len(towns)), 2), False)
     for (first, second), change in product(reached, range(5)):
         before, after = towns[first], towns[second]
         stages = ((-1, before), (change, after))
-        for paid, lacks, counted in losses_of(stages, cell_of(0), changes):
-            assert paid == most_paid(stages, counted) <= allowed(stages, counted)
+        for paid, lacks, counted in find_losses(stages, cell_of(0), changes):
+            assert paid == find_most_paid(stages, counted) <= sum_allowed(stages, counted)
             assert paid <= lacks * max(before.epsilon, after.epsilon)
             across = bool(counted) and counted[0] < change <= counted[-1]
-            reached[first, second] |= across and paid == allowed(stages, counted)
-        assert all(paid <= 3 * UNIT for paid, _, _ in losses_of(stages, cell_of(0, 90), changes))
+            reached[first, second] |= across and paid == sum_allowed(stages, counted)
+        assert all(paid <= 3 * UNIT for paid, _, _ in find_losses(stages, cell_of(0, 90), changes))
     streams = len(reached) * 5 * len(changes) * 2
     print(f"{streams} streams of two visits with a change in their midst")
     assert streams == stated_streams("The service, two visits and a change of rules")
@@ -307,14 +307,14 @@ def test_two_visits_at_a_rewatched_location(
     stated_streams: Callable[[str], int],
 ) -> None:
     """The marks of before continue while the location is not watched, and it has no answers in between."""
-    changes = removals(visit)
+    changes = list_removals(visit)
     streams, most = 0, Fraction(0)
     for window, answers, (gone, back) in product((1, 2), (1, 2), [(0, 1), (1, 2), (1, 3), (2, 4)]):
         town = make_town(window, 0, answers, 1, (), 4, 2, Fraction(1), (0, 1), UNIT, LAST, remembers=True)
         without = make_town(window, 0, answers, 1, (), 4, 2, Fraction(1), (1,), UNIT, LAST, remembers=True)
         stages = ((-1, town), (gone, without), (back, town))
-        for paid, lacks, counted in losses_of(stages, cell_of(0), changes):
-            assert paid == most_paid(stages, counted) <= allowed(((-1, town),), counted)
+        for paid, lacks, counted in find_losses(stages, cell_of(0), changes):
+            assert paid == find_most_paid(stages, counted) <= sum_allowed(((-1, town),), counted)
             assert paid <= lacks
             most = max(most, paid)
         streams += len(changes) * 2

@@ -215,11 +215,11 @@ def worst(threshold: int, full: Counts, other: Counts, sign: int = 1) -> Ratio:
     return most
 
 
-def crowded(visits: Set, others: Set) -> dict[str, Set]:
+def add_others(visits: Set, others: Set) -> dict[str, Set]:
     return {"ann": visits, **{f"other-{number}": (visit,) for number, visit in enumerate(others)}}
 
 
-def stated(visits: Set, other: Set) -> int:
+def sum_stated(visits: Set, other: Set) -> int:
     """Return the most that a person pays, in units of ε: by place, 1 for noisy counts and 1 for lower bounds."""
 
     def pays(place: str) -> int:
@@ -235,7 +235,7 @@ def stated(visits: Set, other: Set) -> int:
 def test_counts_match_a_recount() -> None:
     """For every set of visits, alone and with another person, the counts of the service equal the recount."""
     for visits, others in product(SETS, OTHERS):
-        people = crowded(visits, others)
+        people = add_others(visits, others)
         assert drive(people) == recount(people)
     print(f"{len(SETS) * len(OTHERS)} streams driven")
 
@@ -258,8 +258,8 @@ def test_worst_loss_of_a_consent_neighbour(threshold: int, stated_streams: Calla
         for other, removed, consented in neighbours(visits):
             for others in OTHERS:
                 pairs += 1
-                ratio = worst(threshold, recount(crowded(visits, others)), recount(crowded(other, others)))
-                assert ratio <= Q ** -stated(visits, other)
+                ratio = worst(threshold, recount(add_others(visits, others)), recount(add_others(other, others)))
+                assert ratio <= Q ** -sum_stated(visits, other)
                 key = (removed, consented)
                 by_removed_and_consented[key] = max(by_removed_and_consented.get(key, Fraction(0)), ratio)
     print(
@@ -277,14 +277,14 @@ def test_duplicates_reach_the_sum() -> None:
     assert worst(1, recount({"ann": visits}), recount({"ann": other})) == 1 / Q**2
 
 
-def test_removing_beside_a_consenting_visit_is_free() -> None:
+def test_removal_beside_consent_is_free() -> None:
     """A visit without consent at the time and place of one with consent, reported no earlier, costs nothing."""
     visits = (ReportedVisit("inn", 0, consent=True), ReportedVisit("inn", 0, consent=False))
     for other, _, _ in neighbours(visits):
         assert worst(1, recount({"ann": visits}), recount({"ann": other})) == 1
 
 
-def test_removing_a_consenting_visit_is_not_protected() -> None:
+def test_consenting_visit_is_not_protected() -> None:
     """Without a visit with consent, a lower bound becomes impossible. The person agreed to this."""
     visits = (ReportedVisit("inn", 0, consent=True),)
     assert worst(1, recount({"ann": visits}), recount({"ann": ()})) == math.inf
@@ -296,7 +296,7 @@ def test_a_visit_elsewhere_is_not_protected() -> None:
     assert worst(1, recount({"ann": here}), recount({"ann": there})) == math.inf
 
 
-def test_noise_of_the_wrong_sign_is_caught() -> None:
+def test_noise_of_wrong_sign_is_caught() -> None:
     """The enumeration detects noise that is added to the people who consented."""
     before, after = ({"ann": (ReportedVisit("inn", 0, consent=consent),)} for consent in (False, True))
     bounds = law(50, 1, (1, 0), (1, 0), frozenset(), -1)

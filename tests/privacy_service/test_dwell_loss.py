@@ -129,7 +129,7 @@ def recount(people: Mapping[str, Set], per_person: int) -> tuple[int, int]:
     return above, below
 
 
-def smaller(visits: Set) -> Iterator[Set]:
+def list_smaller(visits: Set) -> Iterator[Set]:
     """Yield the sets without some or all of the visits."""
     yield ()
     if len(visits) == 2:
@@ -155,7 +155,7 @@ def test_loss_of_any_removal(per_person: int, stated_streams: Callable[[str], in
     worst: dict[int, Fraction] = {}
     pairs = 0
     for visits in SETS:
-        for less, others in product(smaller(visits), ((), OTHER)):
+        for less, others in product(list_smaller(visits), ((), OTHER)):
             pairs += 1
             before, after = totals[visits, others], totals[less, others]
             loss = Fraction(abs(before[0] - after[0]) + abs(before[1] - after[1]), unit)
@@ -166,7 +166,7 @@ def test_loss_of_any_removal(per_person: int, stated_streams: Callable[[str], in
     assert pairs == stated_streams("The service, dwell times")
 
 
-def test_length_of_a_neighbour_visit_can_cost_more_than_half() -> None:
+def test_removal_may_cost_more_than_half() -> None:
     """With m = 1, losing the first visit lets another one count, so more than ε/2 is paid: ε is charged."""
     visits = (Reported("inn", 25, 35, 0), Reported("mill", 0, 35, 0))
     before, after = recount({"ann": visits}, 1), recount({"ann": visits[1:]}, 1)

@@ -169,7 +169,7 @@ def test_no_fault_changes_neighbouring_counts(fault: str, log: str) -> None:
 @pytest.mark.promise(27)
 @pytest.mark.parametrize("readers", [((0, 1),), ((0,), (1,))], ids=["one reader", "two readers"])
 def test_two_partitions_at_any_speed(readers: tuple[tuple[int, ...], ...], stated: Stated) -> None:
-    """One partition may be a slot ahead of the other; its facts of the next slot wait."""
+    """If one partition is a slot ahead of the other, no order changes a count: its facts of the next slot wait."""
     log = SHORT["late"]
     plan = Plan((log[:1], log[1:]), FEWER, 2, 1, readers=readers)
     label = "one reader" if len(readers) == 1 else "two readers"
@@ -179,7 +179,7 @@ def test_two_partitions_at_any_speed(readers: tuple[tuple[int, ...], ...], state
 @pytest.mark.promise(27)
 def test_late_report_is_not_counted() -> None:
     """
-    Four people were at the inn, which has T = 5. The target was at the mill. Bob's report at the inn is late.
+    A late report does not count, with and without the target: the inn has T = 5 and four people, and Bob's is late.
 
         with the target     | 1 2 3 4 t | B            the poll ends before Bob's report
         without             | 1 2 3 4 B |              it is polled too: "safe" would be impossible in one case
@@ -246,7 +246,7 @@ def test_sampled_orders_on_a_real_store(valkey: EmbeddedValkey, name: str) -> No
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("name", REDIS_PLANS)
-def test_many_sampled_orders_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
+def test_many_sampled_orders_on_real_store(valkey: EmbeddedValkey, name: str) -> None:
     """Orders with a new seed in every run, which is printed, give the same counts."""
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")

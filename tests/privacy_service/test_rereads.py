@@ -127,7 +127,7 @@ def test_reading_is_complete_and_timely(
 
 
 @pytest.mark.parametrize("store", ["before as_of", "within the tolerance", "in the slot", "after the slot"])
-def test_tick_is_counted_in_the_next_slot(store: str, make_town: Callable[..., Any]) -> None:
+def test_tick_counts_in_the_next_slot(store: str, make_town: Callable[..., Any]) -> None:
     """A tick is counted when the store's clock is a tolerance after as_of, when all earlier stamps are given."""
     parameters = make_town(2, 0, 1, 1).parameters
     as_of = parameters.grid.as_of(3)

@@ -99,17 +99,19 @@ def test_counts_of_two_people_are_sums(
         ann, bob = (
             dict(recount(town, [report for report in visits if report.person == name])) for name in ("ann", "bob")
         )
-        assert read(town, group_by_moment(visits)) == {cell: summed(cell, ann, bob) for cell in ann.keys() | bob.keys()}
+        assert read(town, group_by_moment(visits)) == {
+            cell: sum_counts(cell, ann, bob) for cell in ann.keys() | bob.keys()
+        }
     print(f"{len(streams)} streams of two people driven")
     assert len(streams) == stated_streams("The service, visits of two people")
 
 
-def summed(cell: Any, *added: Mapping[Any, Counts]) -> Counts:
+def sum_counts(cell: Any, *added: Mapping[Any, Counts]) -> Counts:
     return tuple(map(sum, zip(*(counts[cell] for counts in added if cell in counts), strict=True)))
 
 
 @cache
-def spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, int], frozenset[tuple[int, int]]]:
+def find_spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, int], frozenset[tuple[int, int]]]:
     """Return how many slots these visits span by location, without dead letters, and the cells that they cover."""
     slots: dict[int, int] = {}
     covered: set[tuple[int, int]] = set()
@@ -125,7 +127,7 @@ def spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, int], frozenset[tup
 def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
     """Return how many answers these visits may pay at a cell (docs/rules.md, section 6)."""
     row, time = cell
-    slots, covered = spans(town, tuple(gone))
+    slots, covered = find_spans(town, tuple(gone))
     if time is not None:
         return int(cell in covered)
     return most_of_slots(town, slots[row]) if row in slots else 0
@@ -163,9 +165,7 @@ def enumerate_losses(town: Any, accepts: Any, person_sets: Universe, cell_of: Ca
     @cache
     def ratios(cell: Any, full: Counts, kept: Counts) -> tuple[Fraction, int]:
         """Return the worst ratio with nobody else present, and the number of the worst ratio with any others."""
-        all_ratios = [
-            town.worst(cell_of(*cell), added(full, rest), added(kept, rest)) for rest in (nobody, *others[cell])
-        ]
+        all_ratios = [town.worst(cell_of(*cell), add(full, rest), add(kept, rest)) for rest in (nobody, *others[cell])]
         return all_ratios[0], numbers.setdefault(max(all_ratios), len(numbers))
 
     by_cell: set[tuple[str, int, int, int]] = set()
@@ -175,7 +175,7 @@ def enumerate_losses(town: Any, accepts: Any, person_sets: Universe, cell_of: Ca
         worst = [(cell, *ratios(cell, counts, after.get(cell, nobody))) for cell, counts in adds]
         sums = set()
         for gone in removals:
-            slots, covered = spans(accepts, gone)
+            slots, covered = find_spans(accepts, gone)
             total = 0
             for cell, _, number in worst:
                 row, time = cell
@@ -257,10 +257,10 @@ def test_hot_spots_cost_epsilon_per_place(
     worst: dict[int, Fraction] = {}
     streams = 0
     for time in town.times:
-        others = {present(town, adds, time) for adds in person_sets.adds}
+        others = {count_present(town, adds, time) for adds in person_sets.adds}
         for (adds, kept), removals in person_sets.removals.items():
-            full, less = present(town, adds, time), present(town, kept, time)
-            ratio = max(ranked_ratio(town, time, added(full, rest), added(less, rest)) for rest in others)
+            full, less = count_present(town, adds, time), count_present(town, kept, time)
+            ratio = max(ranked_ratio(town, time, add(full, rest), add(less, rest)) for rest in others)
             for gone in removals:
                 streams += 1
                 places = sum(most(town, (row, time), gone) for row in range(3))
@@ -272,14 +272,14 @@ def test_hot_spots_cost_epsilon_per_place(
     assert streams == stated_streams("The service, hot spots")
 
 
-def present(town: Any, adds: Adds, time: int) -> Counts:
+def count_present(town: Any, adds: Adds, time: int) -> Counts:
     """Return what a person adds to each location at the last tick of a designated time."""
     tick = town.final(time) - town.ticks.start
     held = dict(adds)
     return tuple(held[row, time][tick] if (row, time) in held else 0 for row in range(3))
 
 
-def added(first: Counts, second: Counts) -> Counts:
+def add(first: Counts, second: Counts) -> Counts:
     return tuple(map(sum, zip(first, second, strict=True)))
 
 
@@ -349,7 +349,7 @@ def test_one_visit_pays_as_stated(
         for rest in (nobody, (1,) * len(town.ticks)):
             ratio = Fraction(1)
             for cell, counts in read_counts.items():
-                ratio *= town.worst(cell_of(*cell), summed(0, {0: counts}, {0: rest}), rest)
+                ratio *= town.worst(cell_of(*cell), sum_counts(0, {0: counts}, {0: rest}), rest)
             stated = sum(most(town, cell, [report]) for cell in read_counts)
             assert ratio <= Q**-stated
             reached[stated] = max(reached.get(stated, Fraction(0)), ratio)

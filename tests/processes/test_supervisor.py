@@ -79,7 +79,7 @@ class Site:
 
 
 @contextmanager
-def started(folder: Path, eventually: Eventually) -> Iterator[Site]:
+def run_started(folder: Path, eventually: Eventually) -> Iterator[Site]:
     """Yield a site whose two processes have started, and stop it at the end."""
     site = Site(folder)
     site.thread.start()
@@ -95,14 +95,14 @@ def started(folder: Path, eventually: Eventually) -> Iterator[Site]:
 @pytest.fixture
 def site(tmp_path: Path, eventually: Eventually) -> Iterator[Site]:
     """Two processes that have started."""
-    with started(tmp_path, eventually) as site:
+    with run_started(tmp_path, eventually) as site:
         yield site
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Site]:
     """Two processes for tests that only read."""
-    with started(tmp_path_factory.mktemp("shared"), eventually) as site:
+    with run_started(tmp_path_factory.mktemp("shared"), eventually) as site:
         yield site
 
 
@@ -154,7 +154,7 @@ def test_crashed_process_restarts(site: Site, eventually: Eventually, code: int)
 
 @pytest.mark.parametrize(("code", "error"), [(2, UsageError), (3, RefusedError)])
 def test_fatal_exit_ends_all(site: Site, code: int, error: type[MonitorError]) -> None:
-    """If a restart does not help, the supervisor stops the other processes and ends with the same exit code."""
+    """After exit code 2 or 3 of a process, the supervisor stops the others and ends with the same exit code."""
     site.end(1, code)
     site.thread.join(30)
     assert type(site.error) is error
@@ -182,7 +182,7 @@ def test_ended_process_has_no_metrics(site: Site, eventually: Eventually) -> Non
 
 
 @contextmanager
-def endpoint(site: Site) -> Iterator[Callable[[str], tuple[int, str]]]:
+def serve_endpoint(site: Site) -> Iterator[Callable[[str], tuple[int, str]]]:
     """Serve the pages of a site, and yield a function that gets the status and the text of a page."""
     pages = site.supervisor.pages
     served = Endpoint(0, pages.registry, pages)
@@ -208,7 +208,7 @@ def test_ready_when_all_are(tmp_path: Path, eventually: Eventually) -> None:
     site.thread.start()
     try:
         eventually(lambda: site.count_starts(1) == site.count_starts(2) == 1, 30)
-        with endpoint(site) as get:
+        with serve_endpoint(site) as get:
             reasons = {"process 1: reading": "reading a window", "process 2: reading": "reading a window"}
             eventually(lambda: get("/readyz")[1] == json.dumps({"ok": False, **reasons}) + "\n")
             assert get("/readyz")[0] == 503
@@ -226,7 +226,7 @@ def test_ready_when_all_are(tmp_path: Path, eventually: Eventually) -> None:
 
 def test_page_is_valid_text(shared: Site, eventually: Eventually) -> None:
     """`/metrics` is Prometheus's text format, with the version of each process."""
-    with endpoint(shared) as get:
+    with serve_endpoint(shared) as get:
         eventually(lambda: 'location_monitor_build_info{process="2"' in get("/metrics")[1])
         families = {family.name for family in text_string_to_metric_families(get("/metrics")[1])}
     assert {

@@ -76,23 +76,23 @@ def valid(request: pytest.FixtureRequest) -> ValidConfig:
     return load_valid_config(ROOT / "config" / request.param, {})
 
 
-def documents(valid: ValidConfig) -> list[str]:
+def build_documents(valid: ValidConfig) -> list[str]:
     """Return the texts of the entry, without the line breaks of YAML, the notice and the assessment."""
     figures = collect_figures(valid)
-    entry = "\n".join(texts(build_entry(figures, NOBODY)))
+    entry = "\n".join(find_texts(build_entry(figures, NOBODY)))
     return [entry, write_notice(figures, NOBODY), write_assessment(figures, NOBODY)]
 
 
-def texts(tree: Any) -> Iterator[str]:
+def find_texts(tree: Any) -> Iterator[str]:
     """Yield every scalar of a tree."""
     if isinstance(tree, dict | list):
         for part in tree.values() if isinstance(tree, dict) else tree:
-            yield from texts(part)
+            yield from find_texts(part)
     else:
         yield str(tree)
 
 
-def test_entry_has_the_fields_of_the_registry(valid: ValidConfig) -> None:
+def test_entry_has_the_registrys_fields(valid: ValidConfig) -> None:
     """An entry is valid by the fields of the registry, also after it was written and read as YAML."""
     validator = Draft202012Validator(FIELDS, format_checker=Draft202012Validator.FORMAT_CHECKER)
     validator.validate(yaml.safe_load(to_yaml(build_entry(collect_figures(valid), NOBODY))))
@@ -105,10 +105,10 @@ def test_choices_are_those_of_the_registry() -> None:
     assert list(SECTORS) == basic["data_product_sector"]["enum"]
 
 
-def test_every_document_states_the_payments_of_check(valid: ValidConfig) -> None:
+def test_documents_state_the_payments_of_check(valid: ValidConfig) -> None:
     """Each document contains the stated ε, the worst case and the period."""
     report = compute_report(valid)
-    entry, notice, assessment = documents(valid)
+    entry, notice, assessment = build_documents(valid)
     stated, total, period = format_epsilon(report.stated), format_epsilon(report.total), spell_duration(report.period)
     assert f"Stated for any {period}: ε = {stated}. The worst case of this configuration is {total} = " in entry
     assert f"Within any {period} nobody who is reported at one place at a time pays more than ε = {stated}," in notice
@@ -121,15 +121,15 @@ def test_every_document_states_the_payments_of_check(valid: ValidConfig) -> None
 
 
 def test_every_document_names_every_monitor(valid: ValidConfig) -> None:
-    """Each document says what each monitor asks."""
-    for text in documents(valid):
+    """Each document states the question of every monitor."""
+    for text in build_documents(valid):
         for monitor in collect_figures(valid).monitors:
             assert monitor.asks in text
 
 
-def test_chances_of_false_alarms_are_those_of_check(valid: ValidConfig) -> None:
+def test_false_alarms_are_those_of_check(valid: ValidConfig) -> None:
     """The entry and the assessment contain the chances at an empty place, per update and over all updates."""
-    entry, _, assessment = documents(valid)
+    entry, _, assessment = build_documents(valid)
     for monitor in compute_report(valid).monitors:
         for odds in (each for each in monitor.odds if each.people == 0):
             chance = f"{format_percent(odds.per_update)} in one update and {format_percent(odds.over_updates)} in"
@@ -139,7 +139,7 @@ def test_chances_of_false_alarms_are_those_of_check(valid: ValidConfig) -> None:
 
 def test_widths_are_those_of_the_noise(valid: ValidConfig) -> None:
     """A width is the mean noise of an answer, and the number below which the noise is with a chance of 95 %."""
-    entry, _, assessment = documents(valid)
+    entry, _, assessment = build_documents(valid)
     for monitor in compute_report(valid).monitors:
         for odds in (each for each in monitor.odds if each.people == 0):
             width = (
@@ -162,7 +162,7 @@ def test_one_visit_pays_the_largest_share(every_kind: ValidConfig) -> None:
 
 
 @pytest.mark.parametrize("per_person", [1, 2, 3])
-def test_one_visit_pays_what_its_removal_costs(every_kind: ValidConfig, per_person: int) -> None:
+def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: int) -> None:
     """Removing one of a person's visits from dwell times costs at most the stated share of ε, and may cost all of it.
 
     If one visit is removed, another one may count in its place.
@@ -223,7 +223,7 @@ def test_only_dwell_times_are_ordinary(every_kind: ValidConfig) -> None:
     assert "Two-sided geometric noise" in entry["implementation"]["mechanisms"]
 
 
-def test_consent_is_mentioned_with_lower_bounds_only(every_kind: ValidConfig) -> None:
+def test_only_lower_bounds_mention_consent(every_kind: ValidConfig) -> None:
     """The notice explains consent if lower bounds are published, and not otherwise."""
     assert "If you agreed" in write_notice(collect_figures(every_kind), NOBODY)
     assert "If you agreed" not in write_notice(collect_figures(load_valid_config(golden.CONFIG, {})), NOBODY)

@@ -93,7 +93,7 @@ def _parameters(
 
 @pytest.fixture(scope="session")
 def make_parameters() -> Callable[..., Parameters]:
-    """Makes parameters with hourly slots from 2026. By default "stations" watches 3 places, W = 3, F = 0."""
+    """A function that makes parameters: hourly slots from 2026, by default 3 places, all watched, W = 3, F = 0."""
     return _parameters
 
 
@@ -103,7 +103,7 @@ def _at(name: str, *times: str, horizon: int = 2, threshold: int = 2) -> AtTimes
 
 @pytest.fixture(scope="session")
 def make_at_times() -> Callable[..., AtTimes]:
-    """Makes monitors of designated times: `make_at_times("noon", "2026-01-01T12:30:00Z", horizon=2)`, in slots."""
+    """A function that makes monitors: `make_at_times("noon", "2026-01-01T12:30:00Z", horizon=2)`, in slots."""
     return _at
 
 
@@ -128,7 +128,7 @@ def admin(connections: KafkaConnections) -> Iterator[Any]:
 
 @pytest.fixture
 def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
-    """Makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` returns the name and the id."""
+    """A function that makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` returns name and id."""
 
     def make(label: str, partitions: int = 1, **configs: str) -> tuple[str, str]:
         name = topic(label)
@@ -143,7 +143,7 @@ def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[s
 
 @pytest.fixture
 def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, int], Writer]]:
-    """Opens writers, and closes them at the end."""
+    """A function that opens writers, which are closed at the end."""
     with ExitStack() as opened:
 
         def open_one(topic: str, topic_id: str, partition: int = 0) -> Writer:
@@ -156,7 +156,7 @@ def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, i
 def make_ledger(
     make_topic: Callable[..., tuple[str, str]], open_writer: Callable[..., Writer]
 ) -> Callable[..., LedgerPlace]:
-    """Makes initialised ledgers: topics whose partitions contain their first record."""
+    """A function that makes initialised ledgers: topics whose partitions contain their first record."""
 
     def make(ledger_partitions: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
         name, topic_id = make_topic("ledger", ledger_partitions)
@@ -181,7 +181,7 @@ def make_ledger(
 def take_over(
     connections: KafkaConnections, make_parameters: Callable[..., Parameters], clock: SteppedClock, noise: Any
 ) -> Iterator[Callable[..., Owner]]:
-    """Takes over partitions. The owners are closed at the end."""
+    """A function that takes over partitions. The owners are closed at the end."""
     with ExitStack() as opened:
 
         def take(place: LedgerPlace, partition: int = 0, parameters: Parameters | None = None) -> Owner:
@@ -193,7 +193,7 @@ def take_over(
 
 @pytest.fixture
 def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callable[..., World]:
-    """Makes in-memory worlds. The store's clock, and by default this machine's, stand at the start of slot 100."""
+    """A function that makes in-memory worlds. By default, the clocks of store and machine stand at slot 100's start."""
 
     def make(*, clock: Any = None, changes: Mapping[str, Any] | None = None, ledger_partitions: int = 1) -> World:
         parameters = replace(make_parameters(places=8, shards=ledger_partitions), **(changes or {}))
@@ -212,9 +212,9 @@ def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callab
 
 @pytest.fixture
 def run_world(make_parameters: Callable[..., Parameters], noise: Any) -> Iterator[Callable[..., World]]:
-    """Runs in-memory worlds on threads that end with the test. The test moves their one clock, from slot 100 on.
+    """A function that runs in-memory worlds on threads until the end of the test, which moves their one clock.
 
-    `prepare` changes a world before it runs.
+    `prepare` changes a world before it runs. The clock begins at slot 100.
     """
     started: list[tuple[World, threading.Thread]] = []
 
@@ -272,7 +272,7 @@ def make_site(
     noise: Any,
     topic: Callable[[str], str],
 ) -> Iterator[Callable[..., Site]]:
-    """Makes partitions, each with a ledger, an input of 2 partitions, and windows that are complete."""
+    """A function that makes partitions, each with a ledger, an input of 2 partitions, and complete windows."""
     with ExitStack() as opened:
 
         def make(parameters: Parameters, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
@@ -300,7 +300,7 @@ def make_site(
 
 @pytest.fixture
 def put(connections: KafkaConnections) -> Iterator[Callable[..., None]]:
-    """Produces records to a partition of a topic."""
+    """A function that produces records to a partition of a topic."""
     with closing(connections.producer()) as producer:
 
         def produce(topic: str, partition: int, records: int) -> None:
@@ -313,7 +313,7 @@ def put(connections: KafkaConnections) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture
 def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
-    """Starts work on a thread, and joins it at the end."""
+    """A function that starts work on a thread, which is joined at the end."""
     threads: list[threading.Thread] = []
 
     def start(work: Callable[[], object]) -> threading.Thread:
@@ -330,7 +330,7 @@ def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
 
 @pytest.fixture
 def kinds(connections: KafkaConnections) -> Callable[[LedgerPlace], list[str]]:
-    """Returns the kinds of records in partition 0 of a ledger, without the first record."""
+    """A function that returns the kinds of records in partition 0 of a ledger, without the first record."""
 
     def read_kinds(place: LedgerPlace) -> list[str]:
         types = [dict(record.headers)["ce_type"] for _, record in read_partition(connections, place.topic, 0)]

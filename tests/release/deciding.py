@@ -27,7 +27,7 @@ def statuses(decision: Decision) -> dict[str, str]:
     return {record.key.decode(): value_of(record)["status"] for record in decision.records}
 
 
-def key_order(decision: Decision) -> list[str]:
+def list_keys(decision: Decision) -> list[str]:
     return [record.key.decode() for record in decision.records]
 
 
@@ -64,5 +64,5 @@ def decide_complete(decider: Decider, tick: int, state: LedgerState, people: Any
     return decider.decide(tick, Evidence(readings), state)
 
 
-def noisy_at(tick: int, mark_lifetime: int, epsilon: Fraction = ONE) -> Mark:
+def make_mark(tick: int, mark_lifetime: int, epsilon: Fraction = ONE) -> Mark:
     return Mark(tick, 9, epsilon, tick + mark_lifetime - 1)

@@ -31,13 +31,13 @@ def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0
     return [record for _offset, record in read_partition(connections, place.topic, partition)]
 
 
-def kinds(records: list[EncodedRecord]) -> list[str]:
+def list_kinds(records: list[EncodedRecord]) -> list[str]:
     """Return each record's kind; answers by their tick."""
     named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
     return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
 
 
-def owner_values(records: list[EncodedRecord]) -> list[dict[str, Any]]:
+def read_owner_values(records: list[EncodedRecord]) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in records if record.key == b"owner"]
 
 

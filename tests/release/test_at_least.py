@@ -28,7 +28,7 @@ LEAST = Fraction(1, 4)
 def make(
     make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
 ) -> Callable[..., Parameters]:
-    """Makes parameters with one designated time in slot 12 and lower bounds: final at tick 13 (horizon 2 h)."""
+    """A function that makes parameters with a designated time in slot 12 and lower bounds, final at tick 13."""
 
     def parameters(horizon: int = 2, at_least: Fraction | None = LEAST, **more: Any) -> Parameters:
         noon = replace(make_at_times("noon", NOON, horizon=horizon, threshold=50), at_least=at_least)
@@ -155,7 +155,7 @@ def test_bounds_are_charged_separately(make: Callable[..., Parameters], noise: A
     assert state.charged == {("at_least", "noon", TIME): LEAST}
 
 
-def test_forgotten_with_its_time(make: Callable[..., Parameters], noise: Any) -> None:
+def test_drawn_bounds_end_with_their_time(make: Callable[..., Parameters], noise: Any) -> None:
     """The record of drawn bounds is dropped with the designated time, and not before."""
     state = LedgerState()
     decide(make(), 13, noise, state)

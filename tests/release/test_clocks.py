@@ -63,7 +63,7 @@ class TestFastClock:
         assert (release.trouble, world.observer.lost_ticks) == ("", [])
 
     @pytest.mark.promise(34)
-    def test_decides_after_fast_clock_is_corrected(self, make_world: MakeWorld) -> None:
+    def test_corrected_clock_loses_no_tick(self, make_world: MakeWorld) -> None:
         """After a takeover with a clock one year ahead, no tick is lost once the clock is corrected."""
         world = make_world()
         world.clock.instant += 365 * DAY

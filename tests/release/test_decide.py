@@ -16,7 +16,7 @@ from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question
-from tests.release.deciding import decide_complete, key_order, noisy_at, read, statuses, value_of
+from tests.release.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -88,7 +88,7 @@ class TestOverTime:
     def test_paused_beats_unknown(self, make_parameters: Make, noise: Any) -> None:
         """A paused location answers "paused" even if its count is unknown."""
         decider = Decider(make_parameters(), [0], noise)
-        state = LedgerState(marks={("stations", "place-1"): {5: noisy_at(5, 4)}})
+        state = LedgerState(marks={("stations", "place-1"): {5: make_mark(5, 4)}})
         decision = decider.decide(6, Evidence({}), state)
         assert list(statuses(decision).values()) == ["unknown", "paused", "unknown"]
 
@@ -141,7 +141,7 @@ class TestOverTime:
             W = 1     z  p
             W = 6           p …  p   s
         """
-        state = LedgerState(marks={("stations", "place-0"): {5: noisy_at(5, 2)}})
+        state = LedgerState(marks={("stations", "place-0"): {5: make_mark(5, 2)}})
         decider = Decider(make_parameters(window=6, places=1, max_lead=1), [0], noise)
         answered = [statuses(decide_complete(decider, tick, state))["stations/place-0"] for tick in range(7, 13)]
         assert answered == ["paused"] * 5 + ["safe"]
@@ -180,10 +180,10 @@ class TestOverTime:
 
     @pytest.mark.promise(21)
     def test_records_have_public_order(self, make_parameters: Make, noise: Any) -> None:
-        """Records follow the configured monitors and the registry, whatever the counts."""
+        """Records are in the order of the configured monitors and the registry, for any counts."""
         parameters = make_parameters(watched={"zoo": [0, 2], "alley": [1, 2]})
         decision = decide_complete(Decider(parameters, [0], noise), 5, LedgerState(), {2: 9})
-        assert key_order(decision) == ["zoo/place-0", "zoo/place-2", "alley/place-1", "alley/place-2"]
+        assert list_keys(decision) == ["zoo/place-0", "zoo/place-2", "alley/place-1", "alley/place-2"]
 
     def test_monitors_mark_separately(self, make_parameters: Make, noise: Any) -> None:
         """A location in two monitors pays and pauses in each of them separately."""
@@ -196,7 +196,7 @@ class TestOverTime:
         """Two owners of one shard each decide every location once, and read only their own shards."""
         parameters = make_parameters(places=12, shards=2)
         deciders = [Decider(parameters, [shard], noise) for shard in (0, 1)]
-        keys = [key_order(decide_complete(decider, 5, LedgerState())) for decider in deciders]
+        keys = [list_keys(decide_complete(decider, 5, LedgerState())) for decider in deciders]
         assert all(keys)
         assert sorted(keys[0] + keys[1]) == sorted(f"stations/place-{row}" for row in range(12))
         assert [list(decider.questions(5)) for decider in deciders] == [[0], [1]]

@@ -98,7 +98,7 @@ def advance(rng: Random, tick: int, states: tuple[LedgerState, LedgerState], par
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_decision_equals_that_of_each_place_alone(seed: int, make_parameters: Make) -> None:
+def test_decision_equals_each_place_alone(seed: int, make_parameters: Make) -> None:
     """Over 60 ticks with pauses, losses, skipped ticks and a clock set back, all records and marks are the same."""
     rng = Random(seed)
     parameters = make_monitor(make_parameters(places=PLACES, shards=2), rng)
@@ -119,8 +119,8 @@ def test_decision_equals_that_of_each_place_alone(seed: int, make_parameters: Ma
         assert states[0].spent() == states[1].spent()
 
 
-def test_standing_holds_until_its_last_tick() -> None:
-    """A standing gives the same answers at each tick of its range as one that is found at that tick."""
+def test_standing_is_right_until_its_end() -> None:
+    """A `Standing` gives the same answers at each tick of its range as one that is found at that tick."""
     rng = Random(5)
     for _ in range(400):
         rule = OverTimeRule(Fraction(1), rng.randrange(1, 5), 3, rng.randrange(1, 9), rng.randrange(3))

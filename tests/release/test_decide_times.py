@@ -14,7 +14,7 @@ from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
 from monitor.release.decide import Decider, Evidence
 from monitor.release.state import LedgerState, OwnerTerms
-from tests.release.deciding import decide_complete, key_order, read, value_of
+from tests.release.deciding import decide_complete, list_keys, read, value_of
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -147,7 +147,7 @@ class TestAtTimes:
         }
         decision = decider.decide(12, Evidence(readings), LedgerState())
         expected = [(name, at) for name, at in (("zoo", early), ("zoo", late), ("alley", early))]
-        assert key_order(decision) == [f"{name}/{at}/{shard}" for name, at in expected for shard in (0, 1)]
+        assert list_keys(decision) == [f"{name}/{at}/{shard}" for name, at in expected for shard in (0, 1)]
         for record in decision.records:
             value = value_of(record)
             rows = [parameters.registry.rows[location] for location in value["noisy_counts"]]
@@ -178,7 +178,7 @@ class TestHotSpots:
         }
         return Evidence({shard: reading for shard, reading in readings.items() if complete or shard == 0})
 
-    def test_hot_spots_are_drawn_at_the_final_tick(self, make_parameters: Make, noise: Any) -> None:
+    def test_final_tick_draws_hot_spots(self, make_parameters: Make, noise: Any) -> None:
         """Every location draws once at the final tick, also at count 0; ties are in registry order."""
         decider, state = self.decider(make_parameters, noise), LedgerState()
         assert decider.decide(12, self.evidence(decider, 12, {3: 5}), state).records == ()

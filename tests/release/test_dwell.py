@@ -128,6 +128,6 @@ def test_slots_are_not_opened_early(make_parameters: Make) -> None:
     assert [parameters.draws_hot_spots_at(tick) for tick in (10, 11, 12)] == [False, True, False]
 
 
-def test_configuration_with_dwell_times_alone_has_a_largest_record(make_parameters: Make) -> None:
+def test_dwell_times_have_a_largest_record(make_parameters: Make) -> None:
     """Dwell times alone have a largest record, from which the limit of the output topic follows."""
     assert largest_record(scheme_with(make_parameters)) > 0

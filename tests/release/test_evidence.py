@@ -18,7 +18,7 @@ from monitor.windows.facts import Span
 from monitor.windows.keys import PROGRESS, Keys
 from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
-from tests.release.worlds import FrozenClock, SpiedWindows, release_instant, short_slots
+from tests.release.worlds import FrozenClock, SpiedWindows, make_short_slots, release_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -27,19 +27,19 @@ ANN, BOB = b"a" * 16, b"b" * 16
 MERGED = 50_000  # waiting facts that one script merges
 
 
-def closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parameters:
+def find_closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parameters:
     """Return an instant after the end of slot 0, by default after the tolerance of one second."""
     return make_parameters(grid=SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR), **kept)
 
 
-def spied(site: Any) -> SpiedWindows:
+def spy_on(site: Any) -> SpiedWindows:
     """Replace the site's windows by windows that record their questions."""
     watched = SpiedWindows(site.windows)
     site.release._context = replace(site.context, windows=watched)
     return watched
 
 
-def counted(watched: SpiedWindows) -> list[list[int]]:
+def list_counted(watched: SpiedWindows) -> list[list[int]]:
     """Return the counted shards of each read."""
     return [sorted(asked) for asked in watched.asked if any(question.tick is not None for question in asked.values())]
 
@@ -68,7 +68,7 @@ class TestEndOffsets:
         assert site.release.take_over()
         put(site.input_topic, 1, 5)
         site.windows.write([Span(1, 0, 0)], {})
-        watched = spied(site)
+        watched = spy_on(site)
         clock.move_to(release_instant(parameters, 0))
         thread = in_thread(lambda: site.tick(0))
         eventually(lambda: len(watched.asked) > 2)
@@ -98,10 +98,10 @@ class TestEndOffsets:
         site = make_site(parameters, clock)
         site.release.take_over()
         site.windows.write([Span(0, 0, 1)], {0: [pack_shard_facts(0, {1: [(who, 0) for who in people]})]})
-        watched = spied(site)
+        watched = spy_on(site)
         clock.move_to(release_instant(parameters, 0))
         assert site.tick(0)
-        assert len(counted(watched)) > 1
+        assert len(list_counted(watched)) > 1
         assert site.statuses() == ["safe", "noisy_count", "safe"]
 
     @pytest.mark.promise(5)
@@ -128,11 +128,11 @@ class TestEndOffsets:
         clock.move_to(release_instant(parameters, 0))
         assert site.tick(0)
         site.windows.restart(1, 0, 0)
-        watched = spied(site)
+        watched = spy_on(site)
         clock.move_to(release_instant(parameters, 1))
         thread = in_thread(lambda: site.tick(1))
         eventually(lambda: len(watched.asked) > 2)
-        assert counted(watched)[:1] == [sorted(watched.asked[0])]
+        assert list_counted(watched)[:1] == [sorted(watched.asked[0])]
         assert site.context.decided.number == 1
         site.windows.write([Span(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
         site.context.progressed.notify()
@@ -148,7 +148,7 @@ class TestEndOffsets:
         kinds: Callable[..., list[str]],
     ) -> None:
         """If one partition is one record short at the release, the tick is unknown and is never revised."""
-        parameters = closed(make_parameters)
+        parameters = find_closed(make_parameters)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
@@ -164,7 +164,7 @@ class TestEndOffsets:
 
     def test_partition_without_progress_is_unknown(self, make_site: MakeSite, make_parameters: Make) -> None:
         """A partition without progress is unknown even if it is empty, because no reader has started it."""
-        parameters = closed(make_parameters)
+        parameters = find_closed(make_parameters)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock, begin=False)
         site.release.take_over()
@@ -173,7 +173,7 @@ class TestEndOffsets:
         assert site.statuses() == ["unknown"] * 3
 
     @pytest.mark.promise(5)
-    def test_late_facts_are_unknown_on_system_clock(
+    def test_system_clock_ends_the_wait(
         self, make_site: MakeSite, make_parameters: Make, put: Callable[..., None]
     ) -> None:
         """A tick whose end offsets are not reached by the release is unknown.
@@ -181,7 +181,7 @@ class TestEndOffsets:
         Slots of two seconds are released after half a second, and one record is never read.
         """
         clock = SystemClock()
-        parameters = short_slots(make_parameters)
+        parameters = make_short_slots(make_parameters)
         site = make_site(parameters, clock)
         site.release.take_over()
         put(site.input_topic, 0, 1)
@@ -194,7 +194,7 @@ class TestEndOffsets:
     def test_complete_tick_leaves_at_the_release(self, make_site: MakeSite, make_parameters: Make) -> None:
         """Kafka contains no answer before the release time, so the time of publishing does not reveal the load."""
         clock = SystemClock()
-        parameters = short_slots(make_parameters)
+        parameters = make_short_slots(make_parameters)
         site = make_site(parameters, clock)
         site.release.take_over()
         tick = site.release.next_tick()
@@ -207,7 +207,7 @@ class TestEndOffsets:
     ) -> None:
         """A shard that lags until after the release is unknown; the complete shard is counted once, in time."""
         clock = SystemClock()
-        parameters = short_slots(make_parameters, places=12, shards=2)
+        parameters = make_short_slots(make_parameters, places=12, shards=2)
         site = make_site(parameters, clock)
         site.release.take_over()
         put(site.input_topic, 0, 1)
@@ -215,11 +215,11 @@ class TestEndOffsets:
         with closing(redis_client(RedisAddress(valkey.url))) as raw:
             raw.hset(Keys(parameters.name, site.fingerprint).meta(1), f"{PROGRESS}0", "0")
         assert [progress[0] for progress in site.windows.progress()] == [1, 0]
-        watched = spied(site)
+        watched = spy_on(site)
         site.tick(site.release.next_tick())
         shards = [int(shard) for shard in parameters.registry.shard]
         assert site.statuses() == [("safe", "unknown")[shard] for shard in shards]
-        assert counted(watched) == [[0]]
+        assert list_counted(watched) == [[0]]
         assert len(watched.asked) > 5, "shard 1 was read again until the release"
 
 
@@ -233,7 +233,7 @@ class TestRedisClock:
 
         Counting it would reveal the load.
         """
-        parameters = closed(make_parameters, seconds_ago)
+        parameters = find_closed(make_parameters, seconds_ago)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
@@ -242,11 +242,11 @@ class TestRedisClock:
         assert site.statuses() == [status] * 3
 
     @pytest.mark.promise(34)
-    def test_tick_open_by_redis_clock_is_not_decided(
+    def test_open_tick_is_not_decided(
         self, make_site: MakeSite, make_parameters: Make, kinds: Callable[..., list[str]]
     ) -> None:
         """If this machine's clock is a minute ahead of Redis, the tick is not decided and the reason is reported."""
-        parameters = closed(make_parameters, -60)
+        parameters = find_closed(make_parameters, -60)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
@@ -266,7 +266,7 @@ class TestRedisClock:
             Redis        as_of + 0.5 s    as_of + 1 s
             offsets      not read         read
         """
-        parameters = closed(make_parameters, 0.5)
+        parameters = find_closed(make_parameters, 0.5)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()

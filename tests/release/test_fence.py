@@ -24,7 +24,7 @@ from monitor.release.owner_records import OwnerRecords
 from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.version import compute_version
 from tests.builders import ORIGIN, build_parameters
-from tests.release.owning import decide, ledger, owner_values
+from tests.release.owning import decide, ledger, read_owner_values
 
 MakeLedger = Callable[..., LedgerPlace]
 TakeOver = Callable[..., Owner]
@@ -32,7 +32,7 @@ OpenEarlier = Callable[..., Writer]
 TakeChecked = Callable[[LedgerPlace, int], Owner]
 
 
-def earlier_owner_record(partition: int = 0) -> EncodedRecord:
+def make_earlier_owner_record(partition: int = 0) -> EncodedRecord:
     """Return the owner record of a build whose transactional id has no prefix."""
     record = owner_record(
         source="town",
@@ -51,12 +51,12 @@ def earlier_owner_record(partition: int = 0) -> EncodedRecord:
 
 @pytest.fixture
 def open_earlier(connections: KafkaConnections, request: pytest.FixtureRequest) -> OpenEarlier:
-    """Opens the writer of an earlier build, which writes its owner record."""
+    """A function that opens the writer of an earlier build, which writes its owner record."""
 
     def open_writer(place: LedgerPlace, partition: int = 0) -> Writer:
         writer = Writer(connections, place.topic, place.topic_id, partition, prefix="")
         request.addfinalizer(writer.close)
-        writer.append([earlier_owner_record(partition)])
+        writer.append([make_earlier_owner_record(partition)])
         return writer
 
     return open_writer
@@ -66,7 +66,7 @@ def open_earlier(connections: KafkaConnections, request: pytest.FixtureRequest) 
 def take_checked(
     connections: KafkaConnections, make_parameters: Callable[..., Parameters], clock: SteppedClock, noise: Any
 ) -> Iterator[TakeChecked]:
-    """Takes over partitions of two, with a period check. The sum fits only if no other configuration continues."""
+    """A function that takes over one of two partitions, with a period check that fits only without other owners."""
     parameters = make_parameters(shards=2)
     with ExitStack() as opened:
 
@@ -131,12 +131,12 @@ def test_owner_of_earlier_build_is_fenced(
     earlier = open_earlier(place)
     owner = take_over(place)
     with pytest.raises(FencedError):
-        earlier.append([earlier_owner_record()])
+        earlier.append([make_earlier_owner_record()])
     decide(owner, owner.first_tick)
-    assert [value.get("fence", 1) for value in owner_values(ledger(connections, place))][:2] == [1, FENCE]
+    assert [value.get("fence", 1) for value in read_owner_values(ledger(connections, place))][:2] == [1, FENCE]
 
 
-def test_earlier_build_is_fenced_after_its_return(
+def test_returned_earlier_build_is_fenced(
     make_ledger: MakeLedger, take_over: TakeOver, open_earlier: OpenEarlier
 ) -> None:
     """An earlier build that took over from a present one is fenced by the next takeover."""
@@ -145,7 +145,7 @@ def test_earlier_build_is_fenced_after_its_return(
     earlier = open_earlier(place)
     take_over(place)
     with pytest.raises(FencedError):
-        earlier.append([earlier_owner_record()])
+        earlier.append([make_earlier_owner_record()])
 
 
 @pytest.mark.promise(30)
@@ -167,12 +167,12 @@ def test_live_earlier_build_is_refused(
     monkeypatch.undo()
     take_over(place)
     with pytest.raises(FencedError):
-        returned[0].append([earlier_owner_record()])
+        returned[0].append([make_earlier_owner_record()])
 
 
 @pytest.mark.promise(30)
 @pytest.mark.parametrize("step", ["require_ledger", "fence_earlier_builds"])
-def test_earlier_build_is_fenced_after_a_failure(
+def test_earlier_build_is_fenced_after_failure(
     make_ledger: MakeLedger,
     take_over: TakeOver,
     open_earlier: OpenEarlier,
@@ -193,7 +193,7 @@ def test_earlier_build_is_fenced_after_a_failure(
     returned[0].append([EncodedRecord(b"other", b"{}", (), ORIGIN // 1_000)])  # it may still write
     take_over(place)
     with pytest.raises(FencedError):
-        returned[0].append([earlier_owner_record()])
+        returned[0].append([make_earlier_owner_record()])
 
 
 def test_earlier_build_is_fenced_once(
@@ -211,7 +211,7 @@ def test_earlier_build_is_fenced_once(
     for _ in range(2):
         owner = take_over(place)
     records = decide(owner, owner.first_tick)
-    fenced_to: list[Any] = [value.get("fenced_to") for value in owner_values(ledger(connections, place))]
+    fenced_to: list[Any] = [value.get("fenced_to") for value in read_owner_values(ledger(connections, place))]
     assert fenced_to[0] is None
     assert fenced_to[0] is None
     assert fenced_to[1] > 0
@@ -233,7 +233,7 @@ def test_period_check_fences_earlier_builds(
     take_checked(place, 0)
     for partition, writer in enumerate(earlier):
         with pytest.raises(FencedError):
-            writer.append([earlier_owner_record(partition)])
+            writer.append([make_earlier_owner_record(partition)])
     take_checked(place, 1)
 
 
@@ -252,10 +252,10 @@ def test_period_check_fences_after_a_failure(
     returned[0].append([EncodedRecord(b"other", b"{}", (), ORIGIN // 1_000)])  # it may still write
     take_checked(place, 0)
     with pytest.raises(FencedError):
-        returned[0].append([earlier_owner_record(1)])
+        returned[0].append([make_earlier_owner_record(1)])
 
 
-def test_builds_with_other_fences_differ_in_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_fences_mean_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instances that do not fence each other have other versions, so they never share the release group."""
     parameters = build_parameters(("inn",), shards=1, max_lead=1)
     present = compute_version(parameters, "0123456789abcdef")

@@ -21,7 +21,7 @@ from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 
 HOUR = 3_600_000_000
 Make = Callable[..., Parameters]
-HUGE = Fraction(50)  # noise is 0 but for a chance of e^-50 a draw
+HUGE = Fraction(50)  # a draw is above 0 with a chance of e^-50
 
 
 def scheme_with(make_parameters: Make, horizon: int = 2, **more: Any) -> Parameters:
@@ -85,7 +85,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
 
 
 @pytest.mark.promise(13)
-def test_one_late_shard_makes_the_answer_unknown(make_parameters: Make) -> None:
+def test_one_late_shard_means_unknown(make_parameters: Make) -> None:
     """One shard without a reading makes the whole answer unknown."""
     parameters = scheme_with(make_parameters)
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)

@@ -84,7 +84,7 @@ def test_owner_records_decide_no_tick(
         assert topic.find_undecided([0, 1], 2, as_of(2)) == [0, 1]
 
 
-def test_counts_acknowledged_records(
+def test_end_offsets_count_acknowledged_records(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
     """The end offset of each partition counts all acknowledged records, and is 0 for an empty partition."""
@@ -98,7 +98,7 @@ def test_counts_acknowledged_records(
 
 
 @pytest.mark.promise(5)
-def test_counts_records_after_open_transaction(
+def test_end_offsets_include_open_transaction(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
     """
@@ -140,7 +140,7 @@ def test_added_partition_appears_at_once(
 
 
 @pytest.mark.promise(5)
-def test_listing_with_too_few_partitions_is_refused(
+def test_too_few_partitions_are_refused(
     connections: KafkaConnections,
     make_topic: MakeTopic,
     ledger: tuple[str, str],
@@ -188,7 +188,7 @@ def test_shrinking_listing_is_refused(
             topic.read_end_offsets()
 
 
-def test_end_offsets_are_read_once_per_tick(
+def test_threads_share_end_offsets(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
     """The first partition thread reads the end offsets of a tick, and the others use them."""
@@ -201,11 +201,11 @@ def test_end_offsets_are_read_once_per_tick(
 
 
 @pytest.mark.promise(5)
-def test_end_offsets_of_a_later_tick_are_not_used(
+def test_corrected_clock_reads_end_offsets_again(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
     """
-    After a clock that was ahead, the end offsets of an earlier tick are read again.
+    After a clock that was ahead is corrected, end offsets are read again for the earlier tick.
 
         clock       tick 70 (ahead)     tick 61 (corrected)
         records     0                   2: both count at tick 61
@@ -279,7 +279,7 @@ def test_recreated_input_is_reported(
     admin: Any,
     eventually: Callable[..., Any],
 ) -> None:
-    """A re-created input has another id and is reported at each call, whatever its number of partitions."""
+    """A re-created input, which has another id, is reported at each call, for any number of partitions."""
     name, topic_id = make_topic("visits", 2)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.read_end_offsets() == {0: 0, 1: 0}

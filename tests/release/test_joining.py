@@ -24,33 +24,33 @@ PATIENCE = 10.0
 Observations = Sequence[tuple[float, list[str] | None, bool]]
 
 
-def joined_at(observations: Observations) -> float | None:
-    """Return when it joins, given observations: (seconds, versions of the members, ready)."""
+def find_joining(observations: Observations) -> float | None:
+    """Return when an instance joins, given observations: (seconds, versions of the members, ready)."""
     policy = JoinPolicy(NEW, PATIENCE)
     return next((now for now, members, ready in observations if policy.may_join(members, ready=ready, now=now)), None)
 
 
 class TestJoinPolicy:
     @pytest.mark.parametrize("members", [[], [NEW], [NEW, NEW]])
-    def test_ready_joins_members_of_its_version(self, members: list[str]) -> None:
+    def test_ready_instance_joins_its_version(self, members: list[str]) -> None:
         """A ready instance joins at once if the group is empty or all members have its version."""
-        assert joined_at([(0, members, True)]) == 0
+        assert find_joining([(0, members, True)]) == 0
 
     @pytest.mark.promise(39)
     @pytest.mark.parametrize("members", [[OLD], [NEW, OLD], [""]])
-    def test_ready_waits_for_other_versions(self, members: list[str]) -> None:
+    def test_ready_instance_waits_for_others(self, members: list[str]) -> None:
         """A ready instance waits for members with another version, or with none, until they leave."""
-        assert joined_at([(0, members, True), (1000, members, True)]) is None
-        assert joined_at([(0, members, True), (1, [NEW], True)]) == 1
+        assert find_joining([(0, members, True), (1000, members, True)]) is None
+        assert find_joining([(0, members, True), (1, [NEW], True)]) == 1
 
     @pytest.mark.promise(39)
-    def test_unready_joins_after_half_an_empty_slot(self) -> None:
+    def test_unready_waits_half_an_empty_slot(self) -> None:
         """An instance that is not ready joins after the group was empty for half a slot.
 
         "unknown" is better than no answer.
         """
-        assert joined_at([(0, [], False), (9.9, [], False)]) is None
-        assert joined_at([(0, [], False), (9.9, [], False), (10, [], False)]) == 10
+        assert find_joining([(0, [], False), (9.9, [], False)]) is None
+        assert find_joining([(0, [], False), (9.9, [], False), (10, [], False)]) == 10
 
     @pytest.mark.parametrize("between", [[OLD], [NEW], None])
     def test_half_a_slot_restarts(self, between: list[str] | None) -> None:
@@ -62,20 +62,20 @@ class TestJoinPolicy:
             (17.9, [], False),
             (18, [], False),
         ]
-        assert joined_at(observations) == 18
+        assert find_joining(observations) == 18
 
     @pytest.mark.parametrize("members", [[NEW], [OLD], None])
     def test_unready_never_joins_others(self, members: list[str] | None) -> None:
         """An instance that is not ready never joins a group that may have members."""
-        assert joined_at([(0, members, False), (1000, members, False)]) is None
+        assert find_joining([(0, members, False), (1000, members, False)]) is None
 
     def test_unknown_members_prevent_joining(self) -> None:
         """No instance joins while the members are not known."""
-        assert joined_at([(0, None, True), (1000, None, True)]) is None
+        assert find_joining([(0, None, True), (1000, None, True)]) is None
 
-    def test_joins_empty_group_when_ready(self) -> None:
+    def test_newly_ready_instance_joins(self) -> None:
         """An instance that becomes ready joins an empty group at once."""
-        assert joined_at([(0, [], False), (1, [], True)]) == 1
+        assert find_joining([(0, [], False), (1, [], True)]) == 1
 
 
 @dataclass
@@ -107,7 +107,7 @@ Join = Callable[..., DelayedMembership]
 
 @pytest.fixture
 def join(connections: KafkaConnections, alerts: str, topic: Callable[[str], str]) -> Iterator[Join]:
-    """Makes candidates for one group: `join(version, FixedReadiness(True), slot_seconds=2)`."""
+    """A function that makes candidates for one group: `join(version, FixedReadiness(True), slot_seconds=2)`."""
     group = f"{topic('town')}-release"
     members: list[DelayedMembership] = []
 
@@ -154,7 +154,7 @@ def test_member_stays_when_others_arrive(join: Join, eventually: Eventually) -> 
     assert second.owned == frozenset()
 
 
-def test_unready_joins_real_group_after_half_a_slot(join: Join, eventually: Eventually) -> None:
+def test_unready_joins_real_group_late(join: Join, eventually: Eventually) -> None:
     """An unready instance joins an empty group after half a slot, or as soon as it becomes ready."""
     readiness = FixedReadiness(ready=False)
     patient = join(NEW, readiness, slot_seconds=7200)
@@ -199,7 +199,7 @@ def test_member_publishes_version_and_offset(
     assert list_groups(connections, group.removesuffix("-release")) == [group]
 
 
-def test_bug_while_waiting_is_raised_by_owned(join: Join, eventually: Eventually) -> None:
+def test_owned_raises_bugs_of_waiting(join: Join, eventually: Eventually) -> None:
     """A bug in the waiting thread is raised by `owned`."""
 
     class Broken(FixedReadiness):

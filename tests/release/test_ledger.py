@@ -29,7 +29,7 @@ def keys(connections: KafkaConnections, topic: str, until: int | None = None) ->
     return [keys_found.key.decode() for _offset, keys_found in read_partition(connections, topic, 0, until)]
 
 
-def committed(connections: KafkaConnections, topic: str) -> list[str]:
+def read_committed(connections: KafkaConnections, topic: str) -> list[str]:
     """Return the keys in partition 0 that a read_committed subscriber sees."""
     place = TopicPartition(topic, 0)
     with closing(connections.consumer(isolation_level="read_committed", auto_offset_reset="earliest")) as consumer:
@@ -43,7 +43,7 @@ def committed(connections: KafkaConnections, topic: str) -> list[str]:
     return keys_found
 
 
-def left_open(writer: Writer, topic: str, *records: EncodedRecord) -> None:
+def leave_open(writer: Writer, topic: str, *records: EncodedRecord) -> None:
     """Send records in a transaction that is never committed, like a process that is killed."""
     producer: Any = writer._producer
     producer.begin_transaction()
@@ -78,7 +78,7 @@ def test_zombie_is_fenced(connections: KafkaConnections, make_topic: MakeTopic, 
     owner.append([record("second")])
     with pytest.raises(FencedError):
         zombie.append([record("later")])
-    assert committed(connections, name) == ["first", "second"]
+    assert read_committed(connections, name) == ["first", "second"]
 
 
 @pytest.mark.promise(31)
@@ -86,13 +86,13 @@ def test_aborted_records_count(connections: KafkaConnections, make_topic: MakeTo
     """Records of a zombie's aborted transaction count: read_uncommitted subscribers may have seen them."""
     name, topic_id = make_topic("ledger")
     zombie = open_writer(name, topic_id)
-    left_open(zombie, name, record("seen"))
+    leave_open(zombie, name, record("seen"))
     owner = open_writer(name, topic_id)
     owner.append([record("after")])
     with pytest.raises(FencedError):
         zombie._run(zombie._producer.commit_transaction, 10.0)
     assert keys(connections, name) == ["seen", "after"]
-    assert committed(connections, name) == ["after"]
+    assert read_committed(connections, name) == ["after"]
 
 
 def test_open_transaction_is_read(
@@ -100,9 +100,9 @@ def test_open_transaction_is_read(
 ) -> None:
     """Records of an open transaction are read: the end is the high watermark and not the last stable offset."""
     name, topic_id = make_topic("ledger")
-    left_open(open_writer(name, topic_id), name, record("seen"))
+    leave_open(open_writer(name, topic_id), name, record("seen"))
     assert keys(connections, name) == ["seen"]
-    assert committed(connections, name) == []
+    assert read_committed(connections, name) == []
 
 
 def test_trailing_markers_do_not_delay(
@@ -173,7 +173,7 @@ def test_new_writer_after_refused_record(
     with pytest.raises(UnreachableError, match=f"{name}-0 cannot be appended to"):
         open_writer(name, topic_id).append([record("small"), record("large", 200_000)])
     open_writer(name, topic_id).append([record("after")])
-    assert committed(connections, name) == ["after"]
+    assert read_committed(connections, name) == ["after"]
 
 
 def test_many_records_fit_smallest_limit(
@@ -183,7 +183,7 @@ def test_many_records_fit_smallest_limit(
     name, topic_id = make_topic("ledger", **{"max.message.bytes": str(LEAST_MESSAGE_BYTES)})
     records = [record(f"place-{number}", 500) for number in range(2_000)]
     open_writer(name, topic_id).append(records)
-    assert committed(connections, name) == [record.key.decode() for record in records]
+    assert read_committed(connections, name) == [record.key.decode() for record in records]
 
 
 def test_record_larger_than_a_batch(
@@ -192,7 +192,7 @@ def test_record_larger_than_a_batch(
     """A record larger than the writer's batch size is appended in a separate batch."""
     name, topic_id = make_topic("ledger")
     open_writer(name, topic_id).append([record("small"), record("large", 1_000_000), record("after")])
-    assert committed(connections, name) == ["small", "large", "after"]
+    assert read_committed(connections, name) == ["small", "large", "after"]
 
 
 def test_largest_accepted_record(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:

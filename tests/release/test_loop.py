@@ -42,7 +42,7 @@ def note_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def ticks_of(world: World, partition: int = 0) -> list[int]:
+def list_ticks(world: World, partition: int = 0) -> list[int]:
     """Return the ticks that a partition's owners published."""
     return [tick for tick, _ in world.statuses_by_tick(partition)]
 
@@ -61,7 +61,7 @@ def is_ready(world: World) -> bool:
 
 
 class TestOnRealServers:
-    def test_decides_one_tick_per_slot(
+    def test_loop_decides_one_tick_per_slot(
         self,
         make_site: MakeSite,
         make_parameters: Make,
@@ -96,7 +96,7 @@ class TestOnRealServers:
         make_ledger: Callable[..., LedgerPlace],
         eventually: Eventually,
     ) -> None:
-        """FixedOwnership partitions are taken over, lost ones are closed, and partitions beyond Q are ignored."""
+        """Owned partitions are taken over, lost ones are closed, and partitions beyond Q are ignored."""
         site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(ledger_partitions=2))
         owned = FixedOwnership(frozenset({0, 1, 2}))
         with closing(ReleaseLoop(site.context, owned, 2)) as loop:
@@ -136,11 +136,11 @@ class TestSideBySide:
             eventually(lambda: is_ready(world))
             for tick in (100, 101):
                 world.clock.move_to(release_instant(world.parameters, tick))
-                eventually(lambda expected=tick: ticks_of(world, 1)[-1:] == [expected])
-            assert ticks_of(world, 0) == []
+                eventually(lambda expected=tick: list_ticks(world, 1)[-1:] == [expected])
+            assert list_ticks(world, 0) == []
         finally:
             answering.set()
-        eventually(lambda: ticks_of(world, 0) == [100, 101])
+        eventually(lambda: list_ticks(world, 0) == [100, 101])
 
     def test_unavailable_partition_does_not_delay_others(self, run_world: RunWorld, eventually: Eventually) -> None:
         """
@@ -153,14 +153,14 @@ class TestSideBySide:
         world = run_world(2, lambda world: world.failing.add(0) or world.publish_up_to(99, 0))
         eventually(lambda: "taking over: partition 0 has no leader" in world.troubles and 1 in world.loop.owners)
         world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: ticks_of(world, 1) == [100])
+        eventually(lambda: list_ticks(world, 1) == [100])
         world.failing.clear()
         eventually(lambda: 0 in world.loop.owners, 20)
         eventually(lambda: world.troubles[-1] == "")
         world.clock.move_to(world.clock.now() + world.parameters.release_delay)
-        eventually(lambda: ticks_of(world, 0) == [100])
+        eventually(lambda: list_ticks(world, 0) == [100])
         world.clock.move_to(release_instant(world.parameters, 101))
-        eventually(lambda: ticks_of(world, 1) == ticks_of(world, 0) == [100, 101])
+        eventually(lambda: list_ticks(world, 1) == list_ticks(world, 0) == [100, 101])
         assert world.observer.lost_ticks == []
 
     @pytest.mark.promise(40)
@@ -183,13 +183,13 @@ class TestSideBySide:
         world.wake.set()
         eventually(lambda: 1 in world.loop.owners)
         world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: ticks_of(world, 0) == [100])
-        assert ticks_of(world, 1) == []
+        eventually(lambda: list_ticks(world, 0) == [100])
+        assert list_ticks(world, 1) == []
         world.clock.move_to(release_instant(world.parameters, 100) + 10 * SECOND)
-        eventually(lambda: ticks_of(world, 1) == [100])
+        eventually(lambda: list_ticks(world, 1) == [100])
         assert world.observer.lost_ticks == []
 
-    def test_hanging_topic_check_does_not_delay_takeover(self, run_world: RunWorld, eventually: Eventually) -> None:
+    def test_hanging_check_delays_no_takeover(self, run_world: RunWorld, eventually: Eventually) -> None:
         """A topic check that hangs on one broker does not delay a takeover."""
         answering, checked = threading.Event(), threading.Event()
 
@@ -252,7 +252,7 @@ class TestSideBySide:
         assert pauses[:6] == [0.5, 1, 2, 4, 8, 8]
         monkeypatch.setattr(FakeOwner, "decide", decide)
         world.clock.move_to(world.clock.now() + world.parameters.release_delay)
-        eventually(lambda: ticks_of(world) == [100])
+        eventually(lambda: list_ticks(world) == [100])
 
 
 class TestOwnership:
@@ -271,7 +271,7 @@ class TestOwnership:
         world.wake.set()
         eventually(lambda: list(world.loop.owners) == [1])
         world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: ticks_of(world, 0) == ticks_of(world, 1) == [100])
+        eventually(lambda: list_ticks(world, 0) == list_ticks(world, 1) == [100])
         eventually(lambda: world.observer.forgotten == [0])
 
     def test_lost_partition_stops_far_from_release(self, run_world: RunWorld, eventually: Eventually) -> None:
@@ -283,8 +283,8 @@ class TestOwnership:
         world.wake.set()
         eventually(lambda: world.observer.forgotten == [0])
         world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: ticks_of(world, 1) == [100])
-        assert ticks_of(world, 0) == []
+        eventually(lambda: list_ticks(world, 1) == [100])
+        assert list_ticks(world, 0) == []
 
     def test_returned_partition_waits_for_old_thread(
         self, run_world: RunWorld, eventually: Eventually, waiting: list[str]
@@ -306,11 +306,11 @@ class TestOwnership:
         eventually(lambda: len(world.troubles) > turns)
         assert world.takeover_attempts == [0]
         world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: ticks_of(world) == [100])
+        eventually(lambda: list_ticks(world) == [100])
         eventually(lambda: len(world.observer.takeovers) == 2)
         assert world.takeover_attempts == [0, 0]
         world.clock.move_to(release_instant(world.parameters, 101))
-        eventually(lambda: ticks_of(world) == [100, 101])
+        eventually(lambda: list_ticks(world) == [100, 101])
 
     def test_idle_instance_counts_nothing(self, run_world: RunWorld, eventually: Eventually) -> None:
         """An instance without partitions counts neither ticks nor lost ticks."""
@@ -336,7 +336,7 @@ class TestOwnership:
         world.wake.set()
         eventually(lambda: len(world.troubles) > turns)
         world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: ticks_of(world) == [100])
+        eventually(lambda: list_ticks(world) == [100])
 
     def test_close_waits_for_all_partitions_together(self, make_world: MakeWorld, eventually: Eventually) -> None:
         """`close` waits for hanging partitions together: four take as long as one."""

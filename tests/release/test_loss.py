@@ -2,8 +2,8 @@
 
 Tiny streams (docs/rules.md, section 8): one location, two people at most, five ticks. At each tick an adversary picks
 the counts under D and under its P-neighbour D', whether the tick is unknown, whether another owner takes over first
-(all it knows is what it folds from records), and whether the ledger is lost. Decisions never see q = e^-ε, only draws,
-so the enumeration at a rational q is exact: a loss of n·ε is a ratio of q^-n.
+(it knows only what it folds from records), and whether the ledger is lost. Decisions depend on draws only, never on
+q = e^-ε, so the enumeration at a rational q is exact: a loss of n·ε is a ratio of q^-n.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def state_of(known: Known, parameters: Parameters, event: str, tick: int) -> Led
     if event == "lost":
         state.terms = OwnerTerms("town", 1, lost_at=parameters.grid.start(tick))
     elif event == "takeover":
-        for record in (*known.records, *known.records):  # the new owner appends the last tick once more
+        for record in (*known.records, *known.records):  # the new owner appends the last tick again
             state.fold(record, parameters.grid)
     else:
         state.marks = {("stations", "place-0"): {mark.tick: mark for mark in known.marks}}
@@ -125,11 +125,11 @@ Begin = Callable[[Known, Parameters, str, int], LedgerState]
 COUNTS = frozenset({"noisy_count", "count_at_most"})
 
 
-def seen(value: Any, cap: int) -> Any:
+def show(value: Any, cap: int) -> Any:
     """Return what the public sees. All noisy counts from the cap on are equal."""
     if isinstance(value, dict):
-        return tuple((key, min(got, cap) if key in COUNTS else seen(got, cap)) for key, got in value.items())
-    return tuple(seen(item, cap) for item in value) if isinstance(value, list) else value
+        return tuple((key, min(got, cap) if key in COUNTS else show(got, cap)) for key, got in value.items())
+    return tuple(show(item, cap) for item in value) if isinstance(value, list) else value
 
 
 def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callable[[Known, int, TickInput], Law]:
@@ -144,7 +144,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
         decision = decider.decide(tick, Evidence({} if tick_input.people is None else {0: reading}), state)
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
-        outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
+        outcome = tuple(show({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(
             state.marks_of("stations", "place-0"),
             next((counted for noisy in state.noisy.values() for counted in noisy.values()), None),
@@ -255,7 +255,7 @@ def test_number_of_streams_matches_the_theory(
     assert timed == stated_streams("Decisions and ledger, a designated time")
 
 
-def test_lost_ledger_costs_no_more_for_a_time(
+def test_lost_ledger_costs_times_nothing_more(
     make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
 ) -> None:
     """A lost ledger makes a designated time unknown for good, because its marked locations are not known any more."""

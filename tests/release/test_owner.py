@@ -16,7 +16,7 @@ from monitor.public.parameters import Parameters
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
-from tests.release.owning import at, decide, kinds, ledger, owner_values
+from tests.release.owning import at, decide, ledger, list_kinds, read_owner_values
 
 Make = Callable[..., Parameters]
 MakeLedger = Callable[..., LedgerPlace]
@@ -61,7 +61,7 @@ def test_corrected_clock_lowers_the_first_tick(
         decide(owner, tick)
     owner.lower_first_tick(7)
     assert [owner.may_decide(tick) for tick in (7, 9, 10)] == [False, False, True]
-    assert kinds(ledger(connections, place)) == ["ledger", "owner", "7", "8", "owner", "9"]
+    assert list_kinds(ledger(connections, place)) == ["ledger", "owner", "7", "8", "owner", "9"]
 
 
 @pytest.mark.promise(28, 34)
@@ -100,8 +100,8 @@ def test_owner_record_is_renewed(
     for tick in range(5):
         decide(owner, tick)
     found = ledger(connections, place)
-    assert kinds(found) == ["ledger", "owner", "0", "1", "owner", "2", "3", "owner", "4"]
-    first, *others = owner_values(found)
+    assert list_kinds(found) == ["ledger", "owner", "0", "1", "owner", "2", "3", "owner", "4"]
+    first, *others = read_owner_values(found)
     assert others == [first, first]
 
 
@@ -111,7 +111,7 @@ def test_tick_without_answers_is_recorded(
     """A tick without answers is recorded by an owner record, which the next owner reads."""
     place, parameters = make_ledger(), make_parameters(watched={})
     decide(take_over(place, parameters=parameters), 4)
-    assert owner_values(ledger(connections, place))[-1]["tick"] == 4
+    assert read_owner_values(ledger(connections, place))[-1]["tick"] == 4
     after = take_over(place, parameters=parameters)
     assert (after.state.last_tick, after.may_decide(4), after.may_decide(5)) == (4, False, True)
 
@@ -154,7 +154,7 @@ def test_more_input_partitions_are_recorded(
     owner.note_input_partitions(4)
     decide(owner, 1)
     decide(owner, 2)
-    assert [value["input_partitions"] for value in owner_values(ledger(connections, place))] == [3, 5]
+    assert [value["input_partitions"] for value in read_owner_values(ledger(connections, place))] == [3, 5]
     terms = take_over(place).state.terms
     assert terms is not None
     assert terms.input_partitions == 5

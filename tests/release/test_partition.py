@@ -70,8 +70,8 @@ class TestNextTick:
 
     @pytest.mark.promise(40)
     @pytest.mark.parametrize(("left", "expected"), [(2 * SECOND, 99), (2 * SECOND - 1, 100)])
-    def test_tick_is_decided_until_next_slot_closes(self, left: int, expected: int, make_world: MakeWorld) -> None:
-        """Clocks may differ by a second each way, so tick 99 may be decided until two seconds before slot 100 ends."""
+    def test_late_tick_is_decided_until_deadline(self, left: int, expected: int, make_world: MakeWorld) -> None:
+        """Tick 99 may be decided until two tolerances (2 s) before slot 100 ends, and not later."""
         world = make_world()
         world.publish_up_to(98)
         world.clock.step = 0
@@ -313,7 +313,7 @@ class TestLostTicks:
 
     @pytest.mark.promise(40)
     @pytest.mark.parametrize("acknowledged", [True, False])
-    def test_lost_ticks_are_counted_once_despite_failed_append(self, acknowledged: bool, make_world: MakeWorld) -> None:
+    def test_failed_append_counts_lost_ticks_once(self, acknowledged: bool, make_world: MakeWorld) -> None:
         """If the append after a gap fails, the lost ticks are counted once, whether or not the append took effect."""
         world = make_world()
         world.publish_up_to(90)

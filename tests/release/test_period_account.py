@@ -25,15 +25,15 @@ from monitor.release.state import LedgerState, Spent
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 
 
-def watching(parameters: Parameters, shares: Mapping[int, Fraction], name: str = "stations") -> Parameters:
-    """Parameters with one monitor that watches these rows at these ε_l."""
+def watch(parameters: Parameters, shares: Mapping[int, Fraction], name: str = "stations") -> Parameters:
+    """Return parameters with one monitor that watches these rows at these ε_l."""
     rule = parameters.over_time[0].rules[0]
     rules = tuple(replace(rule, epsilon=epsilon) for epsilon in shares.values())
     return replace(parameters, over_time=(OverTime(name, tuple(shares), rules),))
 
 
 def worst(parameters: Parameters) -> Fraction:
-    """The most that one person may pay under the parameters alone, as `check` computes it."""
+    """Return the most that one person may pay under the parameters alone, as `check` computes it."""
     slots, rules = parameters.period_slots, [rule for monitor in parameters.over_time for rule in monitor.rules]
     places = (over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules)
     return sum(places, at_times_payment(Fraction(1), 3 * len(parameters.at_times)))
@@ -43,28 +43,30 @@ def empty(partitions: int) -> dict[int, Spent]:
     return {partition: LedgerState().spent() for partition in range(partitions)}
 
 
-def total(parameters: Parameters, others: Mapping[int, Parameters], partitions: int = 1, tick: int = 12) -> Fraction:
+def compute_total(
+    parameters: Parameters, others: Mapping[int, Parameters], partitions: int = 1, tick: int = 12
+) -> Fraction:
     charges = {partition: declare_charges(other) for partition, other in others.items()}
     return PeriodAccount(parameters, worst(parameters), empty(partitions), charges).total(tick)
 
 
 def halves(parameters: Parameters) -> Parameters:
-    return watching(parameters, {0: HALF, 1: HALF})
+    return watch(parameters, {0: HALF, 1: HALF})
 
 
 def thirds(parameters: Parameters) -> Parameters:
-    return watching(parameters, {0: THIRD, 1: THIRD, 2: THIRD})
+    return watch(parameters, {0: THIRD, 1: THIRD, 2: THIRD})
 
 
 class TestOthers:
     def test_total_alone_is_the_worst_case(self, parameters: Parameters) -> None:
         """Without answers and other owners the total is the worst case of the configuration."""
-        assert total(thirds(parameters), {}) == worst(thirds(parameters)) == worst(halves(parameters))
+        assert compute_total(thirds(parameters), {}) == worst(thirds(parameters)) == worst(halves(parameters))
 
     def test_two_configurations_charge_the_larger_share(self, parameters: Parameters) -> None:
         """Two configurations may charge the larger share of each location: 1/2 at X and Y, 1/3 at Z."""
         new = thirds(parameters)
-        assert total(new, {0: halves(parameters)}) - 3 == Fraction(4, 3) * (worst(new) - 3)
+        assert compute_total(new, {0: halves(parameters)}) - 3 == Fraction(4, 3) * (worst(new) - 3)
 
     def test_owner_charges_in_its_partition_only(self, parameters: Parameters) -> None:
         """An owner may charge only the locations of its ledger partition."""
@@ -72,20 +74,22 @@ class TestOthers:
         rows = {int(old.registry.shard[row]): row for row in (0, 1)}
         assert set(rows) == {0, 1}
         more = Fraction(1, 6) / 1 * (worst(new) - 3)
-        assert [total(new, {partition: old}, 2) for partition in (0, 1)] == [worst(new) + more] * 2
+        assert [compute_total(new, {partition: old}, 2) for partition in (0, 1)] == [worst(new) + more] * 2
 
-    def test_location_of_other_configuration_counts_in_full(self, parameters: Parameters) -> None:
+    def test_renamed_monitor_counts_in_full(self, parameters: Parameters) -> None:
         """A location under a renamed monitor counts in full, because both monitors answer."""
-        new, old = halves(parameters), watching(parameters, {0: HALF, 1: HALF}, "bridges")
-        assert total(new, {0: old}) - 3 == 2 * (worst(new) - 3)
+        new, old = halves(parameters), watch(parameters, {0: HALF, 1: HALF}, "bridges")
+        assert compute_total(new, {0: old}) - 3 == 2 * (worst(new) - 3)
 
     def test_smaller_share_adds_nothing(self, parameters: Parameters) -> None:
         """A smaller share in the other configuration adds nothing."""
-        assert total(halves(parameters), {0: watching(parameters, {0: THIRD, 1: THIRD})}) == worst(halves(parameters))
+        assert compute_total(halves(parameters), {0: watch(parameters, {0: THIRD, 1: THIRD})}) == worst(
+            halves(parameters)
+        )
 
-    def test_past_and_future_answers_of_other_count(self, parameters: Parameters) -> None:
+    def test_past_and_future_answers_add_up(self, parameters: Parameters) -> None:
         """At place-7, which only the other configuration watches, past answers count together with future ones."""
-        new, old = halves(parameters), watching(parameters, {0: HALF, 7: HALF})
+        new, old = halves(parameters), watch(parameters, {0: HALF, 7: HALF})
         state = LedgerState()
         state.spend("stations", "place-7", (Mark(11, 5, HALF, 35),))
         account = PeriodAccount(new, worst(new), {0: state.spent()}, {0: declare_charges(old)})
@@ -101,14 +105,14 @@ class TestOthers:
             (Fraction(1), ("13:00",), "noon", 1),
         ],
     )
-    def test_only_excess_of_designated_times_is_added(
+    def test_excess_of_designated_times_is_added(
         self, epsilon: Fraction, at: tuple[str, ...], name: str, more: Fraction, parameters: Parameters
     ) -> None:
         """Of designated times only the excess is added, for each time of a period (the bound has more days)."""
         (noon,) = parameters.at_times
         other = replace(noon, name=name, epsilon=epsilon, times=Schedule.of(at, "UTC"))
         old = replace(parameters, at_times=(other,))
-        assert total(parameters, {0: old, 1: old}, 2) == worst(parameters) + 6 * more
+        assert compute_total(parameters, {0: old, 1: old}, 2) == worst(parameters) + 6 * more
 
     def test_no_date_while_others_run(self, parameters: Parameters) -> None:
         """While other owners run there is no date from which the sum fits."""
@@ -132,7 +136,7 @@ class TestCharges:
         (noon,) = parameters.at_times
         changed = [
             thirds(parameters),
-            watching(parameters, {0: HALF, 1: HALF}, "bridges"),
+            watch(parameters, {0: HALF, 1: HALF}, "bridges"),
             replace(parameters, max_lead=0),
             replace(parameters, at_times=(replace(noon, horizon=7 * HOUR),)),
             replace(parameters, at_times=(replace(noon, epsilon=HALF),)),
@@ -142,7 +146,7 @@ class TestCharges:
 
     def test_charges_are_declared_as_configured(self, parameters: Parameters) -> None:
         """Declared charges have the shares and times of the configuration."""
-        charges = declare_charges(watching(parameters, {0: HALF, 1: THIRD, 2: HALF}))
+        charges = declare_charges(watch(parameters, {0: HALF, 1: THIRD, 2: HALF}))
         assert charges.places is not None
         assert charges.places[0].shares == {"1/2": ("place-0", "place-2"), "1/3": ("place-1",)}
         assert charges.times is not None

@@ -54,7 +54,7 @@ class Scene:
     ledger_partitions: int
 
     def parameters(self, *shares: Fraction) -> Parameters:
-        """A configuration that watches the first locations at these ε_l."""
+        """Return a configuration that watches the first locations at these ε_l."""
         rules = tuple(OverTimeRule(epsilon, 1, 60, 24, 1) for epsilon in shares)
         return replace(self.base, over_time=(OverTime("stations", tuple(range(len(shares))), rules),))
 
@@ -74,7 +74,7 @@ class Scene:
         return LedgerPlace(self.topic, self.topic_id, self.input_id, "fingerprint", self.now)
 
     def accounting(self, parameters: Parameters, stated: Fraction = STATED) -> PeriodCheck:
-        """The check of one instance of a configuration."""
+        """Return the check of one instance of a configuration."""
         reader = LedgerReader(self.connections, parameters, self.topic, self.ledger_partitions, lambda: self.now)
         limits = PeriodLimits(stated, STATED)
         return PeriodCheck(
@@ -91,7 +91,7 @@ class Scene:
         return owner
 
     def legacy(self, row: int) -> Owner:
-        """An owner whose records declare no charges, as in an earlier build."""
+        """Return an owner whose records declare no charges, as in an earlier build."""
         clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
         owner = Owner(self.connections, self.place(), row % self.ledger_partitions, self.old, noise, clock)
         self.opened.callback(owner.close)
@@ -119,7 +119,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
 def make_scene(
     connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> Iterator[Callable[[int], Scene]]:
-    """`make_scene(3)` creates a scene with three ledger partitions."""
+    """A function that creates scenes: `make_scene(3)` has three ledger partitions."""
     with ExitStack() as opened:
 
         def make(ledger_partitions: int) -> Scene:

@@ -58,7 +58,7 @@ def test_each_tick_counts_its_facts(
 
 
 @pytest.mark.promise(27)
-def test_no_slot_is_opened_before_an_answer_about_all_shards(
+def test_hot_spots_stop_reading_ahead(
     make_site: MakeSite, make_parameters: Make, clock: SteppedClock, noise: Any
 ) -> None:
     """Hot spots are due at tick 1: it is not read ahead, and neither is tick 2, also if reading begins there."""
@@ -75,7 +75,7 @@ def test_no_slot_is_opened_before_an_answer_about_all_shards(
 
 
 @pytest.mark.promise(27)
-def test_nothing_is_read_after_an_incomplete_tick(
+def test_incomplete_tick_stops_reading_ahead(
     make_site: MakeSite, make_parameters: Make, clock: SteppedClock, noise: Any
 ) -> None:
     """If a tick could not be read, its slot remains the last open one, so that it can be read again."""

@@ -28,7 +28,7 @@ from monitor.tools.embedded.kafka import Quorum
 from monitor.windows.facts import Span
 from monitor.windows.packing import pack_shard_facts
 from tests.faults.forwarder import Forwarder
-from tests.faults.test_brokers import free_ports
+from tests.faults.test_brokers import find_free_ports
 from tests.topic_fixtures import read_topic_id
 
 Eventually = Callable[..., Any]
@@ -57,7 +57,7 @@ class Replication:
             self.is_open = True
 
 
-def settings_of(node: int, ports: dict[str, int], advertised: int, quorum: Quorum) -> NodeSettings:
+def make_settings(node: int, ports: dict[str, int], advertised: int, quorum: Quorum) -> NodeSettings:
     """Return the settings of a broker with a separate port for its followers."""
     own = f"PLAINTEXT://127.0.0.1:{ports['client']},REPLICATION://127.0.0.1:{ports['replication']}"
     properties = {
@@ -74,16 +74,16 @@ def settings_of(node: int, ports: dict[str, int], advertised: int, quorum: Quoru
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[tuple[EmbeddedKafka, Replication]]:
     """Broker 1, and the connection from broker 2 to it. Transactions begin before broker 2 starts, so 1 keeps them."""
-    numbers = free_ports(5)
+    numbers = find_free_ports(5)
     first = dict(zip(("client", "replication", "controller"), numbers[:3], strict=True))
     second = dict(zip(("client", "replication"), numbers[3:], strict=True))
     quorum = Quorum("Zm9sbG93LXRoZS1sZWFkZXI", f"1@127.0.0.1:{first['controller']}")
     way = Replication(second["replication"])
     with ExitStack() as stack:
         stack.callback(way.close)
-        one = stack.enter_context(EmbeddedKafka(settings_of(1, first, first["replication"], quorum)))
+        one = stack.enter_context(EmbeddedKafka(make_settings(1, first, first["replication"], quorum)))
         begin_transactions(KafkaConnections((one.bootstrap_servers,)))
-        stack.enter_context(EmbeddedKafka(settings_of(2, second, way.port, quorum)))
+        stack.enter_context(EmbeddedKafka(make_settings(2, second, way.port, quorum)))
         yield one, way
 
 
@@ -111,7 +111,7 @@ def replication(brokers: tuple[EmbeddedKafka, Replication]) -> Iterator[Replicat
 
 @pytest.fixture
 def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
-    """Makes topics. Broker 2 leads the visits and broker 1 follows; other topics are on broker 1 only."""
+    """A function that makes topics. Broker 2 leads the visits, broker 1 follows; other topics are on broker 1 only."""
 
     def make(label: str, partitions: int = 1) -> tuple[str, str]:
         name, replicas = topic(label), [2, 1] if label == "visits" else [1]
@@ -127,7 +127,7 @@ def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[s
 
 @pytest.fixture
 def stamped(connections: KafkaConnections) -> Iterator[Callable[..., list[int]]]:
-    """Produces records, acknowledged by the leader or all in-sync replicas. Returns their timestamps."""
+    """A function that produces records, acknowledged by the leader or all in-sync replicas; it returns timestamps."""
     with ExitStack() as opened:
         producers = {
             acks: opened.enter_context(closing(connections.producer(acks=acks, enable_idempotence=acks == "all")))
@@ -141,7 +141,7 @@ def stamped(connections: KafkaConnections) -> Iterator[Callable[..., list[int]]]
         yield produce
 
 
-def watermark(connections: KafkaConnections, topic: str) -> int:
+def read_watermark(connections: KafkaConnections, topic: str) -> int:
     """Return the high watermark."""
     place = TopicPartition(topic, 0)
     with closing(connections.consumer(isolation_level="read_uncommitted")) as consumer:
@@ -149,7 +149,7 @@ def watermark(connections: KafkaConnections, topic: str) -> int:
 
 
 @pytest.mark.promise(5)
-def test_end_offset_is_the_leaders_log_end(
+def test_end_offset_is_leaders_log_end(
     connections: KafkaConnections,
     make_topic: Callable[..., tuple[str, str]],
     stamped: Callable[..., list[int]],
@@ -171,16 +171,16 @@ def test_end_offset_is_the_leaders_log_end(
         assert topic.read_end_offsets() == {0: 3}
         replication.close()
         stamped(name, 2, 1)
-        assert watermark(connections, name) == 3
+        assert read_watermark(connections, name) == 3
         assert topic.read_end_offsets() == {0: 5}
         replication.open()
-        eventually(lambda: watermark(connections, name) == 5, 30)
+        eventually(lambda: read_watermark(connections, name) == 5, 30)
         assert topic.read_end_offsets() == {0: 5}
 
 
 @pytest.mark.promise(5)
 @pytest.mark.parametrize("comes_back", [False, True])
-def test_waits_for_uncopied_records(
+def test_tick_waits_for_uncopied_records(
     comes_back: bool,
     make_site: Callable[..., Any],
     make_parameters: Callable[..., Parameters],
@@ -211,14 +211,14 @@ def test_waits_for_uncopied_records(
     replication.close()
     (stamp,) = stamped(site.input_topic, 1, 1)
     assert stamp < parameters.grid.as_of(0)
-    assert watermark(connections, site.input_topic) == 1
+    assert read_watermark(connections, site.input_topic) == 1
     ticking = threading.Thread(target=lambda: site.tick(0))
     ticking.start()
     if comes_back:
         eventually(lambda: SystemClock().now() > parameters.grid.as_of(0) + SECOND, 20)
         assert ticking.is_alive()
         replication.open()
-        eventually(lambda: watermark(connections, site.input_topic) == 2, 20)
+        eventually(lambda: read_watermark(connections, site.input_topic) == 2, 20)
         site.windows.write([Span(0, 1, 2)], {0: [name_of_two]})
     ticking.join(60)
     assert site.statuses() == (["safe", "noisy_count", "safe"] if comes_back else ["unknown"] * 3)

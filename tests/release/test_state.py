@@ -38,14 +38,14 @@ def terms_record(**kept: Any) -> EncodedRecord:
     return EncodedRecord(made.key, made.value, tuple(made.headers), 0)
 
 
-def folded(records: Sequence[EncodedRecord], grid: SlotGrid) -> LedgerState:
+def fold(records: Sequence[EncodedRecord], grid: SlotGrid) -> LedgerState:
     state = LedgerState()
     for record in records:
         state.fold(record, grid)
     return state
 
 
-def spoken(state: LedgerState) -> tuple[Any, ...]:
+def list_deciding(state: LedgerState) -> tuple[Any, ...]:
     """Return what decisions depend on; places without answers are left out."""
     marks = {key: marks for key, marks in state.marks.items() if marks}
     return state.terms, state.last_tick, marks, {key: noisy for key, noisy in state.noisy.items() if noisy}
@@ -65,7 +65,7 @@ def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
     )
 
 
-def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[EncodedRecord]]]:
+def decide_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[EncodedRecord]]]:
     """Decide ticks of random counts, some unknown, with seeded noise. Return the state and the records."""
     numbers = random.Random(seed)
     decider = Decider(parameters, [0, 1], OneSidedNoise(SeededEntropy(seed)))
@@ -95,9 +95,9 @@ def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[L
 @pytest.mark.parametrize("seed", range(20))
 def test_folding_restores_the_state(seed: int, parameters: Parameters) -> None:
     """After every tick folding the records gives the state that deciding left, so a takeover can happen at any tick."""
-    state, published = decided_ticks(parameters, seed)
+    state, published = decide_ticks(parameters, seed)
     records = [terms_record(), *(record for records in published for record in records)]
-    assert spoken(folded(records, parameters.grid)) == spoken(state)
+    assert list_deciding(fold(records, parameters.grid)) == list_deciding(state)
     assert any(state.marks.values())
     assert any(state.noisy.values())
 
@@ -105,16 +105,16 @@ def test_folding_restores_the_state(seed: int, parameters: Parameters) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_repeated_records_change_nothing(seed: int, parameters: Parameters) -> None:
     """Records that are repeated, as takeovers do, change nothing."""
-    _, published = decided_ticks(parameters, seed)
+    _, published = decide_ticks(parameters, seed)
     once = [terms_record(), *(record for records in published for record in records)]
     doubled = [terms_record(), *(record for records in published for record in (*records, *records[::-1], *records))]
-    assert spoken(folded(doubled, parameters.grid)) == spoken(folded(once, parameters.grid))
+    assert list_deciding(fold(doubled, parameters.grid)) == list_deciding(fold(once, parameters.grid))
 
 
 def test_last_tick_contains_all_running_marks(parameters: Parameters) -> None:
     """Each record repeats its location's running marks, so the last tick contains all of them."""
-    state, published = decided_ticks(parameters, seed=1)
-    last = folded(published[-1], parameters.grid)
+    state, published = decide_ticks(parameters, seed=1)
+    last = fold(published[-1], parameters.grid)
     for key in state.marks:
         running = tuple(mark for mark in state.marks_of(*key) if mark.until >= 15)
         assert last.marks_of(*key) == running
@@ -123,9 +123,9 @@ def test_last_tick_contains_all_running_marks(parameters: Parameters) -> None:
 @pytest.mark.promise(29)
 def test_last_records_are_kept(parameters: Parameters) -> None:
     """The records of the last tick are kept once each, byte for byte, for the next owner to repeat."""
-    _, published = decided_ticks(parameters, seed=2)
+    _, published = decide_ticks(parameters, seed=2)
     records = [record for records in published for record in records]
-    state = folded([*records, *published[-1]], parameters.grid)
+    state = fold([*records, *published[-1]], parameters.grid)
     assert list(state.last_records.values()) == published[-1]
 
 
@@ -154,7 +154,7 @@ def test_first_flag_of_a_mark_stays(parameters: Parameters) -> None:
 COUNTED = {"input_topic_id": "i"}
 
 
-def without_counting(record: EncodedRecord) -> EncodedRecord:
+def remove_counting(record: EncodedRecord) -> EncodedRecord:
     """Return the owner record as an earlier build writes it."""
     value = json.loads(record.value)
     for key in ("counting", "input_partitions", "charges"):
@@ -173,12 +173,12 @@ def test_owner_record_sets_counted_after(first: int, parameters: Parameters) -> 
         ledger  start  earlier's owner  0 … 7  our owner  8 … 15
         or             (expired)        5 … 7  our owner  8 … 15
     """
-    _, published = decided_ticks(parameters, seed=4)
-    ours, earlier = terms_record(**COUNTED), without_counting(terms_record(**COUNTED))
+    _, published = decide_ticks(parameters, seed=4)
+    ours, earlier = terms_record(**COUNTED), remove_counting(terms_record(**COUNTED))
     before = [terms_record(), earlier] if first == 0 else [terms_record()]
     ticks = [record for records in published[first:8] for record in records]
     later = [record for records in published[8:] for record in records]
-    state = folded([*before, *ticks, ours, *later], parameters.grid)
+    state = fold([*before, *ticks, ours, *later], parameters.grid)
     flagged = {mark.tick: mark.counted_after for key in state.marks for mark in state.marks_of(*key)}
     assert {tick for tick, flag in flagged.items() if flag} == {tick for tick in flagged if tick < 8}
     assert any(flagged.values())
@@ -187,11 +187,11 @@ def test_owner_record_sets_counted_after(first: int, parameters: Parameters) -> 
 
 def test_rollback_marks_are_flagged(parameters: Parameters) -> None:
     """After a rollback the marks of the earlier build are flagged: its owner record has no `counting`."""
-    _, published = decided_ticks(parameters, seed=4)
-    ours, earlier = terms_record(**COUNTED), without_counting(terms_record(**COUNTED))
+    _, published = decide_ticks(parameters, seed=4)
+    ours, earlier = terms_record(**COUNTED), remove_counting(terms_record(**COUNTED))
     records = [terms_record(), ours, *(one for records in published[:8] for one in records)]
     records += [earlier, *(one for records in published[8:] for one in records)]
-    state = folded(records, parameters.grid)
+    state = fold(records, parameters.grid)
     flagged = {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.counted_after}
     assert flagged == {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.tick >= 8}
     assert flagged
@@ -204,7 +204,7 @@ def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
 
         ledger   (expired)   owner (2027)   4 4 4 …
     """
-    _, published = decided_ticks(parameters, seed=5)
+    _, published = decide_ticks(parameters, seed=5)
     year, now = 8_760 * HOUR, parameters.grid.start(6)
     stray = terms_record(**COUNTED)._replace(timestamp_ms=(now + year) // 1_000)
     state = LedgerState()
@@ -219,23 +219,23 @@ def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
 def test_most_input_partitions_are_kept(parameters: Parameters) -> None:
     """The largest number of input partitions is kept per input topic: brokers with outdated metadata list fewer."""
     records = [terms_record(), *(terms_record(input_topic_id="i", input_partitions=seen) for seen in (3, 8, 5))]
-    terms = folded(records, parameters.grid).terms
+    terms = fold(records, parameters.grid).terms
     assert terms is not None
     assert terms.input_partitions == 8
-    terms = folded([*records, terms_record(input_topic_id="other", input_partitions=2)], parameters.grid).terms
+    terms = fold([*records, terms_record(input_topic_id="other", input_partitions=2)], parameters.grid).terms
     assert terms is not None
     assert terms.input_partitions == 2
 
 
 def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
     """Each spent mark has the F of the owner before it, or None if its charges are not known."""
-    _, published = decided_ticks(parameters, seed=4)
-    records: list[EncodedRecord] = [terms_record(), without_counting(terms_record(**COUNTED))]
+    _, published = decide_ticks(parameters, seed=4)
+    records: list[EncodedRecord] = [terms_record(), remove_counting(terms_record(**COUNTED))]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
             records.append(terms_record(**COUNTED, charges=Charges("0" * 16, tick)))
         records += answers
-    spent = folded(records, parameters.grid).spent()
+    spent = fold(records, parameters.grid).spent()
     found = {mark.tick: max_lead for marks in spent.marks.values() for mark, max_lead in marks}
     assert found == {tick: None if tick < 4 else 4 if tick < 9 else 9 for tick in found}
     assert set(found.values()) == {None, 4, 9}
@@ -250,7 +250,7 @@ def test_answers_without_marks_leave_no_entry() -> None:
     assert (state.marks, state.revision) == ({}, 0)
 
 
-def test_past_marks_are_kept_for_a_period() -> None:
+def test_past_marks_last_for_a_period() -> None:
     """A mark that no window can contain again moves to `past`, and is dropped when no period contains it."""
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 10)))
@@ -286,10 +286,10 @@ def test_terms_combine_start_and_owner(parameters: Parameters) -> None:
         terms_record(partitions=7, lost_at=lost, input_topic_id="a"),
         terms_record(partitions=7, input_topic_id="b", input_since=8, fingerprint="g"),
     ]
-    assert folded(records, parameters.grid).terms == OwnerTerms("town", 2, later, "b", 8, "g")
+    assert fold(records, parameters.grid).terms == OwnerTerms("town", 2, later, "b", 8, "g")
 
 
-def test_owner_record_does_not_start_a_ledger(parameters: Parameters) -> None:
+def test_owner_record_starts_no_ledger(parameters: Parameters) -> None:
     """
     An owner record without a start record does not start a ledger.
 
@@ -300,8 +300,8 @@ def test_owner_record_does_not_start_a_ledger(parameters: Parameters) -> None:
         …  owner                  has: the first record has expired
     """
     stray, first = terms_record(input_topic_id="i"), terms_record(lost_at=HOUR)
-    assert folded([stray], parameters.grid).terms is None
-    assert folded([stray, first], parameters.grid).terms == OwnerTerms("town", 1, HOUR)
+    assert fold([stray], parameters.grid).terms is None
+    assert fold([stray, first], parameters.grid).terms == OwnerTerms("town", 1, HOUR)
     expired = LedgerState(expired_until=0)
     expired.fold(stray, parameters.grid)
     assert expired.terms == OwnerTerms("town", 1, None, "i", None, "f")
@@ -310,22 +310,22 @@ def test_owner_record_does_not_start_a_ledger(parameters: Parameters) -> None:
 def test_foreign_record_is_refused(parameters: Parameters) -> None:
     """A record of another service is refused: two services on one output topic both spend."""
     with pytest.raises(LedgerError, match=r"'town' and contains a record of 'osaka'.*kafka\.topics\.alerts"):
-        folded([terms_record(), terms_record(service="osaka", input_topic_id="a")], parameters.grid)
+        fold([terms_record(), terms_record(service="osaka", input_topic_id="a")], parameters.grid)
 
 
 @pytest.mark.parametrize("grid", [{"length": 30 * MINUTE}, {"origin": 1_000 * HOUR}])
 def test_other_slot_grid_is_refused(grid: dict[str, int], parameters: Parameters) -> None:
     """A ledger of another slot grid is refused: its tick numbers are meaningless here."""
-    _, published = decided_ticks(parameters, seed=3, ticks=3)
+    _, published = decide_ticks(parameters, seed=3, ticks=3)
     with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 0 at"):
-        folded([terms_record(), *published[0]], replace(parameters.grid, **grid))
+        fold([terms_record(), *published[0]], replace(parameters.grid, **grid))
 
 
 def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
     """Records of unknown kinds, for example of a later version, are ignored."""
     for kind in (f"{TYPE_PREFIX}weather", ""):
-        state = folded([EncodedRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], parameters.grid)
-        assert spoken(state) == spoken(LedgerState())
+        state = fold([EncodedRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], parameters.grid)
+        assert list_deciding(state) == list_deciding(LedgerState())
         assert state.records == 1
 
 
@@ -344,7 +344,7 @@ def test_later_format_is_refused(parameters: Parameters) -> None:
     later = first._replace(value=first.value.replace(b'"ledger":1', b'"ledger":2'))
     assert later != first
     with pytest.raises(LedgerError, match="format 2: expected 1"):
-        folded([later], parameters.grid)
+        fold([later], parameters.grid)
 
 
 def test_tombstone_is_refused(parameters: Parameters) -> None:

@@ -23,7 +23,7 @@ from monitor.release.ledger import EncodedRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
-from tests.release.owning import at, decide, kinds, ledger, owner_values
+from tests.release.owning import at, decide, ledger, list_kinds, read_owner_values
 
 Make = Callable[..., Parameters]
 MakeLedger = Callable[..., LedgerPlace]
@@ -50,7 +50,7 @@ def test_takeover_repeats_the_last_tick(
     repeated = decide(first, 1, people=2)
     second = take_over(place, parameters=parameters)
     found = ledger(connections, place)
-    assert kinds(found) == ["ledger", "owner", *"000", *"111", "owner", *"111"]
+    assert list_kinds(found) == ["ledger", "owner", *"000", *"111", "owner", *"111"]
     assert found[-3:] == list(repeated)
     assert second.state.last_tick == 1
     assert [mark.noisy_count for mark in second.state.marks_of("stations", "place-0")] == [2]
@@ -66,7 +66,7 @@ def test_takeover_fences_the_old_owner(
     with pytest.raises(FencedError):
         decide(zombie, 0)
     decide(owner, 0)
-    assert kinds(ledger(connections, place)) == ["ledger", "owner", "owner", *"000"]
+    assert list_kinds(ledger(connections, place)) == ["ledger", "owner", "owner", *"000"]
 
 
 @pytest.mark.promise(28)
@@ -103,7 +103,7 @@ def test_aborted_answers_count(
     assert [mark.tick for mark in owner.state.marks_of("stations", "place-1")] == [0]
     assert not owner.may_decide(0)
     assert owner.may_decide(1)
-    assert kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
+    assert list_kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
 
 
 @pytest.mark.promise(32)
@@ -124,7 +124,7 @@ def test_foreign_ledger_is_refused(connections: KafkaConnections, make_ledger: M
     place = make_ledger(service="osaka")
     with pytest.raises(LedgerError, match=r"service\.name is 'town'.*belongs to 'osaka'"):
         take_over(place)
-    assert kinds(ledger(connections, place)) == ["ledger"]
+    assert list_kinds(ledger(connections, place)) == ["ledger"]
 
 
 def test_refusal_closes_the_writer(make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make) -> None:
@@ -148,7 +148,7 @@ def test_lost_at_is_carried_by_owners(
         terms = take_over(place).state.terms
         assert terms is not None
         assert terms.lost_at == lost_at
-    assert [value["lost_at"] for value in owner_values(ledger(connections, place))] == ["2026-01-01T03:00:00Z"] * 2
+    assert [value["lost_at"] for value in read_owner_values(ledger(connections, place))] == ["2026-01-01T03:00:00Z"] * 2
 
 
 def test_expired_answers_count_under_longer_window(
@@ -174,7 +174,7 @@ def test_expired_answers_count_under_longer_window(
         decide(owner, tick, people=2 if tick == 0 else 0)
     owners = [offset for offset, record in read_partition(connections, place.topic, 0) if record.key == b"owner"]
     admin.delete_records({TopicPartition(place.topic, 0): owners[-1]})
-    assert kinds(ledger(connections, place)) == ["owner", "4"]
+    assert list_kinds(ledger(connections, place)) == ["owner", "4"]
     at(clock, long, 5)
     owner = take_over(place, parameters=long)
     published_statuses = [json.loads(decide(owner, tick)[-1].value)["status"] for tick in range(5, 18)]
@@ -211,7 +211,7 @@ def test_recreated_ledger_needs_its_new_id(
     at(clock, parameters, 1)
     with pytest.raises(LedgerChangedError, match="re-created"):
         take_over(old)
-    assert kinds(ledger(connections, recreated)) == ["ledger", "owner"]
+    assert list_kinds(ledger(connections, recreated)) == ["ledger", "owner"]
     state = take_over(recreated).state
     assert (state.lost_at, state.last_tick) == (parameters.grid.start(1), None)
 
@@ -253,7 +253,7 @@ def test_replaced_input_sets_input_since(
     make_parameters: Make,
 ) -> None:
     """
-    `input_since` follows from when the new input was seen: slot 7, F = 1.
+    `input_since` follows from the slot in which the new input was first seen: slot 7, F = 1.
 
     It does not depend on when, or by which clock, the partition is taken over. Visits of slots up to 8 may be lost, so
     the facts are complete from slot 9.
@@ -273,7 +273,7 @@ def test_replaced_input_sets_input_since(
     assert take_over(moved, parameters=parameters).state.terms == expected
     at(clock, parameters, 20)
     assert take_over(moved, parameters=parameters).state.terms == expected
-    assert [value["input_since"] for value in owner_values(ledger(connections, place))] == [None, 9, 9]
+    assert [value["input_since"] for value in read_owner_values(ledger(connections, place))] == [None, 9, 9]
 
 
 @pytest.mark.parametrize("last_input", ["input-1", "input-2"])
@@ -306,7 +306,7 @@ def test_stale_first_read_is_corrected(
         terms = take_over(moved).state.terms
         assert terms is not None
         assert (terms.input_topic_id, terms.input_since) == ("input-2", 1)
-    assert [value["input_since"] for value in owner_values(ledger(connections, place))][-3:] == [None, 1, 1]
+    assert [value["input_since"] for value in read_owner_values(ledger(connections, place))][-3:] == [None, 1, 1]
 
 
 def test_unreadable_answer_is_refused(
@@ -342,7 +342,7 @@ class FakeCheck:
 def take_over_with(
     connections: KafkaConnections, make_parameters: Make, clock: SteppedClock, noise: Any
 ) -> Iterator[Callable[..., Owner]]:
-    """Takes over partition 0 with a check. The owners are closed at the end."""
+    """A function that takes over partition 0 with a check. The owners are closed at the end."""
     with ExitStack() as opened:
 
         def take(place: LedgerPlace, check: FakeCheck) -> Owner:
@@ -359,7 +359,7 @@ def test_owner_record_contents(
     """An owner record contains the counting, the charges and the number of input partitions."""
     place = replace(make_ledger(), input_partitions=3)
     owner = take_over_with(place, FakeCheck())
-    (value,) = owner_values(ledger(connections, place))
+    (value,) = read_owner_values(ledger(connections, place))
     assert (value["counting"], value["input_partitions"]) == (COUNTING, 3)
     assert value["charges"] == {"digest": "0123456789abcdef", "ahead": 1, "places": [], "times": []}
     assert owner.state.counting == COUNTING
@@ -394,5 +394,5 @@ def test_check_ends_a_takeover(
     with pytest.raises(PeriodError, match="too much"):
         take_over_with(place, check)
     assert check.asked == [(0, 5)]
-    assert kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
+    assert list_kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
     decide(take_over(place), 1)

@@ -1,4 +1,4 @@
-"""The topic check, once per slot: topics are the same, and each output partition is being decided."""
+"""The topic check, once per slot: topics have the same ids, and each output partition is being decided."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
 from monitor.windows.facts import Question, Span
 from monitor.windows.packing import pack_shard_facts
-from tests.release.worlds import FixedOwnership, World, short_slots
+from tests.release.worlds import FixedOwnership, World, make_short_slots
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -50,7 +50,7 @@ def test_topics_are_checked_once_per_slot(make_world: MakeWorld) -> None:
         check_in(world, 102)
 
 
-def test_failed_check_is_logged_once_per_slot(make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_check_is_logged_once(make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
     """A failed check is repeated in each cycle and logged once per slot."""
     world = make_world()
     world.input.error = UnreachableError("no broker answers")
@@ -168,7 +168,7 @@ def test_partition_of_foreign_member_is_reported(
         partition 1    theirs    none
     """
     ledger = make_ledger(ledger_partitions=2)
-    site = make_site(short_slots(make_parameters, places=8, shards=2), SystemClock(), ledger)
+    site = make_site(make_short_slots(make_parameters, places=8, shards=2), SystemClock(), ledger)
     group, stop, wake = topic("release"), threading.Event(), threading.Event()
     troubles: list[str] = []
     foreign = connections.member(group, auto_offset_reset="earliest")

@@ -14,13 +14,13 @@ from monitor.public.parameters import Parameters
 from monitor.release.decide import Decision, Evidence
 from monitor.release.unknown import CAUSES, FACTS_MISSING, INPUT_BEHIND, LATE, count_causes, explain
 from monitor.windows.facts import Span
-from tests.release.test_evidence import closed
+from tests.release.test_evidence import find_closed
 from tests.release.worlds import FrozenClock, release_instant
 
 Make = Callable[..., Parameters]
 
 
-def test_record_that_was_not_read_is_named(
+def test_unread_record_is_named(
     make_site: Callable[..., Any],
     make_parameters: Make,
     put: Callable[..., None],
@@ -33,7 +33,7 @@ def test_record_that_was_not_read_is_named(
         end         1      2
         read to     1      1
     """
-    parameters = closed(make_parameters)
+    parameters = find_closed(make_parameters)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
@@ -50,7 +50,7 @@ def test_record_that_was_not_read_is_named(
     assert site.observer.missing_records == {0: 0, 1: 1}
 
 
-def test_same_causes_are_logged_once_a_minute(
+def test_same_causes_are_logged_once(
     make_site: Callable[..., Any],
     make_parameters: Make,
     put: Callable[..., None],
@@ -63,7 +63,7 @@ def test_same_causes_are_logged_once_a_minute(
                     unknown    unknown    known
         log         reason                known again
     """
-    parameters = closed(make_parameters)
+    parameters = find_closed(make_parameters)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
@@ -85,7 +85,7 @@ def test_unreachable_store_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A shard that Redis did not return is unknown because of the store."""
-    parameters = closed(make_parameters)
+    parameters = find_closed(make_parameters)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
@@ -108,7 +108,7 @@ def test_unreachable_kafka_is_named(
     make_site: Callable[..., Any], make_parameters: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tick whose end offsets Kafka did not return is unknown because of Kafka."""
-    parameters = closed(make_parameters)
+    parameters = find_closed(make_parameters)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
@@ -128,7 +128,7 @@ def test_unreachable_kafka_is_named(
 
 def test_late_facts_are_named(make_site: Callable[..., Any], make_parameters: Make) -> None:
     """Facts that are complete only after the release time are late."""
-    parameters = closed(make_parameters, 90)
+    parameters = find_closed(make_parameters, 90)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
@@ -139,7 +139,7 @@ def test_late_facts_are_named(make_site: Callable[..., Any], make_parameters: Ma
 
 def test_known_tick_has_no_cause(make_site: Callable[..., Any], make_parameters: Make) -> None:
     """A tick without an unknown answer counts and logs no cause."""
-    parameters = closed(make_parameters, 10)
+    parameters = find_closed(make_parameters, 10)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
@@ -149,7 +149,7 @@ def test_known_tick_has_no_cause(make_site: Callable[..., Any], make_parameters:
     assert site.observer.causes == []
 
 
-def test_read_shard_with_unknown_answers_lacks_facts() -> None:
+def test_unknown_answer_means_missing_facts() -> None:
     """If every shard was read and an answer is unknown, facts of earlier slots are missing."""
     assert count_causes(Evidence({}), Decision((), {("stations", "unknown"): 3})) == {FACTS_MISSING: 1}
     assert count_causes(Evidence({}), Decision((), {("stations", "safe"): 3})) == {}

@@ -81,7 +81,7 @@ def test_versions_come_from_client_ids() -> None:
 
 
 def test_identity_is_read_from_client_id() -> None:
-    """An identity survives as a client id. Clients of earlier builds and of other services announce none."""
+    """An identity is read back from its client id. Clients of earlier builds and of other services announce none."""
     identity = Identity("0123456789abcdef", "3f2a")
     assert read_identity("location-monitor-a.b", identity.client_id("location-monitor-a.b")) == identity
     assert read_identity("location-monitor-a.b", "location-monitor-a.b") is None

@@ -68,7 +68,7 @@ class HandClock(SteppedClock):
 
 @dataclass
 class RecordingObserver:
-    """Records the calls of the observer in order. `lost_ticks`: (partition, ticks)."""
+    """An observer that records its calls in order. `lost_ticks`: (partition, ticks)."""
 
     ticks: list[tuple[int, Mapping[str, str], Mapping[tuple[str, str], int]]] = field(default_factory=list)
     lost_ticks: list[tuple[int, int]] = field(default_factory=list)
@@ -313,7 +313,7 @@ def release_instant(parameters: Parameters, tick: int) -> int:
     return parameters.grid.as_of(tick) + parameters.release_delay
 
 
-def short_slots(make_parameters: Callable[..., Parameters], **kept: Any) -> Parameters:
+def make_short_slots(make_parameters: Callable[..., Parameters], **kept: Any) -> Parameters:
     """Return parameters for the system clock: slots of two seconds, released half a second after their end."""
     parameters = make_parameters(grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), 2 * SECOND), **kept)
     return replace(parameters, release_delay=500 * MILLISECOND, tolerance=10 * MILLISECOND)

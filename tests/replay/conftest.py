@@ -31,7 +31,7 @@ def parameters() -> Parameters:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes lines to a file."""
+    """A function that writes lines to a file."""
 
     def write_lines(*lines: str, name: str = "visits.csv") -> Path:
         path = tmp_path / name

@@ -19,7 +19,7 @@ def lines(number: int, seed: int = 5) -> list[Line]:
 
 @pytest.mark.parametrize("run_lines", [1, 10, 99, 100, 101, 1_000])
 def test_order_of_lines(run_lines: int) -> None:
-    """Lines are ordered by report, then by their place in the file, however many fit in memory."""
+    """Lines are ordered by report, then by their place in the file, for any number of lines in memory."""
     given, read = lines(100), list[None]()
     with closing(SortedLines(given, lambda: read.append(None), run_lines)) as merged:
         assert list(merged) == sorted(given)

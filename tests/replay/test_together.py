@@ -85,7 +85,7 @@ def write_visits(path: Path) -> None:
 def replay(
     kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
 ) -> Callable[[int], list[EncodedRecord]]:
-    """Return a function that replays the visits with n ticks in a transaction, and returns the answers."""
+    """A function that replays the visits with n ticks per transaction, and returns the answers."""
     service = topic("town")
 
     def run(together: int) -> list[EncodedRecord]:

@@ -43,8 +43,8 @@ from tests.security.rights import (
     KAFKA_RIGHTS,
     REDIS_SECRET,
     Right,
-    redis_rules,
-    topics_of,
+    list_redis_rules,
+    list_topics,
 )
 from tests.shared_kafka import SharedKafka
 
@@ -136,7 +136,7 @@ def _tls(certificates: Certificates) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with SASL over TLS and an authorizer, which denies by default. The plain listener is for the operator."""
-    lacking = (*(right.lacked_by for right in ALL_KAFKA_RIGHTS), *map(auditor_without, AUDITOR_RIGHTS))
+    lacking = (*(right.lacked_by for right in ALL_KAFKA_RIGHTS), *map(name_auditor_without, AUDITOR_RIGHTS))
     users = " ".join(f'user_{name}="{KAFKA_SECRET}"' for name in ("city", MAKER, AUDITOR, *lacking))
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -190,7 +190,7 @@ def guarded_redis(redis_server: EmbeddedValkey, certificates: Certificates) -> I
         guarded = GuardedRedis(port.number, int(server.url.rpartition(":")[2].partition("/")[0]))
         with closing(redis.Redis.from_url(guarded.operator)) as operator:
             for user, more in {"city": [], "without-zadd": ["-zadd"]}.items():
-                operator.execute_command("ACL", "SETUSER", user, *redis_rules(), *more)  # type: ignore[no-untyped-call]  # redis-py gives it no types
+                operator.execute_command("ACL", "SETUSER", user, *list_redis_rules(), *more)  # type: ignore[no-untyped-call]  # redis-py gives it no types
         yield guarded
     port.release()
 
@@ -214,7 +214,7 @@ def write_configuration(
         ("redis.password", REDIS_SECRET),
     ):
         (folder / name).write_text(f"{secret}\n", encoding="utf-8")
-    topics = dict(zip(("visits", "alerts", "dead_letters"), topics_of(service).values(), strict=True))
+    topics = dict(zip(("visits", "alerts", "dead_letters"), list_topics(service).values(), strict=True))
     kafka = CITY["kafka"] | {"topics": topics} | kafka
     tree = CITY | {
         "service": CITY["service"] | {"name": service},
@@ -312,7 +312,7 @@ def _admin(server: EmbeddedKafka) -> Iterator[Any]:
         yield admin
 
 
-def auditor_without(right: Right) -> str:
+def name_auditor_without(right: Right) -> str:
     """Return the name of the auditor's user who lacks a right."""
     return f"{AUDITOR}-{right.lacked_by}"
 
@@ -351,7 +351,12 @@ def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPath
     grant(guarded_kafka, MAKER, ALL_KAFKA_RIGHTS, MAKER)
     grant(guarded_kafka, AUDITOR, AUDITOR_RIGHTS, "city")
     for lacking in AUDITOR_RIGHTS:
-        grant(guarded_kafka, auditor_without(lacking), (right for right in AUDITOR_RIGHTS if right != lacking), "city")
+        grant(
+            guarded_kafka,
+            name_auditor_without(lacking),
+            (right for right in AUDITOR_RIGHTS if right != lacking),
+            "city",
+        )
     for lacking in (right for right in ALL_KAFKA_RIGHTS if right.needed_to_create):
         others = (right for right in ALL_KAFKA_RIGHTS if right != lacking)
         grant(guarded_kafka, lacking.lacked_by, others, lacking.lacked_by)
@@ -370,7 +375,7 @@ def village(
     def redis_user(*rules: str) -> None:
         _set_redis_user(guarded_redis, "village", *rules)
 
-    redis_user(*(rule.replace("city", "village") for rule in redis_rules()))
+    redis_user(*(rule.replace("city", "village") for rule in list_redis_rules()))
     return server, redis_user
 
 
@@ -383,7 +388,7 @@ def hamlet(
     make_topics(server, tmp_path_factory.mktemp("hamlet"), "hamlet")
     for lacking in (right for right in KAFKA_RIGHTS if right.kind == "transactional id"):
         grant(server, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "hamlet")
-    _set_redis_user(guarded_redis, "hamlet", *(rule.replace("city", "hamlet") for rule in redis_rules()))
+    _set_redis_user(guarded_redis, "hamlet", *(rule.replace("city", "hamlet") for rule in list_redis_rules()))
     return server
 
 

@@ -42,7 +42,7 @@ class Right:
     def resource(self, service: str) -> str:
         """Return Kafka's name of the resource."""
         if self.kind == "topic":
-            return topics_of(service)[self.name]
+            return list_topics(service)[self.name]
         return self.name.removeprefix("prefix: ").replace("<name>", service)
 
     def acl(self, user: str, service: str) -> ACL:
@@ -55,7 +55,7 @@ class Right:
         return ACL(f"User:{user}", "*", ACLOperation[word], ACLPermissionType.ALLOW, name)
 
 
-def topics_of(service: str) -> dict[str, str]:
+def list_topics(service: str) -> dict[str, str]:
     """Return a service's topics by purpose. The city's topics have no prefix."""
     return {purpose: name if service == "city" else f"{service}.{name}" for purpose, name in TOPICS.items()}
 
@@ -83,11 +83,11 @@ AUDITOR_RIGHTS: Final = _read_kafka_rights(_OF_OTHERS)
 """The rights that `audit --follow` needs, one operation each."""
 
 
-def redis_rules() -> list[str]:
+def list_redis_rules() -> list[str]:
     """Return the rules of the page's access list for Redis, with a password."""
     line = re.search(r"^user location-monitor (.+)$", _PAGE, re.MULTILINE)
     assert line is not None
     return [rule.replace("PASSWORD", REDIS_SECRET) for rule in shlex.split(line[1].replace(">", "'>'"))]
 
 
-REDIS_COMMANDS: Final = tuple(rule[1:] for rule in redis_rules() if rule.startswith("+"))
+REDIS_COMMANDS: Final = tuple(rule[1:] for rule in list_redis_rules() if rule.startswith("+"))

@@ -46,7 +46,7 @@ def published(
     eventually: Callable[..., Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Any:
-    """The service with only the documented rights, until it has published. It ends before others join its groups."""
+    """The service with only the documented rights, run until it has published, and ended before others join."""
     folder, server = tmp_path_factory.mktemp("published"), guarded_city.kafka
     kafka = by_password(certificates, folder, server, password_file=None)
     config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis))
@@ -83,7 +83,7 @@ def test_running_service_knows_its_certificates(published: Any) -> None:
 
 
 @pytest.mark.promise(38)
-def test_publishes_with_documented_rights(published: Any, guarded_city: Any, secrets: tuple[str, ...]) -> None:
+def test_service_publishes_with_documented_rights(published: Any, guarded_city: Any, secrets: tuple[str, ...]) -> None:
     """
     The service publishes over TLS with only the documented rights.
 
@@ -117,7 +117,7 @@ def test_client_certificate_is_accepted(
     assert [record.value for _offset, record in read_partition(connections, "mutual", 0)] == [b"seen"]
 
 
-def _lacks(right: Right) -> str:
+def _match_missing(right: Right) -> str:
     """Return the pattern of a missing right. Kafka names no transactional id, so the line names the partition."""
     if right.kind == "transactional id":
         return rf"safety-alerts-\d cannot be appended to: {_KAFKA}{_NO_RIGHT}.*TransactionalIdAuthorizationFailedError"
@@ -151,7 +151,7 @@ _MESSAGES = {
     "redis: command taken away": r"reading pauses for [0-9.]+ s: "
     + _REDIS
     + r" refused a command of a script \(NOPERM\)",
-    **{f"kafka: {right} not granted": _lacks(right) for right in KAFKA_RIGHTS},
+    **{f"kafka: {right} not granted": _match_missing(right) for right in KAFKA_RIGHTS},
 }
 
 
@@ -183,7 +183,7 @@ def taken_away(
 _Faults = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
-def _settings_by_fault(
+def _make_settings_by_fault(
     folder: Path, server: EmbeddedKafka, mutual_kafka: EmbeddedKafka, guarded_redis: Any, certificates: Any
 ) -> _Faults:
     """Return the settings of Kafka and of Redis for each fault. The passwords are read from files in `folder`."""
@@ -237,7 +237,7 @@ def faulty_runs(
     """One service per fault, all started at once, because they mostly wait to try again."""
     folder = tmp_path_factory.mktemp("faulty")
     (folder / "wrong").write_text("planted-and-wrong", encoding="utf-8")
-    faults = _settings_by_fault(folder, hamlet, mutual_kafka, guarded_redis, certificates)
+    faults = _make_settings_by_fault(folder, hamlet, mutual_kafka, guarded_redis, certificates)
     runs: dict[str, Any] = {"redis: command taken away": taken_away}
     assert {*faults, *runs} == set(_MESSAGES)
     for number, (fault, (kafka_settings, redis_settings)) in enumerate(faults.items()):
@@ -278,9 +278,9 @@ def _has_been_quiet(run: Any, since: float) -> bool:
 
 @pytest.mark.promise(38)
 @pytest.mark.timeout(400)
-def test_fault_is_logged_less_and_less_often(faulty_runs: Mapping[str, Any], eventually: Callable[..., Any]) -> None:
+def test_lasting_fault_is_logged_rarely(faulty_runs: Mapping[str, Any], eventually: Callable[..., Any]) -> None:
     """
-    All parts of the service together log at most one line per five seconds, once a fault has lasted for 20 s.
+    Once a fault has lasted for 20 s, all parts of the service together log at most one line per five seconds.
 
     A machine that is too busy adds faults of its own, such as a broker that does not answer for 6 s. For this reason
     the test asks for one quiet half minute and not for the first one.

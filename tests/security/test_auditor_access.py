@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from monitor.brokers.connections import KafkaConnections
-from tests.security.conftest import auditor_without
+from tests.security.conftest import name_auditor_without
 from tests.security.connecting import by_password, redis_by_password, shows_no_secret
-from tests.security.rights import AUDITOR, AUDITOR_RIGHTS, Right, topics_of
+from tests.security.rights import AUDITOR, AUDITOR_RIGHTS, Right, list_topics
 
 READY = "everything that was published has been judged"
 LACKS = r"the topic {0} cannot be read: Kafka at \S+ cannot be used: its user lacks a permission \(.*Topic.*{0}"
@@ -65,12 +65,12 @@ def ready(run: Any) -> tuple[int, str]:
 @pytest.mark.usefixtures("visited")
 @pytest.mark.promise(38)
 @pytest.mark.parametrize("options", [(), ("--output-only",)], ids=["with input", "output only"])
-def test_judges_with_documented_rights(
+def test_auditor_judges_with_documented_rights(
     options: tuple[str, ...], start_auditor: Callable[..., Any], eventually: Callable[..., Any], secrets: Any
 ) -> None:
     """The documented rights are enough. With --output-only the right to the input is not needed."""
     (to_input,) = (right for right in AUDITOR_RIGHTS if right.name == "input")
-    run = start_auditor(auditor_without(to_input) if options else AUDITOR, *options)
+    run = start_auditor(name_auditor_without(to_input) if options else AUDITOR, *options)
     eventually(lambda: READY in run.text and ready(run)[0] == 200, deadline_seconds=60)
     assert "cannot be read" not in run.text
     assert " ERROR " not in run.text
@@ -85,7 +85,7 @@ def test_missing_right_is_named(
     right: Right, start_auditor: Callable[..., Any], eventually: Callable[..., Any], secrets: Any
 ) -> None:
     """Without one of the rights, the log and /readyz name the topic, and the auditor keeps trying."""
-    run, message = start_auditor(auditor_without(right)), LACKS.format(topics_of("city")[right.name])
+    run, message = start_auditor(name_auditor_without(right)), LACKS.format(list_topics("city")[right.name])
     eventually(lambda: re.search(message, run.text) and re.search(message, ready(run)[1]), deadline_seconds=60)
     assert ready(run)[0] == 503
     assert run.process.poll() is None

@@ -52,7 +52,7 @@ def issue(expires: datetime) -> tuple[bytes, bytes]:
     return certificate.public_bytes(serialization.Encoding.PEM), secret
 
 
-def expiry_of(path: str) -> float:
+def decode_expiry(path: str) -> float:
     """Return when the first certificate of a file expires, by another library."""
     found = x509.load_pem_x509_certificates(Path(path).read_bytes())
     return min(certificate.not_valid_after_utc for certificate in found).timestamp()
@@ -117,12 +117,12 @@ def test_servers_and_files_are_watched(
         "key_file": key,
     }
     redis = {"url": guarded_redis.url, "ca_file": certificates.authority}
-    server = expiry_of(certificates.of("server")[0])
+    server = decode_expiry(certificates.of("server")[0])
     assert Watched(configure(tmp_path, kafka, redis)).look() == {
-        "kafka_ca_file": expiry_of(certificates.authority),
-        "kafka_certificate_file": expiry_of(certificate),
+        "kafka_ca_file": decode_expiry(certificates.authority),
+        "kafka_certificate_file": decode_expiry(certificate),
         "kafka_server": server,
-        "redis_ca_file": expiry_of(certificates.authority),
+        "redis_ca_file": decode_expiry(certificates.authority),
         "redis_server": server,
     }
 
@@ -154,7 +154,7 @@ def test_files_are_read_again(configure: Callable[..., Path], tmp_path: Path, ca
 
 
 @contextmanager
-def _serving(folder: Path, expires: datetime) -> Iterator[int]:
+def _serve(folder: Path, expires: datetime) -> Iterator[int]:
     """Serve TLS with a certificate that expires then, and yield the port."""
     certificate, key = issue(expires)
     (folder / "own.pem").write_bytes(certificate + key)
@@ -183,13 +183,13 @@ def _serving(folder: Path, expires: datetime) -> Iterator[int]:
 
 def test_expired_server_is_read(tmp_path: Path) -> None:
     """The certificate of a server is read also after it has expired, when nothing can connect any more."""
-    with _serving(tmp_path, TIMES[0]) as port:
+    with _serve(tmp_path, TIMES[0]) as port:
         assert read_server(LOOPBACK, port) == TIMES[0].timestamp()
 
 
 def test_silent_server_keeps_the_last_time(configure: Callable[..., Path], tmp_path: Path) -> None:
     """A server is asked every ten minutes. If it does not answer, the last time stays."""
-    with _serving(tmp_path, SOON) as port:
+    with _serve(tmp_path, SOON) as port:
         redis = {"url": f"rediss://{LOOPBACK}:{port}/0"}
         watched = Watched(configure(tmp_path / "city", {"bootstrap_servers": [f"{LOOPBACK}:1"]}, redis))
         assert watched.look() == {"redis_server": SOON.timestamp()}

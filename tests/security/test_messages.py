@@ -1,4 +1,4 @@
-"""What a client says about a wrong host, login or protocol, on real brokers. All wrong clients connect at once."""
+"""The errors of clients with a wrong host, login or protocol, on real brokers. All wrong clients connect at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that connects clients at once, and prints what each says: JSON on standard input and output.
+"""A program that connects clients at once, and prints the error of each: JSON on standard input and output.
 
 It is a separate process, because kafka-python leaves the sockets of failed TLS handshakes to the garbage collector.
 """

@@ -20,7 +20,7 @@ Eventually = Callable[..., Any]
 ANSWER_SECONDS: Final = 60.0
 
 
-def real_time(slot: int, release_delay: int) -> dict[str, Any]:
+def make_real_time(slot: int, release_delay: int) -> dict[str, Any]:
     """Return the changes of the configuration for the real clock: slot and release delay in seconds, W = 3, F = 1."""
     clock = {"slot": f"{slot}s", "origin": "2026-01-01T00:00:00+00:00"}
     places = {"name": "places", "kind": "over_time", "locations": ["inn", "bath"], "epsilon": "80", "threshold": 5}
@@ -73,28 +73,28 @@ def run_instance(town: Any) -> Iterator[RunningInstance]:
         instance.stop()
 
 
-def answered_ticks(town: Any) -> dict[str, list[int]]:
+def list_answered_ticks(town: Any) -> dict[str, list[int]]:
     """Return the answered ticks by location. Inn and bath are in two ledger partitions."""
     return {location: sorted(answers) for location, answers in town.answers().items()}
 
 
 def is_decided(town: Any, tick: int) -> bool:
     """Return whether both partitions have a tick."""
-    ticks = answered_ticks(town).values()
+    ticks = list_answered_ticks(town).values()
     return len(ticks) == 2 and all(tick in partition for partition in ticks)
 
 
-def last_tick(town: Any) -> int:
+def find_last_tick(town: Any) -> int:
     """Return the last tick that a partition has; -1 if there is none."""
-    return max((tick for ticks in answered_ticks(town).values() for tick in ticks), default=-1)
+    return max((tick for ticks in list_answered_ticks(town).values() for tick in ticks), default=-1)
 
 
 def wait_next_tick(town: Any, eventually: Eventually) -> int:
     """Wait until both partitions have a new tick, and return it. One may be taken over a tick after the other."""
-    before = last_tick(town)
+    before = find_last_tick(town)
 
     def find_common_tick() -> int | None:
-        partitions = [set(ticks) for ticks in answered_ticks(town).values()]
+        partitions = [set(ticks) for ticks in list_answered_ticks(town).values()]
         newest = max(set.intersection(*partitions), default=before) if len(partitions) == 2 else before
         return newest if newest > before else None
 
@@ -108,7 +108,7 @@ def wait_until(town: Any, tick: int, after: int, eventually: Eventually) -> None
     eventually(lambda: SystemClock().now() >= instant, ANSWER_SECONDS)
 
 
-def missing_ticks(ticks: list[int]) -> list[int]:
+def find_missing_ticks(ticks: list[int]) -> list[int]:
     """Return the ticks that are missing between the first and the last."""
     return sorted(set(range(ticks[0], ticks[-1])) - set(ticks))
 

@@ -1,4 +1,4 @@
-"""`check --live` on real servers: it says the same as `run`, only reads, and what it predicts happens."""
+"""`check --live` on real servers: it decides as `run` does, only reads, and its predictions are right."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay.driver import Replay
-from tests.service.running import create_topics, real_time
+from tests.service.running import create_topics, make_real_time
 
 PERSONS = [f"p-{n}" for n in range(5)]
 Make = Callable[..., Any]
 
 
-def watching(locations: list[str], stated: str = "4000", window: str = "3h", name: str = "places") -> dict[str, Any]:
+def watch(locations: list[str], stated: str = "4000", window: str = "3h", name: str = "places") -> dict[str, Any]:
     """Return the changes for one monitor of these locations with ε = 80."""
     monitor = {"name": name, "kind": "over_time", "epsilon": "80", "threshold": 5, "window": window}
     return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
@@ -58,7 +58,7 @@ def change(make_settings: Callable[..., Settings]) -> Callable[..., Settings]:
 @pytest.fixture
 def answered(make_town: Make) -> Any:
     """A town whose inn and bath have a noisy count at tick 0. W + F = 4."""
-    town = make_town(**watching(["inn", "bath"]))
+    town = make_town(**watch(["inn", "bath"]))
     with Replay(town.settings, town.prepare(), town.clock) as run:
         for location in ("inn", "bath"):
             town.visit(PERSONS, location, 0)
@@ -67,7 +67,7 @@ def answered(make_town: Make) -> Any:
     return town
 
 
-def words_of_run(settings: Settings, clock: Clock) -> tuple[str, str] | None:
+def read_words_of_run(settings: Settings, clock: Clock) -> tuple[str, str] | None:
     """Return the kind and the message with which `run` refuses; None if it starts."""
     try:
         prepare(settings, clock)
@@ -76,20 +76,20 @@ def words_of_run(settings: Settings, clock: Clock) -> tuple[str, str] | None:
     return None
 
 
-def words_of_check(report: LiveReport) -> tuple[str, str] | None:
+def read_words_of_check(report: LiveReport) -> tuple[str, str] | None:
     """Return the first refusal of a report."""
     return (report.refusals[0].kind, report.refusals[0].message) if report.refusals else None
 
 
 _CHANGES: Mapping[str, tuple[dict[str, Any], str]] = {
-    "the same": (watching(["inn", "bath"]), ""),
-    "one more place": (watching(["inn", "bath", "mill"], "180"), "PeriodError"),
-    "another name": (watching(["inn", "bath"], "200", name="houses"), "PeriodError"),
-    "room for both": (watching(["inn", "bath"], "400", name="houses"), ""),
+    "the same": (watch(["inn", "bath"]), ""),
+    "one more place": (watch(["inn", "bath", "mill"], "180"), "PeriodError"),
+    "another name": (watch(["inn", "bath"], "200", name="houses"), "PeriodError"),
+    "room for both": (watch(["inn", "bath"], "400", name="houses"), ""),
     "another service": ({"service": {"name": "osaka", "shards": 4}}, "LedgerError"),
     "another slot": (
         {
-            **watching(["inn", "bath"]),
+            **watch(["inn", "bath"]),
             "clock": {
                 "slot": "30m",
                 "origin": "2026-11-20T00:00:00+00:00",
@@ -104,23 +104,23 @@ _CHANGES: Mapping[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.promise(15, 33)
-def test_says_the_same_as_run(answered: Any, change: Make) -> None:
-    """For each change of a configuration over one ledger, it refuses exactly if `run` refuses, in the same words."""
+def test_check_refuses_what_run_refuses(answered: Any, change: Make) -> None:
+    """For each change of a configuration over one ledger, `check --live` refuses exactly what `run` does, and alike."""
     for name, (changes, refusal) in _CHANGES.items():
         new = change(answered, **changes)
-        said, found = words_of_run(new, answered.clock), check_live(new, answered.clock)
-        assert words_of_check(found) == said, name
+        said, found = read_words_of_run(new, answered.clock), check_live(new, answered.clock)
+        assert read_words_of_check(found) == said, name
         assert (said[0] if said else "") == refusal, (name, said)
         assert found.obstacles == (), name
 
 
-def test_missing_topics_are_refused_as_by_run(make_town: Make) -> None:
-    """Without the topics, it says what `run` says."""
+def test_missing_topics_are_refused_alike(make_town: Make) -> None:
+    """Without the topics, `check --live` has the error and the words of `run`."""
     town = make_town()
-    said = words_of_run(town.settings, town.clock)
+    said = read_words_of_run(town.settings, town.clock)
     assert said is not None
     assert said[0] == "TopicError"
-    assert words_of_check(check_live(town.settings, town.clock)) == said
+    assert read_words_of_check(check_live(town.settings, town.clock)) == said
 
 
 @pytest.mark.promise(15)
@@ -130,7 +130,7 @@ def test_cost_names_the_monitor(answered: Any, change: Make) -> None:
 
     "places" was renamed to "houses". Of a period of 3 hours the visits are in N = 4 + 3 = 7 ticks, 2 answers per place.
     """
-    new = change(answered, **watching(["inn", "bath"], "160", name="houses"))
+    new = change(answered, **watch(["inn", "bath"], "160", name="houses"))
     cost = check_live(new, answered.clock).cost
     assert cost is not None
     assert (cost.worst, cost.fits) == (Fraction(160), False)
@@ -157,7 +157,7 @@ def test_predicted_pause_is_kept(answered: Any, change: Make) -> None:
         inn, W = 3    n p
         inn, W = 4          p p s      taken over in slot 4, in which tick 3 may still be decided
     """
-    new = change(answered, **watching(["inn", "bath"], window="4h"))
+    new = change(answered, **watch(["inn", "bath"], window="4h"))
     answered.clock.move_to(answered.parameters.grid.start(1))
     (silence,) = check_live(new, answered.clock).silences
     assert (silence.places, silence.paused, silence.longer) == (2, 2, 0)
@@ -172,12 +172,12 @@ def test_predicted_pause_is_kept(answered: Any, change: Make) -> None:
 
 
 def test_rereading_is_predicted(answered: Any, change: Make) -> None:
-    """With other facts the whole window is read again; with the same facts nothing is, and then it says so."""
+    """For other facts the whole window is predicted to be read again, and it is; for the same facts, nothing."""
     same = check_live(answered.settings, answered.clock).facts
     assert same is not None
     assert [partition.cause for partition in same.partitions] == [""]
     assert (same.exist, same.records) == (True, 0)
-    new = change(answered, **watching(["inn", "mill"], "4000"))
+    new = change(answered, **watch(["inn", "mill"], "4000"))
     facts = check_live(new, answered.clock).facts
     assert facts is not None
     assert (facts.exist, facts.records) == (False, 2)
@@ -194,11 +194,11 @@ def test_rereading_is_predicted(answered: Any, change: Make) -> None:
 def test_predicted_fence_happens(
     make_town: Make, change: Make, caplog: pytest.LogCaptureFixture, stated: str, fences: bool
 ) -> None:
-    """It says whether a takeover of one partition fences the owner of the other; then that happens."""
-    town = make_town(ledger_partitions=2, **watching(["inn", "bath"], stated))
+    """The predicted fence of the owner of the other partition happens at a takeover, and no other one does."""
+    town = make_town(ledger_partitions=2, **watch(["inn", "bath"], stated))
     with Replay(town.settings, town.prepare(), town.clock) as run:
         run.tick(0)
-    new = change(town, **watching(["inn", "bath", "mill", "farm"], stated, name="houses"))
+    new = change(town, **watch(["inn", "bath", "mill", "farm"], stated, name="houses"))
     cost = check_live(new, town.clock).cost
     assert cost is not None
     assert cost.fences_others is fences
@@ -212,8 +212,8 @@ def test_predicted_fence_happens(
 
 
 def test_nothing_is_written(answered: Any, change: Make, store: EmbeddedValkey) -> None:
-    """It leaves every key of Redis, every offset and every group as they are."""
-    new = change(answered, **watching(["inn", "mill"]))
+    """`check --live` changes no key of Redis, no offset and no group."""
+    new = change(answered, **watch(["inn", "mill"]))
     before = _state(answered, store)
     check_live(new, answered.clock)
     assert _state(answered, store) == before
@@ -239,7 +239,7 @@ def test_unreachable_redis_is_an_obstacle(answered: Any) -> None:
 
 def test_text_has_every_part(answered: Any, change: Make) -> None:
     """The text has the decision, the cost, the rereading and the silence, with their numbers."""
-    new = change(answered, **watching(["inn", "bath"], "160", name="houses"))
+    new = change(answered, **watch(["inn", "bath"], "160", name="houses"))
     text = "\n".join(line for line, _ in list_live_lines(check_live(new, answered.clock)))
     for part in (
         "`run` would refuse to start (exit code 3), as of 2026-11-20T",
@@ -253,7 +253,7 @@ def test_text_has_every_part(answered: Any, change: Make) -> None:
 
 def test_command_exits_as_run(make_town: Make, tmp_path: Path) -> None:
     """The command exits with 3 and the words of `run` before the topics exist, and with 0 after; JSON has all parts."""
-    town = make_town(**real_time(60, 5))
+    town = make_town(**make_real_time(60, 5))
     words = ["check", "--live", "--config", str(tmp_path / "town.yaml")]
     refused = CliRunner().invoke(main, words)
     assert refused.exit_code == 3, refused.output

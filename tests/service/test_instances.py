@@ -14,7 +14,7 @@ from monitor.operate.instances import EVERY_SECONDS, STORE_SECONDS, InstanceWatc
 from monitor.public.clock import SystemClock
 from monitor.run import create_instance_watch, prepare
 from monitor.windows.hashing import PersonHasher
-from tests.service.running import RunningInstance, create_topics, real_time, run_instance
+from tests.service.running import RunningInstance, create_topics, make_real_time, run_instance
 
 Eventually = Callable[..., Any]
 OTHER_KEY = b"fedcba9876543210fedcba9876543210"
@@ -49,7 +49,7 @@ class Twin:
 @pytest.fixture
 def town(make_town: Callable[..., Any]) -> Any:
     """A town with two input partitions, in real time, whose ticks are a minute apart."""
-    town = make_town(inputs=2, **real_time(60, 5))
+    town = make_town(inputs=2, **make_real_time(60, 5))
     create_topics(town)
     town.real_clock = SystemClock()
     return town
@@ -67,7 +67,7 @@ def test_other_key_and_configuration_are_named(
     """
     config = town.settings.config
     kafka = {"bootstrap_servers": list(config.kafka.bootstrap_servers), "topics": town.topics.model_dump()}
-    changes = real_time(60, 5)
+    changes = make_real_time(60, 5)
     changes["monitors"][0]["threshold"] = 6
     service = {"name": config.service.name, "shards": 4}
     stricter = Twin(town, make_settings(**changes, service=service, kafka=kafka))
@@ -94,7 +94,7 @@ def test_other_key_and_configuration_are_named(
 
 def test_other_store_is_named(town: Any, caplog: pytest.LogCaptureFixture, eventually: Eventually) -> None:
     """
-    An instance that lacks what another one has written says so; with one store nobody does.
+    An instance whose store lacks the writes of another instance reports it; with one store no instance does.
 
     Both stores are databases of one server. Each instance reads one of the two input partitions.
     """
@@ -106,12 +106,12 @@ def test_other_store_is_named(town: Any, caplog: pytest.LogCaptureFixture, event
         watch = Watching(town, here)
         with run_instance(town) as same:
             beside = Watching(town, same)
-            eventually(lambda: shared(here, same), 30)
+            eventually(lambda: is_shared(here, same), 30)
             for _ in range(int(STORE_SECONDS // EVERY_SECONDS) + 2):
                 assert (watch.look(), beside.look()) == ({}, {})
         with run_instance(elsewhere) as there:
             other = Watching(elsewhere, there)
-            eventually(lambda: shared(here, there), 30)
+            eventually(lambda: is_shared(here, there), 30)
             produce(town)
             eventually(lambda: (watch.look(), other.look()) == ({"store": 1.0}, {"store": 1.0}), 40)
     lines = [message for message in caplog.messages if "has written the facts of input partition" in message]
@@ -119,7 +119,7 @@ def test_other_store_is_named(town: Any, caplog: pytest.LogCaptureFixture, event
     assert all("Compare redis.url" in line for line in lines)
 
 
-def shared(first: RunningInstance, second: RunningInstance) -> bool:
+def is_shared(first: RunningInstance, second: RunningInstance) -> bool:
     """Return whether each of two instances reads one input partition."""
     return {len(instance.service.reader.assigned) for instance in (first, second)} == {1}
 

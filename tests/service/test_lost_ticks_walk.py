@@ -11,11 +11,11 @@ import pytest
 from monitor.public.instants import SECOND
 from tests.service.running import (
     RunningInstance,
-    answered_ticks,
     create_topics,
-    last_tick,
-    missing_ticks,
-    real_time,
+    find_last_tick,
+    find_missing_ticks,
+    list_answered_ticks,
+    make_real_time,
     statuses,
     wait_next_tick,
     wait_until,
@@ -47,7 +47,7 @@ class Instances:
 
 
 @pytest.mark.promise(40)
-def test_lost_ticks_are_those_nobody_could_decide(make_town: Callable[..., Any], eventually: Eventually) -> None:
+def test_only_undecidable_ticks_are_lost(make_town: Callable[..., Any], eventually: Eventually) -> None:
     """A tick is lost if no instance ran at any moment of the next slot, and only then. Each is counted once.
 
     Instances start and stop half a second after the beginning of a slot. An instance that stops then publishes the
@@ -57,7 +57,7 @@ def test_lost_ticks_are_those_nobody_could_decide(make_town: Callable[..., Any],
         instances   2      0       0       1       after the half second
         lost               t + 1                   (tick t is published in t + 1, tick t + 2 in t + 3)
     """
-    town = make_town(ledger_partitions=2, inputs=2, **real_time(slot=8, release_delay=2))
+    town = make_town(ledger_partitions=2, inputs=2, **make_real_time(slot=8, release_delay=2))
     create_topics(town)
     chance = random.Random(20_261_122)
     instances = Instances(town)
@@ -69,12 +69,12 @@ def test_lost_ticks_are_those_nobody_could_decide(make_town: Callable[..., Any],
             wait_until(town, slot - 1, SECOND // 2, eventually)
             running[slot] = chance.choice((0, 0, 1, 2)) if slot < first + SLOTS else 1
             instances.run(running[slot])
-        eventually(lambda: last_tick(town) >= first + SLOTS, 30)
+        eventually(lambda: find_last_tick(town) >= first + SLOTS, 30)
         wait_next_tick(town, eventually)
     finally:
         instances.run(0)
     expected = [slot for slot in running if running[slot] == 0 == running.get(slot + 1)]
     assert expected
-    assert [missing_ticks(ticks) for ticks in answered_ticks(town).values()] == [expected, expected]
+    assert [find_missing_ticks(ticks) for ticks in list_answered_ticks(town).values()] == [expected, expected]
     assert instances.lost == [len(expected)] * 2
     assert statuses(town) == {"safe"}

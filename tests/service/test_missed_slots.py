@@ -11,11 +11,11 @@ import pytest
 from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND
 from tests.service.running import (
-    answered_ticks,
     create_topics,
+    find_missing_ticks,
     is_decided,
-    missing_ticks,
-    real_time,
+    list_answered_ticks,
+    make_real_time,
     run_instance,
     statuses,
     wait_next_tick,
@@ -30,13 +30,13 @@ RELEASE_SECONDS: Final = 2
 @pytest.fixture
 def town(make_town: Callable[..., Any]) -> Any:
     """A town with its topics, two ledger partitions and slots of eight seconds."""
-    town = make_town(ledger_partitions=2, inputs=2, **real_time(slot=8, release_delay=RELEASE_SECONDS))
+    town = make_town(ledger_partitions=2, inputs=2, **make_real_time(slot=8, release_delay=RELEASE_SECONDS))
     create_topics(town)
     return town
 
 
 @pytest.mark.promise(40)
-def test_restart_within_release_delay_loses_no_tick(
+def test_restart_before_release_loses_no_tick(
     town: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
@@ -56,7 +56,7 @@ def test_restart_within_release_delay_loses_no_tick(
         assert SystemClock().now() < town.parameters.grid.as_of(tick + 1)
         wait_next_tick(town, eventually)
         assert [second.lost_ticks(0), second.lost_ticks(1)] == [0, 0]
-    assert [missing_ticks(ticks) for ticks in answered_ticks(town).values()] == [[], []]
+    assert [find_missing_ticks(ticks) for ticks in list_answered_ticks(town).values()] == [[], []]
     assert statuses(town) == {"safe"}
 
 
@@ -76,7 +76,7 @@ def test_stop_near_release_publishes_first(town: Any, eventually: Eventually) ->
 
 
 @pytest.mark.promise(40)
-def test_join_within_release_delay_loses_no_tick(town: Any, eventually: Eventually) -> None:
+def test_join_before_release_loses_no_tick(town: Any, eventually: Eventually) -> None:
     """
     The running instance gives up a partition while it waits for the release. Both publish the tick on time.
 
@@ -98,7 +98,7 @@ def test_join_within_release_delay_loses_no_tick(town: Any, eventually: Eventual
             assert first.metric("last_tick_timestamp_seconds", of_second) is None
             assert second.metric("last_tick_timestamp_seconds", of_first) is None
             assert (first.lost_ticks(of_first), second.lost_ticks(of_second)) == (0, 0)
-    assert [missing_ticks(ticks) for ticks in answered_ticks(town).values()] == [[], []]
+    assert [find_missing_ticks(ticks) for ticks in list_answered_ticks(town).values()] == [[], []]
     assert statuses(town) == {"safe"}
 
 
@@ -118,7 +118,7 @@ def test_lost_ticks_are_counted_once(town: Any, eventually: Eventually, caplog: 
     with run_instance(town) as second:
         for _ in range(2):
             wait_next_tick(town, eventually)
-        assert [missing_ticks(ticks) for ticks in answered_ticks(town).values()] == [[tick + 1, tick + 2]] * 2
+        assert [find_missing_ticks(ticks) for ticks in list_answered_ticks(town).values()] == [[tick + 1, tick + 2]] * 2
         assert [second.lost_ticks(0), second.lost_ticks(1)] == [2, 2]
     for partition in (0, 1):
         message = (

@@ -38,8 +38,8 @@ def site(
     return site
 
 
-def test_export_tells_nothing_about_people(site: Site, collector: Collector, eventually: Eventually) -> None:
-    """A collector gets the spans of batches and ticks and all metrics, but no person, no place and no count of one."""
+def test_export_contains_nothing_about_people(site: Site, collector: Collector, eventually: Eventually) -> None:
+    """A collector gets the spans of batches and ticks, and all metrics, but no person id, no place and no key."""
     site.command("topics", "--create")
     with site.running() as process:
         eventually(lambda: process.get("/readyz")[0] == 200, 60)
@@ -72,7 +72,7 @@ def require_work(collector: Collector) -> None:
 
 
 def require_only_listed(collector: Collector) -> None:
-    """Check that spans, metrics and their sender have listed attributes only, and spans no number but partitions."""
+    """Check that spans, metrics and their sender have only listed attributes, and spans no events and no links."""
     labels = {f"location_monitor_{metric.name}": set(metric.labels) for metric in METRICS}
     for span in collector.spans:
         found = attributes(span)

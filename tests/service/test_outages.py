@@ -18,13 +18,13 @@ from monitor.public.instants import SECOND
 from monitor.release.ledger import EncodedRecord, Writer
 from monitor.tools.embedded import NodeSettings
 from tests.faults.forwarder import Forwarder
-from tests.faults.test_connections import ProxiedKafka, free_port
+from tests.faults.test_connections import ProxiedKafka, find_free_port
 from tests.service.running import (
-    answered_ticks,
     create_topics,
+    find_missing_ticks,
     is_decided,
-    missing_ticks,
-    real_time,
+    list_answered_ticks,
+    make_real_time,
     run_instance,
     statuses,
     wait_next_tick,
@@ -40,7 +40,7 @@ class Broker:
     """A Kafka behind a forwarder, so that it can be cut off and reconnected at any second."""
 
     def __init__(self) -> None:
-        self._port = free_port()
+        self._port = find_free_port()
         self._forwarder = Forwarder(("127.0.0.1", self._port))
         self.bootstrap_servers = f"127.0.0.1:{self._forwarder.port}"
         properties = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}"}
@@ -95,13 +95,13 @@ def test_five_second_outage_loses_no_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """
-    The outage begins when two ledger partitions are about to publish. They once recovered one after the other, in 30 s.
+    An outage of five seconds, which begins when two ledger partitions are about to publish, loses no tick.
 
         slot      t          │ t + 1                    │ t + 2
         broker    ───────────┼── away 5 s ── back ────────
         ledger    0, 1          ×            t, t
     """
-    town = make_town(ledger_partitions=2, inputs=2, **real_time(slot=SLOT_SECONDS, release_delay=2))
+    town = make_town(ledger_partitions=2, inputs=2, **make_real_time(slot=SLOT_SECONDS, release_delay=2))
     create_topics(town)
     gone: list[int] = []
 
@@ -119,7 +119,7 @@ def test_five_second_outage_loses_no_tick(
         eventually(lambda: gone, 2 * SLOT_SECONDS)
         eventually(lambda: SystemClock().now() > gone[0] + AWAY_SECONDS * SECOND, 30)
         eventually(lambda: is_decided(town, tick) or SystemClock().now() > town.parameters.grid.as_of(tick + 1), 30)
-        assert [missing_ticks([*ticks, tick + 1]) for ticks in answered_ticks(town).values()] == [[], []]
+        assert [find_missing_ticks([*ticks, tick + 1]) for ticks in list_answered_ticks(town).values()] == [[], []]
         assert [instance.lost_ticks(partition) for partition in (0, 1)] == [0, 0]
     assert statuses(town) == {"safe"}
 

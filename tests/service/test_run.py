@@ -167,7 +167,7 @@ def site(kafka: SharedKafka, store: EmbeddedValkey, tmp_path: Path, topic: Calla
     return Site(tmp_path, topic("run"), kafka.bootstrap_servers, store.url)
 
 
-def stored(url: str) -> bytes:
+def read_stored(url: str) -> bytes:
     """Return every key and value of a store, as dumps and as text."""
     with closing(redis.Redis.from_url(url)) as client:
         dumps = [client.dump(key) or b"" for key in client.scan_iter()]
@@ -214,7 +214,7 @@ def test_run_from_start_to_stop(site: Site, store: EmbeddedValkey, eventually: E
         metrics = process.get("/metrics")[1]
         assert 'location_monitor_visits_total{fate="applied"} 3.0' in metrics
         assert 'location_monitor_visits_total{fate="dead_letter"} 1.0' in metrics
-        assert PLANTED.encode() not in stored(store.url)
+        assert PLANTED.encode() not in read_stored(store.url)
         assert process.stop() == 0
         texts = [process.log, metrics, *(repr(record) for record in site.records())]
         assert not [text for text in texts if PLANTED in text]
@@ -225,14 +225,14 @@ def test_run_from_start_to_stop(site: Site, store: EmbeddedValkey, eventually: E
 def assert_on_time(site: Site, eventually: Eventually) -> None:
     """Assert that the next two answers come 0.5 s to 2.5 s after their tick closed, and that no tick comes twice."""
     for _ in range(2):
-        newest = eventually(partial(new_answers, site, len(site.answers("bath"))))[-1]
+        newest = eventually(partial(list_new_answers, site, len(site.answers("bath"))))[-1]
         delay = time.time_ns() // 1_000 - parse_instant(newest["as_of"])
         assert SECOND // 2 <= delay < 5 * SECOND // 2
     ticks = [value["tick"] for value in site.answers("bath")]
     assert ticks == sorted(set(ticks))
 
 
-def new_answers(site: Site, known: int) -> list[dict[str, Any]]:
+def list_new_answers(site: Site, known: int) -> list[dict[str, Any]]:
     return site.answers("bath")[known:]
 
 
@@ -256,7 +256,7 @@ def test_restarted_run_continues_pause(site: Site, eventually: Eventually) -> No
 def test_start_waits_for_kafka(
     store: EmbeddedValkey, kafka: SharedKafka, tmp_path: Path, topic: Callable[[str], str], eventually: Eventually
 ) -> None:
-    """Started without Kafka, `run` says so, stays alive, and answers once Kafka is back."""
+    """If Kafka is down at the start, `run` reports it, stays alive, and answers once Kafka is back."""
     with EmbeddedKafka() as own:
         site = Site(tmp_path, topic("late"), own.bootstrap_servers, store.url)
         assert site.command("topics", "--create").returncode == 0
@@ -276,7 +276,7 @@ def test_start_waits_for_kafka(
 def test_start_waits_for_redis(
     kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, eventually: Eventually, topic: Callable[[str], str]
 ) -> None:
-    """Started without Redis, `run` says so, stays alive, and answers once Redis is there."""
+    """If Redis is down at the start, `run` reports it, stays alive, and answers once Redis is there."""
     reserved = ReservedPort()
     port = reserved.number
     reserved.release()

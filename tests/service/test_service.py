@@ -1,4 +1,4 @@
-"""The whole service on real servers and a stepped clock: its answers, none of them false or drawn twice."""
+"""The whole service on real servers and a stepped clock: no answer is false or drawn twice."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_person_counts_once_by_last_slot(make_town: Callable[..., Any]) -> None:
     assert town.answers()["inn"][3]["noisy_count"] == 6
 
 
-def test_late_report_counts_from_its_own_slot(make_town: Callable[..., Any]) -> None:
+def test_late_report_counts_from_its_slot(make_town: Callable[..., Any]) -> None:
     """Visits of slot 0 that are reported in slot 1 count from tick 1 on. Tick 0 was safe by the earlier reports."""
     town = make_town()
     with Replay(town.settings, town.prepare(), town.clock) as run:
@@ -107,12 +107,12 @@ def test_designated_time_over_its_horizon(
     assert {value["status"] for value in snapshots} == {"complete"}
     assert {value["tick"] for value in snapshots if value["final"]} == {17}
     assert sum(value["locations"] for value in snapshots if value["tick"] == 12) == 4
-    noisy = {tick: noisy_counts(snapshots, tick) for tick in (12, 13, 14, 17)}
+    noisy = {tick: merge_noisy_counts(snapshots, tick) for tick in (12, 13, 14, 17)}
     mill, farm = {"tick": 12, "noisy_count": 4}, {"tick": 14, "noisy_count": 4}
     assert noisy == {12: {"mill": mill}, 13: {"mill": mill}, 14: {"mill": mill, "farm": farm}, 17: noisy[14]}
 
 
-def noisy_counts(snapshots: list[dict[str, Any]], tick: int) -> dict[str, Any]:
+def merge_noisy_counts(snapshots: list[dict[str, Any]], tick: int) -> dict[str, Any]:
     """Merge the noisy counts of all shards at a tick."""
     of_tick = [value["noisy_counts"] for value in snapshots if value["tick"] == tick]
     return {location: noisy for shard in of_tick for location, noisy in shard.items()}
@@ -232,7 +232,7 @@ def is_decided(town: Any, tick: int) -> bool:
     return len(answers) == 2 and all(tick in by_tick for by_tick in answers)
 
 
-def test_two_instances_share_work_and_take_over(make_town: Callable[..., Any], eventually: Eventually) -> None:
+def test_two_instances_share_the_work(make_town: Callable[..., Any], eventually: Eventually) -> None:
     """Two instances share the partitions, answer each tick once, and take over from each other."""
     #   tick     0 1 2 3 4 5 6 7 8
     #   first    ├───────┤             two ledger partitions, four of the input

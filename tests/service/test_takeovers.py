@@ -30,7 +30,7 @@ class Eventually(Protocol):
         """Return the condition's first true value."""
 
 
-def watching(locations: list[str], stated: str = "4000") -> dict[str, Any]:
+def watch(locations: list[str], stated: str = "4000") -> dict[str, Any]:
     """Return the changes for one monitor of these locations with ε = 80 and W = 3."""
     monitor = {"name": "places", "kind": "over_time", "epsilon": "80", "threshold": 5, "window": "3h"}
     return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
@@ -46,13 +46,13 @@ def test_takeover_checks_earlier_answers(make_town: Callable[..., Any], make_set
         new, ε/3    starts and waits: nothing was published     takes over: refused
         old, ε/2              inn n   bath n    ends
     """
-    stated = str(make_settings(**watching(["inn", "bath"])).worst)
-    town = make_town(**watching(["inn", "bath"], stated))
+    stated = str(make_settings(**watch(["inn", "bath"])).worst)
+    town = make_town(**watch(["inn", "bath"], stated))
     config = town.settings.config
     preflight = town.prepare()
     kafka = {"bootstrap_servers": list(config.kafka.bootstrap_servers), "topics": town.topics.model_dump()}
     service = {"name": config.service.name, "shards": 4}
-    new = make_settings(**watching(["inn", "bath", "mill"], stated), service=service, kafka=kafka)
+    new = make_settings(**watch(["inn", "bath", "mill"], stated), service=service, kafka=kafka)
     started = prepare(new, town.clock)
     with Replay(town.settings, preflight, town.clock) as run:
         for location in ("inn", "bath"):
@@ -107,7 +107,7 @@ def test_input_check_uses_store_clock(
     make_town: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
     """
-    The instant at which an owner looks at the input topic is taken from the store's clock.
+    The instant at which an owner checks the input topic is taken from the store's clock.
 
     With a clock that is behind, facts would count as complete from before their input topic existed.
     """

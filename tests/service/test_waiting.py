@@ -12,7 +12,7 @@ import pytest
 import monitor.run as running
 from monitor.operate.health import STALL_SECONDS, Health
 from monitor.public.clock import SystemClock
-from tests.service.running import create_topics, real_time
+from tests.service.running import create_topics, make_real_time
 
 
 def test_waiting_for_deleted_topic_is_healthy(
@@ -28,7 +28,7 @@ def test_waiting_for_deleted_topic_is_healthy(
     now = [0.0]
     health = Health(lambda: now[0])
     monkeypatch.setattr(running, "Health", lambda: health)
-    town = make_town(metrics={"port": 0}, **real_time(slot=2, release_delay=1))
+    town = make_town(metrics={"port": 0}, **make_real_time(slot=2, release_delay=1))
     create_topics(town)
     stop = threading.Event()
     thread = threading.Thread(target=running.run, args=(town.settings, SystemClock(), stop))

@@ -1,3 +1,5 @@
+"""`python -m simulators city`: its files, options, progress and memory."""
+
 from __future__ import annotations
 
 import csv
@@ -62,7 +64,7 @@ def test_lines_equal_reports(town: Town, tmp_path: Path) -> None:
 
 
 def test_share_of_people_consents(tmp_path: Path) -> None:
-    """About the given share of people consents, to all of their visits. The other columns stay as they are."""
+    """The given share of people, within 7 deviations (seeded), consents to all their visits; other columns stay."""
     plain = simulate(tmp_path, "plain.csv", "--all-visits").decode().splitlines()
     lines = simulate(tmp_path, "told.csv", "--all-visits", "--consent", "0.25").decode().splitlines()
     assert lines[0] == f"{plain[0]},consent"

@@ -15,7 +15,7 @@ SIX_AND_A_HALF = 6.5
 """Standard errors: beyond them with a chance of 10^-10 for a random seed."""
 
 
-def near(observed: float, chance: float, runs: int = RUNS) -> bool:
+def is_near(observed: float, chance: float, runs: int = RUNS) -> bool:
     return abs(observed - chance) < SIX_AND_A_HALF * math.sqrt(max(chance * (1 - chance), 1e-9) / runs)
 
 
@@ -24,7 +24,7 @@ def test_tail_equals_that_of_draws(law: Law) -> None:
     """P[noise > x] of the formula is that of seeded draws, at seven points."""
     drawn = law.sample(np.random.default_rng(1), (RUNS,))
     for x in (-6.0, -1.0, -0.1, 0.1, 1.0, 4.0, 9.0):
-        assert near(float((drawn > x).mean()), float(law.survival(np.array([x]))[0]))
+        assert is_near(float((drawn > x).mean()), float(law.survival(np.array([x]))[0]))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -34,7 +34,7 @@ def test_tail_and_inverse_agree(law: Law) -> None:
     np.testing.assert_allclose(law.survival(law.inverse_survival(chances)), chances, rtol=1e-9)
 
 
-def levels_of(runs: int) -> Floats:
+def make_levels(runs: int) -> Floats:
     return np.where(np.arange(runs) % 2 == 0, 20.0, 23.0)
 
 
@@ -43,7 +43,7 @@ def test_items_exceed_with_their_chance(law: Law) -> None:
     """Each item exceeds a level with its own chance, in dense and in sparse groups (seeded)."""
     counts = np.array([25.0, 21.0, 20.0, *[14.0] * 4, *[9.0, 8.5, 8.0] * 3, *[0.0] * 20])
     counts = -np.sort(-counts)
-    levels = levels_of(RUNS)
+    levels = make_levels(RUNS)
     above = draw_exceeding(counts, np.arange(counts.size), law, levels, np.random.default_rng(2))
     assert (above.values > levels[above.iterations]).all()
     pairs = above.iterations * counts.size + above.items
@@ -51,7 +51,7 @@ def test_items_exceed_with_their_chance(law: Law) -> None:
     for parity, level in ((0, 20.0), (1, 23.0)):
         rose = np.bincount(above.items[above.iterations % 2 == parity], minlength=counts.size) / (RUNS / 2)
         chances = law.survival(level - counts)
-        assert all(near(float(r), float(p), RUNS // 2) for r, p in zip(rose, chances, strict=True))
+        assert all(is_near(float(r), float(p), RUNS // 2) for r, p in zip(rose, chances, strict=True))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -60,10 +60,10 @@ def test_excess_follows_the_law(law: Law) -> None:
     counts, levels = np.zeros(400), np.full(4000, 9.0)
     above = draw_exceeding(counts, np.arange(400), law, levels, np.random.default_rng(3))
     base = float(law.survival(np.array([9.0]))[0])
-    assert near(above.items.size / (400 * 4000), base, 400 * 4000)
+    assert is_near(above.items.size / (400 * 4000), base, 400 * 4000)
     for x in (0.5, 3.0):
         share = float((above.values > 9 + x).mean())
-        assert near(share, float(law.survival(np.array([9 + x]))[0]) / base, above.items.size)
+        assert is_near(share, float(law.survival(np.array([9 + x]))[0]) / base, above.items.size)
 
 
 def test_nothing_exceeds_without_items() -> None:

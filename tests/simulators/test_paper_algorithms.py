@@ -32,13 +32,13 @@ CLOSE = np.array([12, 11, 10, 9, 8, 7, 6, 5, *[4] * 20, *[0] * 200])
 RUNS = 20_000
 
 
-def rng(seed: int) -> np.random.Generator:
+def make_rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def mean_error(algorithm: TopKAlgorithm, seed: int) -> tuple[float, float]:
-    """The mean squared error over many iterations, and its standard error."""
-    errors = run_and_score(algorithm, RUNS, rng(seed)).squared_error
+def measure_error(algorithm: TopKAlgorithm, seed: int) -> tuple[float, float]:
+    """Return the mean squared error over many iterations, and its standard error."""
+    errors = run_and_score(algorithm, RUNS, make_rng(seed)).squared_error
     return float(errors.mean()), float(errors.std() / math.sqrt(RUNS))
 
 
@@ -59,7 +59,7 @@ def test_error_equals_noise_variance(algorithm: TopKAlgorithm, expected: float) 
 
     In units of (k/ε)², within 6.5 standard errors, seeded.
     """
-    observed, standard_error = mean_error(algorithm, 11)
+    observed, standard_error = measure_error(algorithm, 11)
     assert abs(observed - expected * (K / EPSILON) ** 2) < 6.5 * standard_error
 
 
@@ -67,22 +67,22 @@ def test_error_equals_noise_variance(algorithm: TopKAlgorithm, expected: float) 
 def test_sparse_baseline_error(scale: Scale) -> None:
     """The error of the sparse baseline is that of gap and measurement, weighted as the program does.
 
-    All answers are far. The gap has the noise of query and threshold.
+    All answers are far. The gap has the noise of query and threshold. Within 6.5 standard errors, seeded.
     """
     share = threshold_share(K)
     query_epsilon = EPSILON / 2 * (1 - share)
     gap = 2 * ((2 * scale * K / query_epsilon) ** 2 + (scale / (EPSILON / 2 * share)) ** 2)
     taken_for, measure = 2 * scale**2 / share**3 / (query_epsilon / 2) ** 2, 2 * (scale * K / (EPSILON / 2)) ** 2
     weight = (1 / taken_for) / (1 / taken_for + 1 / measure)
-    observed, standard_error = mean_error(FreeGapSparseVector(APART, EPSILON, K, scale), 12)
+    observed, standard_error = measure_error(FreeGapSparseVector(APART, EPSILON, K, scale), 12)
     assert abs(observed - (weight**2 * gap + (1 - weight) ** 2 * measure)) < 6.5 * standard_error
 
 
 @pytest.mark.parametrize("law", [Exponential(4.0), Laplace(4.0)], ids=repr)
 def test_highest_equal_full_draws(law: Law) -> None:
-    """The 1st, 4th and 9th highest of 228 noisy counts have the means of full draws, within 6.5 standard errors."""
-    _, values = draw_highest(CLOSE.astype(np.float64), law, 9, RUNS, rng(13))
-    full = -np.sort(-(CLOSE + law.sample(rng(14), (RUNS, CLOSE.size))), axis=1)[:, :9]
+    """The 1st, 4th and 9th highest of 228 noisy counts have the means of full draws (6.5 standard errors, seeded)."""
+    _, values = draw_highest(CLOSE.astype(np.float64), law, 9, RUNS, make_rng(13))
+    full = -np.sort(-(CLOSE + law.sample(make_rng(14), (RUNS, CLOSE.size))), axis=1)[:, :9]
     assert (np.diff(values, axis=1) <= 0).all()
     for place in (0, 3, 8):
         error = math.sqrt((values[:, place].var() + full[:, place].var()) / RUNS)
@@ -91,8 +91,8 @@ def test_highest_equal_full_draws(law: Law) -> None:
 
 def test_selection_equals_full_draws() -> None:
     """Each item, with count 0 too, is selected as often as in full draws (6.5 standard errors, seeded)."""
-    items, _ = draw_highest(CLOSE.astype(np.float64), Exponential(5.0), 4, RUNS, rng(15))
-    noisy = CLOSE + Exponential(5.0).sample(rng(16), (RUNS, CLOSE.size))
+    items, _ = draw_highest(CLOSE.astype(np.float64), Exponential(5.0), 4, RUNS, make_rng(15))
+    noisy = CLOSE + Exponential(5.0).sample(make_rng(16), (RUNS, CLOSE.size))
     full = np.argpartition(-noisy, 4, axis=1)[:, :4]
     shares, expected = (np.bincount(taken.ravel(), minlength=CLOSE.size) / RUNS for taken in (items, full))
     pooled = (shares + expected) / 2
@@ -108,7 +108,7 @@ def test_estimates_combine_measurements() -> None:
     np.testing.assert_allclose(combine_estimates(true + np.array([[6.0, 0.0, 0.0]]), gaps) - true, [[4.0, 1.0, 1.0]])
 
 
-def exceedances_of(iterations: NDArray[np.int64]) -> Exceedances:
+def make_exceedances(iterations: NDArray[np.int64]) -> Exceedances:
     return Exceedances(iterations, np.arange(iterations.size), np.ones(iterations.size))
 
 
@@ -116,10 +116,10 @@ def test_budget_is_never_exceeded() -> None:
     """Answers end before the one that would exceed the budget of 4 per iteration, in orders that are equally likely."""
     iterations = np.repeat([0, 1], 6)
     costs = np.array([FULL] * 6 + [CHEAP] * 6)
-    taken = choose_within_budget(exceedances_of(iterations), costs, 4, rng(17))
+    taken = choose_within_budget(make_exceedances(iterations), costs, 4, make_rng(17))
     assert iterations[taken].tolist() == [0] * 2 + [1] * 4
     firsts = [
-        int(choose_within_budget(exceedances_of(np.zeros(3, np.int64)), np.ones(3, np.int64), 1, rng(s))[0])
+        int(choose_within_budget(make_exceedances(np.zeros(3, np.int64)), np.ones(3, np.int64), 1, make_rng(s))[0])
         for s in range(900)
     ]
     assert np.bincount(firsts, minlength=3).min() > 200  # each has 300 ± 14; fails with chance 10^-11
@@ -132,7 +132,7 @@ def test_unaffordable_answer_ends_answers() -> None:
     """
     costs = np.array([CHEAP, FULL, CHEAP])
     sizes = {
-        len(choose_within_budget(exceedances_of(np.zeros(3, np.int64)), costs, 2, rng(seed))): seed
+        len(choose_within_budget(make_exceedances(np.zeros(3, np.int64)), costs, 2, make_rng(seed))): seed
         for seed in range(50)
     }
     assert set(sizes) == {1, 2}
@@ -140,8 +140,8 @@ def test_unaffordable_answer_ends_answers() -> None:
 
 def test_far_answers_cost_half() -> None:
     """Far answers cost half: as coded k to 2k of them are answered, as printed k."""
-    coded = SparseVector(APART, EPSILON, K, "as coded")(500, rng(18))
-    printed = SparseVector(APART, EPSILON, K, "as printed")(500, rng(18))
+    coded = SparseVector(APART, EPSILON, K, "as coded")(500, make_rng(18))
+    printed = SparseVector(APART, EPSILON, K, "as printed")(500, make_rng(18))
     answers = (coded.items != NOTHING).sum(axis=1)
     assert coded.items.shape == (500, 2 * K)
     assert set(answers.tolist()) == set(range(K, 2 * K + 1))
@@ -151,9 +151,9 @@ def test_far_answers_cost_half() -> None:
 
 def test_thresholds_are_ranked_counts() -> None:
     """Thresholds are the counts at all ranks from k to 2k, from 0, or the last count if there are fewer."""
-    drawn = draw_thresholds(APART.astype(np.float64), K, 2000, rng(20))
+    drawn = draw_thresholds(APART.astype(np.float64), K, 2000, make_rng(20))
     assert set(drawn.tolist()) == {float(APART[rank]) for rank in range(K, 2 * K + 1)}
-    assert set(draw_thresholds(np.array([3.0, 2.0]), 2, 10, rng(21)).tolist()) == {2.0}
+    assert set(draw_thresholds(np.array([3.0, 2.0]), 2, 10, make_rng(21)).tolist()) == {2.0}
 
 
 def test_no_answers_no_error() -> None:
@@ -161,7 +161,7 @@ def test_no_answers_no_error() -> None:
 
     Three counts of 5, a threshold of 5 + k/ε = 6: with chance (1 - 1/e)³ none is above it.
     """
-    nothing = SparseVector(np.array([5, 5, 5]), 2.0, 2, "as printed")(200, rng(23))
+    nothing = SparseVector(np.array([5, 5, 5]), 2.0, 2, "as printed")(200, make_rng(23))
     empty = (nothing.items == NOTHING).all(axis=1)
     scores = score(nothing, np.full(3, 5.0), 2)
     assert empty.any()
@@ -179,7 +179,7 @@ def test_accuracy_counts_k_highest() -> None:
 
 def test_iterations_run_in_parts() -> None:
     """More iterations than fit into memory at a time are all run."""
-    scores = run_and_score(NoisyMax(APART, EPSILON, K, debiased=True), 9001, rng(24))
+    scores = run_and_score(NoisyMax(APART, EPSILON, K, debiased=True), 9001, make_rng(24))
     assert scores.accuracy.shape == scores.squared_error.shape == (9001,)
     assert (scores.accuracy == 1).all()
 
@@ -190,7 +190,7 @@ def test_bad_input_is_refused(kind: type) -> None:
 
     def run(counts: list[int], epsilon: float, k: int) -> None:
         extra = {"debiased": True} if kind is NoisyMax else {}
-        kind(np.array(counts, dtype=np.int64), epsilon, k, **extra)(1, rng(25))
+        kind(np.array(counts, dtype=np.int64), epsilon, k, **extra)(1, make_rng(25))
 
     for epsilon in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(EpsilonError):

@@ -1,3 +1,5 @@
+"""The simulated town: its visits, routines, reports, epidemic and places."""
+
 from __future__ import annotations
 
 import subprocess
@@ -16,7 +18,7 @@ from monitor.tools.town.places import TRAITS, WEEK
 DEMO_IDS = ["station-central", "market", "school-1", "clinic", "library", "office-park", "shop-1", "shop-2", "cafe-1"]
 
 
-def columns(batches: list[VisitBatch]) -> tuple[np.ndarray, ...]:
+def join_columns(batches: list[VisitBatch]) -> tuple[np.ndarray, ...]:
     names = ("person", "place", "arrived_at", "left_at", "reported_at")
     return tuple(np.concatenate([getattr(batch, name) for batch in batches]) for name in names)
 
@@ -27,7 +29,7 @@ def test_visits_do_not_overlap(everyone: list[VisitBatch]) -> None:
     arrived ├──────┤ left
                      arrived ├───┤      never before the last one left
     """
-    person, _, arrived, left, _ = columns(everyone)
+    person, _, arrived, left, _ = join_columns(everyone)
     order = np.lexsort((arrived, person))
     same = person[order][1:] == person[order][:-1]
     assert np.all(left > arrived)
@@ -36,7 +38,7 @@ def test_visits_do_not_overlap(everyone: list[VisitBatch]) -> None:
 
 def test_visits_are_in_opening_hours(town: Town, everyone: list[VisitBatch], start: int) -> None:
     """Visits are within the opening hours of their weekday."""
-    _, place, arrived, left, _ = columns(everyone)
+    _, place, arrived, left, _ = join_columns(everyone)
     day = (arrived - start) // DAY
     hours = np.array([[TRAITS[kind].hours[which] for kind in Kind] for which in WEEK]) * HOUR
     kinds = np.array([each.kind for each in town.places])
@@ -49,7 +51,7 @@ def test_visits_are_in_opening_hours(town: Town, everyone: list[VisitBatch], sta
 
 def test_load_is_reported_at_night(everyone: list[VisitBatch], start: int) -> None:
     """The visits of a load are reported in order, in the night after the day."""
-    _, _, arrived, _, reported = columns(everyone)
+    _, _, arrived, _, reported = join_columns(everyone)
     midnight = start + ((arrived - start) // DAY + 1) * DAY
     assert np.all(np.diff(reported) >= 0)
     assert np.all((reported >= midnight) & (reported < midnight + 4 * HOUR))
@@ -70,7 +72,7 @@ def test_weekends_differ(town: Town, everyone: list[VisitBatch]) -> None:
 def test_commuters_pass_stations(town: Town, everyone: list[VisitBatch], start: int) -> None:
     """Commuters pass a station in the morning and in the evening."""
     tuesday = [batch for batch in everyone if batch.day == 1]
-    person, place, arrived, _, _ = columns(tuesday)
+    person, place, arrived, _, _ = join_columns(tuesday)
     kinds = np.array([each.kind for each in town.places])
     at_station = kinds[place] == Kind.STATION
     hour = (arrived[at_station] - start - DAY) / HOUR
@@ -97,7 +99,7 @@ def test_report_covers_fourteen_days(reported: list[VisitBatch]) -> None:
 
     ├──────────── 14 days ────────────┤ report
     """
-    _, _, arrived, left, known = columns(reported)
+    _, _, arrived, left, known = join_columns(reported)
     assert np.all(arrived >= known - 14 * DAY)
     assert np.all(left <= known)
     assert (known - arrived).max() > 13 * DAY
@@ -107,11 +109,11 @@ def test_report_covers_fourteen_days(reported: list[VisitBatch]) -> None:
 def test_report_is_complete(reported: list[VisitBatch], everyone: list[VisitBatch]) -> None:
     """A report has every visit of its 14 days, and each person is reported once."""
     visits: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
-    for person, place, arrived, left, _ in zip(*(c.tolist() for c in columns(everyone)), strict=True):
+    for person, place, arrived, left, _ in zip(*(c.tolist() for c in join_columns(everyone)), strict=True):
         visits[person].add((place, arrived, left))
     listed: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     when: dict[int, int] = {}
-    for person, place, arrived, left, known in zip(*(c.tolist() for c in columns(reported)), strict=True):
+    for person, place, arrived, left, known in zip(*(c.tolist() for c in join_columns(reported)), strict=True):
         listed[person].add((place, arrived, left))
         assert when.setdefault(person, known) == known, "reported once"
     for person, known in when.items():
@@ -250,7 +252,7 @@ def test_memory_is_constant(start: int) -> None:
 
 def test_stations_are_busy(town: Town, reported: list[VisitBatch], start: int) -> None:
     """Of the distinct people over 14 days, by which thresholds are chosen, stations have many and shops few."""
-    person, place, _, left, _ = columns(reported)
+    person, place, _, left, _ = join_columns(reported)
     recent = left >= start + 14 * DAY
     pairs = np.unique(np.stack([place[recent], person[recent]]), axis=1)
     counts = np.bincount(pairs[0], minlength=len(town.places))
@@ -261,7 +263,7 @@ def test_stations_are_busy(town: Town, reported: list[VisitBatch], start: int) -
 
 def test_stays_depend_on_kind(town: Town, everyone: list[VisitBatch]) -> None:
     """A median stay is minutes at a station and hours at a school."""
-    _, place, arrived, left, _ = columns(everyone)
+    _, place, arrived, left, _ = join_columns(everyone)
     kinds = np.array([each.kind for each in town.places])[place]
     minutes = {kind: np.median((left - arrived)[kinds == kind]) / MINUTE for kind in (Kind.STATION, Kind.SCHOOL)}
     assert 3 < minutes[Kind.STATION] < 8

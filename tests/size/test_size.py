@@ -24,16 +24,16 @@ BENCH: Final = ROOT / "docs" / "bench.json"
 SLACK: Final = 1.5
 
 
-def size(*words: str) -> str:
+def run_size(*words: str) -> str:
     """Return the output of the command for the city."""
     done = CliRunner().invoke(main, ["size", "--config", str(CITY), *words])
     assert done.exit_code == 0, done.output
     return done.output
 
 
-def numbers(*words: str) -> dict[str, float]:
+def read_numbers(*words: str) -> dict[str, float]:
     """Return the numbers of the command."""
-    found: dict[str, float] = json.loads(size("--json", *words))
+    found: dict[str, float] = json.loads(run_size("--json", *words))
     return found
 
 
@@ -42,7 +42,9 @@ COUNTRY: Final = ("--visits-per-hour", "3600000", "--people", "1000000")
 
 def test_arithmetic_of_a_load() -> None:
     """Each number follows from the load and the constants by the arithmetic that the page states."""
-    found = numbers(*COUNTRY, "--places", "2000000", "--watched", "200000", "--catch-up", "1000", "--redis-gib", "1")
+    found = read_numbers(
+        *COUNTRY, "--places", "2000000", "--watched", "200000", "--catch-up", "1000", "--redis-gib", "1"
+    )
     tick = 200_000 * constants.TICK_PER_WATCHED.value + 2 * 2_000_000 * constants.TICK_PER_REGISTERED.value
     readers = math.ceil(1_000 * 1_000 / constants.READ.value)
     facts = (
@@ -64,7 +66,9 @@ def test_arithmetic_of_a_load() -> None:
 
 def test_retention_is_that_of_the_topics() -> None:
     """The disk follows from the retention that `topics --create` sets: a little over 15 and 29 days for this city."""
-    found = numbers(*COUNTRY, "--kafka-replicas", "1", "--busy-factor", "1", "--visit-bytes", "100", "--watched", "24")
+    found = read_numbers(
+        *COUNTRY, "--kafka-replicas", "1", "--busy-factor", "1", "--visit-bytes", "100", "--watched", "24"
+    )
     assert found["input_bytes"] / (1_000 * 100 * 86_400) == pytest.approx(15.2, abs=0.1)
     assert found["output_bytes"] / (24 * 24 * constants.ANSWER_BYTES.value) == pytest.approx(29.2, abs=0.1)
 
@@ -74,16 +78,16 @@ def test_more_load_needs_no_less(option: str) -> None:
     """Ten times a load never needs less of anything. Only snapshots get smaller, because there are more shards."""
     base = {"--visits-per-hour": 10**7, "--people": 10**7, "--places": 10**6, "--watched": 10**5}
     more = {**base, option: 10 * base[option]}
-    before, after = (numbers(*(str(word) for pair in load.items() for word in pair)) for load in (base, more))
+    before, after = (read_numbers(*(str(word) for pair in load.items() for word in pair)) for load in (base, more))
     assert all(after[key] >= before[key] for key in before if key != "snapshot_bytes")
     assert after != before
 
 
 def test_text_shows_every_number() -> None:
     """The text has a row with its arithmetic for each number of the JSON, and marks the measured numbers."""
-    text = size(*COUNTRY)
+    text = run_size(*COUNTRY)
     rows = [line for line in text.splitlines() if line.startswith("  ")]
-    assert len(rows) == len(numbers(*COUNTRY))
+    assert len(rows) == len(read_numbers(*COUNTRY))
     assert all("  = " in row for row in rows)
     assert text.splitlines()[-1].startswith("* checked")
 
@@ -105,7 +109,7 @@ EXAMPLES: Final = read_examples(PAGE.read_text(encoding="utf-8"))
 
 
 def test_page_has_three_examples() -> None:
-    """docs/scaling.md works out a city, a country and a planet."""
+    """docs/scaling.md has three examples: a city, a country and a planet."""
     assert len(EXAMPLES) == 3
 
 
@@ -116,25 +120,25 @@ def test_page_shows_the_output(number: int) -> None:
     assert run_example(command) == shown
 
 
-def measured_constants() -> dict[str, Constant]:
+def list_measured_constants() -> dict[str, Constant]:
     """Return the constants that the benchmark measures."""
     every = {name: value for name, value in vars(constants).items() if isinstance(value, Constant)}
     return {name: value for name, value in every.items() if value.is_measured}
 
 
-def measured_lines() -> dict[str, Any]:
+def read_measured_lines() -> dict[str, Any]:
     """Return the lines of docs/bench.json by name. `make bench` writes this file."""
     if not BENCH.exists():
         return {}
     return {line["name"]: line for line in json.loads(BENCH.read_text(encoding="utf-8"))["lines"]}
 
 
-@pytest.mark.parametrize("name", sorted(measured_constants()))
+@pytest.mark.parametrize("name", sorted(list_measured_constants()))
 def test_constants_are_measured(name: str) -> None:
-    """A constant names a line of the benchmark, and is at most half as favourable again as its latest figure."""
-    constant = measured_constants()[name]
+    """A constant names a line of the benchmark, and is at most SLACK times as favourable as its latest figure."""
+    constant = list_measured_constants()[name]
     assert find_lines([constant.line])
-    line = measured_lines().get(constant.line)
+    line = read_measured_lines().get(constant.line)
     if line is None or constant.figure not in line["figures"]:
         return  # not measured since the line was added, or its server or peer was skipped
     measured = line["figures"][constant.figure] * constant.scale

@@ -12,7 +12,7 @@ import pytest
 from tests.statistics.bounds import at_least, at_most, fits, losses, lower, upper
 
 
-def tail(hits: range, draws: int, chance: Fraction) -> float:
+def sum_tail(hits: range, draws: int, chance: Fraction) -> float:
     return float(sum(comb(draws, k) * chance**k * (1 - chance) ** (draws - k) for k in hits))
 
 
@@ -20,8 +20,12 @@ def tail(hits: range, draws: int, chance: Fraction) -> float:
 @pytest.mark.parametrize("hits", [0, 1, 7, 60, 119, 120])
 def test_tails_are_sums_of_the_law(hits: int, chance: Fraction) -> None:
     """Both tails match sums of exact fractions."""
-    assert at_least(hits, 120, float(chance)) == pytest.approx(tail(range(hits, 121), 120, chance), rel=1e-9, abs=1e-12)
-    assert at_most(hits, 120, float(chance)) == pytest.approx(tail(range(hits + 1), 120, chance), rel=1e-9, abs=1e-12)
+    assert at_least(hits, 120, float(chance)) == pytest.approx(
+        sum_tail(range(hits, 121), 120, chance), rel=1e-9, abs=1e-12
+    )
+    assert at_most(hits, 120, float(chance)) == pytest.approx(
+        sum_tail(range(hits + 1), 120, chance), rel=1e-9, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("hits", [1, 20, 199])

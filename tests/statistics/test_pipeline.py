@@ -47,7 +47,7 @@ class Case(NamedTuple):
 ONE_VISIT = Case(OverTimeRule(EPSILON, 1, 2, 3, 0), 4, (Stay("b", 1, 1),), 1, 4)
 
 #   tick             0 1 2 3
-#   b counts at      x x x          one visit in slot 1, reported a slot ahead; two answers a window, ε/2 each
+#   b counts at      x x x          one visit in slot 1, reported a slot ahead; two answers per window, ε/2 each
 AHEAD = Case(OverTimeRule(EPSILON, 2, 2, 2, 1), 4, (Stay("b", 1, 0),), 1, 3)
 
 #   tick             0 1 2 3
@@ -66,13 +66,13 @@ class ShortPause(OverTimeRule):
 
 
 @cache
-def both(case: Case, samples: int, noise: Halved | None = None) -> tuple[Published, Published]:
+def publish_both(case: Case, samples: int, noise: Halved | None = None) -> tuple[Published, Published]:
     """Return the published outcomes of D and of D'."""
     shape = Shape(case.rule, case.ticks)
     return publish(shape, ALWAYS + case.removed, samples, noise), publish(shape, ALWAYS, samples, noise)
 
 
-def merged(words: Counter[Hashable], ticks: int) -> Counter[Hashable]:
+def merge(words: Counter[Hashable], ticks: int) -> Counter[Hashable]:
     """Return the words up to a tick with every noisy count as n; this post-processing adds no loss."""
     letters: Counter[Hashable] = Counter()
     for word, times in words.items():
@@ -80,12 +80,12 @@ def merged(words: Counter[Hashable], ticks: int) -> Counter[Hashable]:
     return letters
 
 
-def shown(case: Case, published: Published, neighbour: Published) -> Loss:
+def find_shown(case: Case, published: Published, neighbour: Published) -> Loss:
     """Return the highest loss that is shown for a window, by whole words and by merged words."""
     #   at each tick: safe, paused, unknown, or one of three classes of a noisy count
     exact = losses(published.windows, neighbour.windows, 6**case.ticks, LEVEL / 2)
     ticks = case.past
-    coarse = losses(merged(published.windows, ticks), merged(neighbour.windows, ticks), 4**ticks, LEVEL / 2)
+    coarse = losses(merge(published.windows, ticks), merge(neighbour.windows, ticks), 4**ticks, LEVEL / 2)
     return worst((*exact, *coarse))
 
 
@@ -96,9 +96,9 @@ def test_measured_loss_is_within_epsilon(name: str) -> None:
     case = CASES[name]
     rule = case.rule
     stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.max_lead, case.slots))
-    published, neighbour = both(case, SAMPLES)
+    published, neighbour = publish_both(case, SAMPLES)
     assert published.windows.total() == neighbour.windows.total() == SAMPLES
-    highest = shown(case, published, neighbour)
+    highest = find_shown(case, published, neighbour)
     print(f"{name}: stated {stated:g}, {highest}")
     assert stated - 0.25 < highest.at_least <= stated < highest.at_most < stated + 0.25
 
@@ -106,7 +106,7 @@ def test_measured_loss_is_within_epsilon(name: str) -> None:
 @pytest.mark.promise(12)
 def test_designated_time_loss_is_within_epsilon() -> None:
     """Person b is counted at every tick, or (reported late) only at the last; fails by chance once in 10^6 runs."""
-    published, neighbour = both(ONE_VISIT, SAMPLES)
+    published, neighbour = publish_both(ONE_VISIT, SAMPLES)
     late = publish(Shape(ONE_VISIT.rule, ONE_VISIT.ticks), (*ALWAYS, Stay("b", 1, 3)), SAMPLES, watched=False)
     for outcomes in (published, late):
         highest = worst(losses(outcomes.noon, neighbour.noon, 1 + 3 * 3, LEVEL / 2))
@@ -117,8 +117,8 @@ def test_designated_time_loss_is_within_epsilon() -> None:
 @pytest.mark.promise(17)
 def test_halved_noise_is_caught() -> None:
     """Halved noise has the loss 2·ε, shown by both statistics with a quarter of the samples."""
-    published, neighbour = both(ONE_VISIT, FEWER, Halved())
-    assert shown(ONE_VISIT, published, neighbour).at_least > 1.2
+    published, neighbour = publish_both(ONE_VISIT, FEWER, Halved())
+    assert find_shown(ONE_VISIT, published, neighbour).at_least > 1.2
     assert worst(losses(published.noon, neighbour.noon, 10, LEVEL)).at_least > 1.2
 
 
@@ -126,13 +126,13 @@ def test_halved_noise_is_caught() -> None:
 def test_pause_one_tick_short_is_caught() -> None:
     """With a pause one tick short, one visit is in two noisy answers: 2·ε."""
     case = ONE_VISIT._replace(rule=ShortPause(EPSILON, 1, 2, 3, 0))
-    assert shown(case, *both(case, FEWER)).at_least > 1.2
+    assert find_shown(case, *publish_both(case, FEWER)).at_least > 1.2
 
 
 @pytest.mark.promise(40)
 def test_reverse_direction_is_not_protected() -> None:
     """The policy does not protect absence: "safe" under D' is impossible under D, so its loss has no bound."""
-    published, neighbour = both(ONE_VISIT, SAMPLES)
-    highest = shown(ONE_VISIT, neighbour, published)
+    published, neighbour = publish_both(ONE_VISIT, SAMPLES)
+    highest = find_shown(ONE_VISIT, neighbour, published)
     assert highest.at_least > 1.2
     assert highest.at_most == math.inf

@@ -148,19 +148,19 @@ def _over_time(name: str, locations: list[str], threshold: int, window: str) -> 
     return {**shared, "threshold": threshold, "window": window}
 
 
-def loss(seen: Seen, neighbour: Seen) -> Loss:
+def find_loss(seen: Seen, neighbour: Seen) -> Loss:
     """Return the highest loss that is shown for the pairs, by whole words and by words without noisy counts' sizes."""
     words, others = Counter(seen.pairs.values()), Counter(neighbour.pairs.values())
     assert words.total() == others.total() == len(PAIRS)
-    exact = losses(_hashable(words), _hashable(others), 6**2, LEVEL / 2)
-    return worst((*exact, *losses(_merged(words), _merged(others), 4**2, LEVEL / 2)))
+    exact = losses(_make_hashable(words), _make_hashable(others), 6**2, LEVEL / 2)
+    return worst((*exact, *losses(_merge(words), _merge(others), 4**2, LEVEL / 2)))
 
 
-def _hashable(words: Counter[str]) -> Counter[Hashable]:
+def _make_hashable(words: Counter[str]) -> Counter[Hashable]:
     return Counter(dict(words))
 
 
-def _merged(words: Counter[str]) -> Counter[Hashable]:
+def _merge(words: Counter[str]) -> Counter[Hashable]:
     merged: Counter[Hashable] = Counter()
     for word, times in words.items():
         merged[word.translate(str.maketrans("012", "nnn"))] += times
@@ -178,7 +178,7 @@ def law_of(people: int, threshold: int, epsilon: float, classes: int) -> dict[in
     return law
 
 
-def misfits(*seen: Seen) -> list[str]:
+def find_misfits(*seen: Seen) -> list[str]:
     """Return the classes of answers that do not fit the law; all classes together are wrong with chance `LEVEL`."""
     observed: dict[tuple[str, int], Counter[Hashable]] = {}
     wanted: dict[tuple[str, int], dict[Hashable, float]] = {}
@@ -217,9 +217,9 @@ def _noon(people: int, seen: tuple[Seen, ...]) -> tuple[dict[Hashable, float], C
 
 
 @pytest.mark.promise(10)
-def test_measured_loss_of_replay_is_within_epsilon(replayed: Replay) -> None:
+def test_replay_loss_is_within_epsilon(replayed: Replay) -> None:
     """The loss from the output topics of D and D' is within ε; fails by chance once in 10^6 runs."""
-    highest = loss(replayed(with_b=True), replayed(with_b=False))
+    highest = find_loss(replayed(with_b=True), replayed(with_b=False))
     print(f"stated 1, {highest}")
     assert 0.6 < highest.at_least <= 1 < highest.at_most < 1.55
 
@@ -235,14 +235,14 @@ def test_answers_follow_the_law(replayed: Replay) -> None:
     both = replayed(with_b=True), replayed(with_b=False)
     assert all(len(answers) >= EVALUATIONS for replay in both for answers in replay.law.values())
     assert [len(replay.law) for replay in both] == [len(LAW)] * 2
-    assert misfits(*both) == []
+    assert find_misfits(*both) == []
 
 
 @pytest.mark.promise(17)
 def test_halved_noise_of_replay_is_caught(replayed: Replay) -> None:
     """Halved noise is detected by the shown loss and by the law."""
     observed, neighbour = replayed(with_b=True, halved=True), replayed(with_b=False, halved=True)
-    highest = loss(observed, neighbour)
-    print(f"halved: {highest}; {len(misfits(observed, neighbour))} classes of answers off the law")
+    highest = find_loss(observed, neighbour)
+    print(f"halved: {highest}; {len(find_misfits(observed, neighbour))} classes of answers off the law")
     assert highest.at_least > 1.2
-    assert len(misfits(observed, neighbour)) > 10
+    assert len(find_misfits(observed, neighbour)) > 10

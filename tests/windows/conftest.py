@@ -28,7 +28,7 @@ FINGERPRINT = "0123456789abcdef"
 
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
-    """Forty locations in four shards, all watched over six slots, and one designated time a day."""
+    """Forty locations in four shards, all watched over six slots, and one designated time per day."""
     stations = watch("stations", range(40), OverTimeRule(Fraction(1), 1, 3, 6, 1))
     evening = AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY)
     return build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")
@@ -58,7 +58,7 @@ def raw(server: EmbeddedValkey) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisWindows]]:
-    """Return a function that opens windows, which are closed later: `open_windows(server, name="osaka")`."""
+    """A function that opens windows, which are closed later: `open_windows(server, name="osaka")`."""
     opened: list[RedisWindows] = []
 
     def open_one(

@@ -31,7 +31,7 @@ class _Shard:
     stays: dict[int, dict[bytes, int]] = field(default_factory=dict)
 
     def begin(self, slot: int) -> None:
-        """Empty the windows if `opened` is missing, because nothing says which facts they have."""
+        """Empty the windows if `opened` is missing, because it is then unknown which facts they contain."""
         if self.opened is None:
             self.seen, self.present, self.stays, self.waiting = {}, {}, {}, set()
             self.opened, self.shown = slot - 1, COMPLETE_FROM_START

@@ -32,7 +32,7 @@ class Present(NamedTuple):
     person: bytes
 
 
-def seen_in(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Seen]:
+def unpack_seen(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Seen]:
     """Return the people seen, with duplicates."""
     for shard, of_stamps in facts.items():
         for some in of_stamps:
@@ -40,7 +40,7 @@ def seen_in(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Seen]:
                 yield Seen(some.stamp, shard, row, person, some.stamp + ahead)
 
 
-def present_in(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Present]:
+def unpack_present(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Present]:
     """Return the people present, with duplicates."""
     for shard, of_stamps in facts.items():
         for some in of_stamps:

@@ -24,12 +24,14 @@ def row(parameters: Parameters) -> int:
     return int(parameters.registry.by_shard[2][0])
 
 
-def seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
+def make_seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
     """Return the facts of people last seen at the row in these slots, stamped in one slot."""
     return {shard: [pack_shard_facts(stamp, seen={row: visits})]}
 
 
-def present(instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
+def make_present(
+    instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN
+) -> dict[int, list[ShardFacts]]:
     """Return the facts of people present at these rows at a designated time."""
     return {shard: [pack_shard_facts(stamp, present={instant: visits})]}
 
@@ -40,7 +42,7 @@ def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
     return reading.counts[row, first_slot]
 
 
-def lowest(windows: Windows) -> dict[int, int]:
+def find_lowest(windows: Windows) -> dict[int, int]:
     """Return, by partition, the lowest progress of all shards."""
     shards = windows.progress()
     return {partition: min(shard.get(partition, -1) for shard in shards) for partition in shards[0]}
@@ -74,9 +76,9 @@ def test_check_passes(windows: Windows) -> None:
 
 @pytest.mark.promise(9)
 def test_person_counts_once(windows: Windows, row: int) -> None:
-    """A person counts once, however often they come."""
+    """A person who comes several times counts once."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 3)], seen(row, (ANN, 5), (ANN, 7), (BOB, 6)))
+    windows.write([Span(0, 0, 3)], make_seen(row, (ANN, 5), (ANN, 7), (BOB, 6)))
     # slot    5 6 7
     # Ann     x   x
     # Bob       x
@@ -88,7 +90,7 @@ def test_person_counts_once(windows: Windows, row: int) -> None:
 def test_later_visit_stays_in_window(windows: Windows, row: int) -> None:
     """A person who comes again later still counts in an earlier window."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 2)], seen(row, (ANN, 3), (ANN, 9)))
+    windows.write([Span(0, 0, 2)], make_seen(row, (ANN, 3), (ANN, 9)))
     # slot           2 3 4 5 6 7 8 9
     # Ann              x           x
     # window at 5   [--------]          she was there, although she came again later
@@ -98,7 +100,7 @@ def test_later_visit_stays_in_window(windows: Windows, row: int) -> None:
 def test_visit_before_the_window(windows: Windows, row: int) -> None:
     """A person last seen before the window does not count."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 2)], seen(row, (ANN, 3), (BOB, 4)))
+    windows.write([Span(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4)))
     # slot    3 4 5 6
     # Ann     x
     # Bob       x
@@ -110,10 +112,10 @@ def test_visit_before_the_window(windows: Windows, row: int) -> None:
 def test_consent_is_counted_separately(windows: Windows, parameters: Parameters) -> None:
     """People who consented count once among all people, and once among those who consented, in any order of facts."""
     first, second = parameters.registry.by_shard[2][:2].tolist()
-    facts = present(EVENING, (first, ANN), (first + CONSENT, ANN), (first, BOB), (second, EVE))
+    facts = make_present(EVENING, (first, ANN), (first + CONSENT, ANN), (first, BOB), (second, EVE))
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 2)], facts)
-    windows.write([Span(0, 2, 3)], present(EVENING, (first, ANN), (second + CONSENT, EVE), (second, EVE)))
+    windows.write([Span(0, 2, 3)], make_present(EVENING, (first, ANN), (second + CONSENT, EVE), (second, EVE)))
     reading = windows.read({2: Question(times=(EVENING, MORNING), consenting=(EVENING,))})[2]
     assert reading.present[EVENING].tolist()[:2] == [2, 1]
     assert reading.consenting[EVENING].tolist()[:2] == [1, 1]
@@ -123,7 +125,7 @@ def test_consent_is_counted_separately(windows: Windows, parameters: Parameters)
 def test_slots_before_the_origin(windows: Windows, row: int) -> None:
     """Slots before the origin count like others."""
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 2)], seen(row, (ANN, -3), (BOB, -8)))
+    windows.write([Span(0, 0, 2)], make_seen(row, (ANN, -3), (BOB, -8)))
     # slot    -8 … -5 -4 -3
     # Ann                x
     # Bob      x
@@ -136,17 +138,17 @@ def test_write_is_idempotent(windows: Windows, row: int) -> None:
     """Writing again has no effect."""
     windows.begin(0, 0, 0)
     for _ in range(3):
-        assert windows.write([Span(0, 0, 2)], seen(row, (ANN, 3), (BOB, 4))) == {0: 2}
+        assert windows.write([Span(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4))) == {0: 2}
     assert count(windows, row, 0) == 2
-    assert lowest(windows) == {0: 2}
+    assert find_lowest(windows) == {0: 2}
 
 
 @pytest.mark.promise(27)
 def test_order_of_writes(windows: Windows, row: int) -> None:
     """The order of writes has no effect."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 1)], seen(row, (ANN, 9)))
-    windows.write([Span(0, 1, 2)], seen(row, (ANN, 3)))
+    windows.write([Span(0, 0, 1)], make_seen(row, (ANN, 9)))
+    windows.write([Span(0, 1, 2)], make_seen(row, (ANN, 3)))
     # slot    3 … 9
     # Ann     2nd 1st
     # window     [--]    the older visit, written later, does not hide the newer one
@@ -157,11 +159,11 @@ def test_order_of_writes(windows: Windows, row: int) -> None:
 def test_zombie_write(windows: Windows, row: int) -> None:
     """A late write of a zombie reverts nothing."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 10)], seen(row, (ANN, 5)))
-    windows.write([Span(0, 10, 20)], seen(row, (BOB, 6)))
+    windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5)))
+    windows.write([Span(0, 10, 20)], make_seen(row, (BOB, 6)))
     # offsets  0 ——— 10 ——— 20
     # zombie   0 ——— 10
-    assert windows.write([Span(0, 0, 10)], seen(row, (ANN, 5))) == {0: 20}
+    assert windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: 20}
     assert count(windows, row, 5) == 2
 
 
@@ -171,13 +173,13 @@ def test_write_after_a_gap(windows: Windows, row: int) -> None:
     windows.begin(0, 0, 0)
     # offsets  0 ——— 10        20 ——— 30
     # progress 0
-    assert windows.write([Span(0, 20, 30)], seen(row, (ANN, 5))) == {0: 0}
-    assert lowest(windows) == {0: 0}
+    assert windows.write([Span(0, 20, 30)], make_seen(row, (ANN, 5))) == {0: 0}
+    assert find_lowest(windows) == {0: 0}
 
 
 def test_write_without_progress(windows: Windows, row: int) -> None:
     """A write without progress does not start it."""
-    assert windows.write([Span(0, 0, 10)], seen(row, (ANN, 5))) == {0: -1}
+    assert windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: -1}
     assert windows.progress() == [{}, {}, {}, {}]
 
 
@@ -193,7 +195,7 @@ def test_overlapping_write(windows: Windows) -> None:
 def test_shards_without_facts_advance(windows: Windows, row: int) -> None:
     """A shard without facts advances too."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 10)], seen(row, (ANN, 5)))
+    windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5)))
     assert windows.progress() == [{0: 10}] * 4
 
 
@@ -245,8 +247,8 @@ def test_designated_time_by_location(windows: Windows, parameters: Parameters) -
     rows = parameters.registry.by_shard[2]
     first, last = int(rows[0]), int(rows[-1])
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 4)], present(EVENING, (first, ANN), (first, BOB), (last, EVE), (first, ANN)))
-    windows.write([Span(0, 4, 5)], present(EVENING, (first, ANN)))
+    windows.write([Span(0, 0, 4)], make_present(EVENING, (first, ANN), (first, BOB), (last, EVE), (first, ANN)))
+    windows.write([Span(0, 4, 5)], make_present(EVENING, (first, ANN)))
     counts = windows.read({2: Question(times=(EVENING,))})[2].present[EVENING]
     assert counts.tolist() == [2, *[0] * (rows.size - 2), 1]
     assert counts.dtype == np.int64
@@ -255,8 +257,8 @@ def test_designated_time_by_location(windows: Windows, parameters: Parameters) -
 def test_designated_times_are_separate(windows: Windows, row: int) -> None:
     """Designated times are counted separately."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 1)], present(EVENING, (row, ANN)))
-    windows.write([Span(0, 1, 3)], present(MORNING, (row, ANN), (row, BOB)))
+    windows.write([Span(0, 0, 1)], make_present(EVENING, (row, ANN)))
+    windows.write([Span(0, 1, 3)], make_present(MORNING, (row, ANN), (row, BOB)))
     reading = windows.read({2: Question(times=(MORNING, EVENING))})[2]
     assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [2, 1]
 
@@ -266,7 +268,7 @@ def test_person_at_two_places(windows: Windows, parameters: Parameters) -> None:
     """A person at two places at a designated time counts at both."""
     first, second = (int(row) for row in parameters.registry.by_shard[2][:2])
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 2)], present(EVENING, (first, ANN), (second, ANN)))
+    windows.write([Span(0, 0, 2)], make_present(EVENING, (first, ANN), (second, ANN)))
     assert windows.read({2: Question(times=(EVENING,))})[2].present[EVENING][:2].tolist() == [1, 1]
 
 
@@ -274,7 +276,7 @@ def test_person_at_two_places(windows: Windows, parameters: Parameters) -> None:
 def test_eviction_is_recorded(windows: Windows, row: int) -> None:
     """Eviction raises `evicted_before`."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 3)], seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
+    windows.write([Span(0, 0, 3)], make_seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
     windows.evict(EVERY_SHARD, 4, [], [])
     # slot    3 4 5
     # Ann     x         evicted
@@ -295,8 +297,8 @@ def test_eviction_bounds_never_fall(windows: Windows) -> None:
 def test_evicted_time_is_recorded(windows: Windows, row: int) -> None:
     """An evicted designated time has no people, and raises `times_evicted_until`."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 1)], present(MORNING, (row, ANN)))
-    windows.write([Span(0, 1, 2)], present(EVENING, (row, ANN)))
+    windows.write([Span(0, 0, 1)], make_present(MORNING, (row, ANN)))
+    windows.write([Span(0, 1, 2)], make_present(EVENING, (row, ANN)))
     windows.evict([2], 0, [MORNING], [EVENING])
     reading = windows.read({2: Question(times=(MORNING, EVENING))})[2]
     assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [0, 1]
@@ -306,7 +308,7 @@ def test_evicted_time_is_recorded(windows: Windows, row: int) -> None:
 def test_evict_named_shards(windows: Windows, row: int) -> None:
     """Only the named shards are evicted."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 1)], seen(row, (ANN, 3)))
+    windows.write([Span(0, 0, 1)], make_seen(row, (ANN, 3)))
     windows.evict([0, 1], 5, [], [])
     assert count(windows, row, 0) == 1
     assert [reading.evicted_before for reading in windows.read({1: Question(), 2: Question()}).values()] == [

@@ -41,7 +41,7 @@ def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, cl
     return windows
 
 
-def counts(windows: Windows, rows: list[int], slots: range) -> dict[tuple[int, int], int]:
+def read_counts(windows: Windows, rows: list[int], slots: range) -> dict[tuple[int, int], int]:
     question = Question(windows=tuple((row, first) for row in rows for first in slots))
     return dict(windows.read({SHARD: question})[SHARD].counts)
 
@@ -66,13 +66,13 @@ def test_leaves_count_like_a_set(
             windows.write([Span(0, number, number + 1)], {SHARD: [pack_shard_facts(15, seen)]})
             if number % 5 == 4:
                 windows.evict([SHARD], latest - 2, [], [])
-        assert counts(stored, rows, range(-2, 17)) == counts(plain, rows, range(-2, 17))
+        assert read_counts(stored, rows, range(-2, 17)) == read_counts(plain, rows, range(-2, 17))
         most = max(most, int(raw.hget(KEYS.leaves(SHARD), str(rows[0])) or 1))
     for windows in (stored, plain):
         windows.evict([SHARD], 15, [], [])
     assert (
-        counts(stored, rows, range(-2, 17))
-        == counts(plain, rows, range(-2, 17))
+        read_counts(stored, rows, range(-2, 17))
+        == read_counts(plain, rows, range(-2, 17))
         == dict.fromkeys(((row, first) for row in rows for first in range(-2, 17)), 0)
     )
     assert most > 3
@@ -94,7 +94,7 @@ def test_leaves_are_compact(stored: RedisWindows, raw: redis.Redis, rows: list[i
     assert all(int(raw.ttl(key)) > 0 for key in [*leaves, KEYS.leaves(SHARD).encode()])
 
 
-def test_eviction_joins_no_leaves_to_split_again(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
+def test_eviction_joins_no_full_leaves(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
     """
     An eviction joins no leaves while their people would nearly fill one, else writes would split it again (seeded).
 
@@ -115,7 +115,7 @@ def test_eviction_joins_no_leaves_to_split_again(stored: RedisWindows, raw: redi
     stored.write([Span(0, 120, 121)], {SHARD: [pack_shard_facts(5, seen)]})
     stored.evict([SHARD], 6, [], [])
     assert 0 < int(raw.hget(KEYS.leaves(SHARD), str(rows[0])) or 0) < splits
-    assert counts(stored, rows[:1], range(6, 7)) == {(rows[0], 6): 1_300}
+    assert read_counts(stored, rows[:1], range(6, 7)) == {(rows[0], 6): 1_300}
 
 
 @pytest.mark.promise(27)
@@ -127,7 +127,7 @@ def test_begin_empties_leaves(stored: RedisWindows, raw: redis.Redis, rows: list
     raw.delete(KEYS.meta(SHARD))
     stored.begin(0, 0, COMPLETE_FROM_START)
     assert list(raw.scan_iter(match=f"{KEYS.tag(SHARD)}*", count=1_000)) == [KEYS.meta(SHARD).encode()]
-    assert counts(stored, rows, range(1)) == dict.fromkeys(((row, 0) for row in rows), 0)
+    assert read_counts(stored, rows, range(1)) == dict.fromkeys(((row, 0) for row in rows), 0)
 
 
 def test_foreign_leaf_drops_progress(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
@@ -150,7 +150,7 @@ def test_write_renews_without_evictions(stored: RedisWindows, raw: redis.Redis, 
     full = int(raw.ttl(key))
     raw.expire(key, 60)
     stored.write([Span(0, 1, 2)], {SHARD: [pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})]})
-    assert int(raw.ttl(key)) <= 60  # renewed recently, says the shard's hash
+    assert int(raw.ttl(key)) <= 60  # the shard's hash states a recent renewal
     raw.hset(meta, "renewed", int(raw.hget(meta, "renewed") or 0) - full // 2 - 1)
     stored.write([Span(0, 2, 3)], {SHARD: [pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})]})
     assert int(raw.ttl(key)) > full // 2

@@ -26,7 +26,7 @@ PEOPLE = 300
 """More than a leaf contains, so that rows have several leaves."""
 
 
-def _address(server: EmbeddedValkey, **more: str) -> RedisAddress:
+def _make_address(server: EmbeddedValkey, **more: str) -> RedisAddress:
     with redis.Redis.from_url(server.url) as client:
         cluster = bool(client.info("cluster")["cluster_enabled"])
     return RedisAddress(server.url, cluster=cluster, **more)
@@ -38,7 +38,7 @@ def open_probe(server: EmbeddedValkey, parameters: Parameters) -> Iterator[Calla
     opened: list[MemoryProbe] = []
 
     def open_one() -> MemoryProbe:
-        opened.append(MemoryProbe(parameters, FINGERPRINT, redis_client(_address(server)), Random(1)))
+        opened.append(MemoryProbe(parameters, FINGERPRINT, redis_client(_make_address(server)), Random(1)))
         return opened[-1]
 
     yield open_one
@@ -63,7 +63,7 @@ def _fill(windows: RedisWindows, raw: redis.Redis, parameters: Parameters) -> in
     return sum(int(raw.memory_usage(key) or 0) for key in keys)
 
 
-def test_estimate_is_exact_if_all_keys_are_measured(
+def test_estimate_from_all_keys_is_exact(
     open_probe: Callable[[], MemoryProbe], redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters
 ) -> None:
     """If no kind has more keys than the sample, the estimate is the sum over all keys of the service, by Redis."""
@@ -112,7 +112,7 @@ def test_missing_permission_leaves_out_the_keys(
     now, metrics = [0.0], Metrics()
 
     def open_one() -> MemoryProbe:
-        return MemoryProbe(parameters, FINGERPRINT, redis_client(_address(server, username=USER, password=USER)))
+        return MemoryProbe(parameters, FINGERPRINT, redis_client(_make_address(server, username=USER, password=USER)))
 
     watch = MemoryWatch(open_one, metrics, lambda: now[0])
     try:
@@ -120,7 +120,7 @@ def test_missing_permission_leaves_out_the_keys(
             assert watch.look()
             assert not watch.look()
             now[0] += EVERY_SECONDS
-        assert _samples(metrics) == {"location_monitor_redis_used_bytes"}
+        assert _read_samples(metrics) == {"location_monitor_redis_used_bytes"}
         refused = [entry for entry in raw.acl_log() if "memory" in str(entry["object"])]
         assert len(refused) == 1
         assert str(refused[0]["count"]) == "1"
@@ -141,16 +141,16 @@ def test_values_disappear_with_redis(open_probe: Callable[[], MemoryProbe]) -> N
 
     watch = MemoryWatch(open_one, metrics, lambda: now[0])
     assert watch.look()
-    assert _samples(metrics) == {"location_monitor_redis_used_bytes", "location_monitor_redis_keys_bytes"}
+    assert _read_samples(metrics) == {"location_monitor_redis_used_bytes", "location_monitor_redis_keys_bytes"}
     watch.close()
-    assert _samples(metrics) == set()
+    assert _read_samples(metrics) == set()
     answers[0] = False
     gone = MemoryWatch(open_one, metrics, lambda: now[0])
     assert gone.look()
-    assert _samples(metrics) == set()
+    assert _read_samples(metrics) == set()
 
 
-def _samples(metrics: Metrics) -> set[str]:
+def _read_samples(metrics: Metrics) -> set[str]:
     """Return the names of the present series about Redis."""
     families = (family for family in metrics.registry.collect() if "_redis_" in family.name)
     return {sample.name for family in families for sample in family.samples}

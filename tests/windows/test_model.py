@@ -81,14 +81,14 @@ class State(NamedTuple):
     opens: bool
 
 
-def frozen(shard: _Shard) -> Shard:
+def freeze(shard: _Shard) -> Shard:
     numbers = (shard.complete_from, shard.evicted_before, shard.times_evicted_until, shard.opened, shard.shown)
     seen = frozenset(shard.seen.get(ROW, {}).items())
     present = frozenset(shard.present.get(INSTANT, set()))
     return Shard(shard.progress.get(0, -1), numbers, frozenset(shard.waiting), seen, present)
 
 
-def thawed(shard: Shard) -> _Shard:
+def thaw(shard: Shard) -> _Shard:
     progress = {0: shard.progress} if shard.progress >= 0 else {}
     seen, present = {ROW: dict(shard.seen)}, {INSTANT: set(shard.present)}
     complete_from, evicted_before, times_evicted_until, opened, shown = shard.numbers
@@ -139,28 +139,28 @@ class Model:
     def _writes(self, state: State) -> Iterator[State]:
         """Yield the states after `begin`, or after a write of any part of the log."""
         slot = state.slot + state.differs
-        shard = thawed(state.shard)
+        shard = thaw(state.shard)
         shard.begin(slot)
         shard.progress.setdefault(0, 0)
-        yield state._replace(shard=frozen(shard))
+        yield state._replace(shard=freeze(shard))
         for start, end in combinations(range(self._end(state.slot) + 1), 2):
-            shard = thawed(state.shard)
+            shard = thaw(state.shard)
             shard.write([Span(0, start, end)], [record.facts for record in self.log[start:end]], slot)
-            yield state._replace(shard=frozen(shard))
+            yield state._replace(shard=freeze(shard))
 
     def _ticks(self, state: State) -> Iterator[State]:
         """Yield the states after the owner has read, appended or opened a slot."""
         slot, tick = state.slot + state.differs, state.slot - 1
         if state.decided < tick >= 0:
-            shard = thawed(state.shard)
+            shard = thaw(state.shard)
             if shard.settle(tick, slot) and shard.progress.get(0, -1) >= self._end(tick):
                 self._compare(shard, tick)
-            yield state._replace(shard=frozen(shard))
+            yield state._replace(shard=freeze(shard))
             yield state._replace(decided=tick, opens=True)
         if state.opens:
-            shard = thawed(state.shard)
+            shard = thaw(state.shard)
             shard.open(state.decided + 1, slot)
-            yield state._replace(shard=frozen(shard), opens=False)
+            yield state._replace(shard=freeze(shard), opens=False)
 
     def _compare(self, shard: _Shard, tick: int) -> None:
         reported = [record for record in self.log if record.stamp <= tick]
@@ -181,7 +181,7 @@ class Model:
 
     def _recovers(self, state: State) -> bool:
         """Check that a tick is counted within two slots after clocks are right and everything is read."""
-        shard = thawed(state.shard)
+        shard = thaw(state.shard)
         shard.begin(state.slot + 1)
         return any(shard.settle(tick, tick + 1) for tick in (state.slot + 1, state.slot + 2))
 

@@ -46,7 +46,7 @@ def facts(parameters: Parameters) -> dict[int, list[ShardFacts]]:
 
 
 @contextmanager
-def setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
+def change_setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
     """Change a setting of a server, and restore it."""
     before = str(client.config_get(name)[name])
     client.config_set(name, value)
@@ -170,9 +170,9 @@ def test_foreign_members(redis_windows: RedisWindows, raw: redis.Redis, member: 
 def test_out_of_memory(
     redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
 ) -> None:
-    """Out of memory, nothing advances and nothing is written in part."""
+    """Out of memory, no progress advances and no part of a batch is written."""
     redis_windows.begin(0, 0, 0)
-    with setting(raw, "maxmemory", "1"):
+    with change_setting(raw, "maxmemory", "1"):
         with pytest.raises(UnreachableError, match="out of memory"):
             redis_windows.write([Span(0, 0, 10)], facts)
         with pytest.raises(UnreachableError, match="out of memory"):
@@ -188,7 +188,7 @@ def test_evict_when_out_of_memory(
     """Out of memory, eviction still frees memory, and records it."""
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
-    with setting(raw, "maxmemory", "1"):
+    with change_setting(raw, "maxmemory", "1"):
         redis_windows.evict(ALL, 6, [EVENING], [])
     reading = redis_windows.read({2: Question(windows=((row, 0),))})[2]
     assert (reading.counts[row, 0], reading.evicted_before, reading.times_evicted_until) == (0, 6, EVENING)
@@ -211,7 +211,7 @@ def test_failed_eviction_is_recorded(
 
 
 def test_replica(valkey: EmbeddedValkey, open_windows: Open) -> None:
-    """A replica is refused, and the error says so."""
+    """A replica is refused, and the error names the cause."""
     port = valkey.url.removesuffix("/0").rpartition(":")[2]
     with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
         windows = open_windows(replica)
@@ -282,7 +282,7 @@ def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, fact
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_evicting_server_is_refused(redis_windows: RedisWindows, raw: redis.Redis, policy: str) -> None:
     """A server that may evict keys is refused."""
-    with setting(raw, "maxmemory-policy", policy), pytest.raises(EvictionError) as refusal:
+    with change_setting(raw, "maxmemory-policy", policy), pytest.raises(EvictionError) as refusal:
         redis_windows.check()
     assert policy in str(refusal.value)
     assert "CONFIG SET maxmemory-policy noeviction" in str(refusal.value)

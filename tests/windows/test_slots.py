@@ -27,7 +27,7 @@ def row(parameters: Parameters) -> int:
     return int(parameters.registry.by_shard[2][0])
 
 
-def facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> dict[int, list[ShardFacts]]:
+def make_facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> dict[int, list[ShardFacts]]:
     """Return facts of people at the row in a slot and in the evening, stamped in slot `stamp`."""
     slot = stamp if last is None else last
     visits, stays = [(person, slot) for person in people], [(row, person) for person in people]
@@ -39,7 +39,7 @@ def ask(windows: Windows, row: int, tick: int) -> Reading:
     return windows.read({2: Question(((row, COMPLETE_FROM_START),), (EVENING,), tick)})[2]
 
 
-def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
+def count(windows: Windows, row: int, tick: int) -> tuple[int, int]:
     """Return the numbers of people in the window and in the evening."""
     reading = ask(windows, row, tick)
     assert reading.settled
@@ -48,7 +48,7 @@ def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
 
 @pytest.fixture
 def at(parameters: Parameters, clock: SteppedClock) -> Callable[[int], None]:
-    """Return a function that moves the clock to a slot, a tolerance after its start: `at(6)`."""
+    """A function that moves the clock to a slot, a tolerance after its start: `at(6)`."""
     return lambda slot: clock.move_to(parameters.grid.start(slot) + parameters.tolerance)
 
 
@@ -63,44 +63,44 @@ def test_later_facts_wait(windows: Windows, row: int, at: At) -> None:
     """
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 3)], {2: [*facts(row, 5, ANN, BOB)[2], *facts(row, 6, EVE, last=5)[2]]})
-    assert counted(windows, row, 5) == (2, 2)
+    windows.write([Span(0, 0, 3)], {2: [*make_facts(row, 5, ANN, BOB)[2], *make_facts(row, 6, EVE, last=5)[2]]})
+    assert count(windows, row, 5) == (2, 2)
     at(7)
-    assert counted(windows, row, 6) == (3, 3)
+    assert count(windows, row, 6) == (3, 3)
 
 
 def test_open_after_the_ledger(windows: Windows, row: int, at: At) -> None:
     """After the tick is in the ledger, the next slot is opened, and the tick cannot be counted again."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 2)], {2: [*facts(row, 5, ANN)[2], *facts(row, 6, BOB)[2]]})
-    assert counted(windows, row, 5) == (1, 1)
+    windows.write([Span(0, 0, 2)], {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 6, BOB)[2]]})
+    assert count(windows, row, 5) == (1, 1)
     windows.open([2], 6)
     assert not ask(windows, row, 5).settled
-    windows.write([Span(0, 2, 3)], facts(row, 6, EVE))
+    windows.write([Span(0, 2, 3)], make_facts(row, 6, EVE))
     at(7)
-    assert counted(windows, row, 6) == (3, 3)
+    assert count(windows, row, 6) == (3, 3)
 
 
 def test_open_ignores_future_slots(windows: Windows, row: int, at: At) -> None:
     """A slot that has not begun is not opened, even for an owner with a fast clock."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 2)], {2: [*facts(row, 6, ANN)[2], *facts(row, 7, BOB)[2]]})
+    windows.write([Span(0, 0, 2)], {2: [*make_facts(row, 6, ANN)[2], *make_facts(row, 7, BOB)[2]]})
     windows.open([2], 9)
     at(7)
-    assert counted(windows, row, 6) == (1, 1)
+    assert count(windows, row, 6) == (1, 1)
 
 
 def test_write_opens_closed_slots(windows: Windows, row: int, at: At) -> None:
     """The next write opens a closed slot: in slot 7, nobody can decide tick 5."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 1)], facts(row, 6, ANN))
+    windows.write([Span(0, 0, 1)], make_facts(row, 6, ANN))
     at(7)
-    windows.write([Span(0, 1, 2)], facts(row, 7, BOB))
+    windows.write([Span(0, 1, 2)], make_facts(row, 7, BOB))
     assert windows.read({2: Question(((row, COMPLETE_FROM_START),))})[2].counts[row, COMPLETE_FROM_START] == 1
-    assert counted(windows, row, 6) == (1, 1)
+    assert count(windows, row, 6) == (1, 1)
 
 
 def test_person_waits_in_two_slots(windows: Windows, row: int, at: At) -> None:
@@ -111,10 +111,10 @@ def test_person_waits_in_two_slots(windows: Windows, row: int, at: At) -> None:
     """
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 1)], facts(row, 6, ANN))
-    windows.write([Span(0, 1, 2)], facts(row, 7, ANN))
+    windows.write([Span(0, 0, 1)], make_facts(row, 6, ANN))
+    windows.write([Span(0, 1, 2)], make_facts(row, 7, ANN))
     at(7)
-    assert counted(windows, row, 6) == (1, 1)
+    assert count(windows, row, 6) == (1, 1)
     at(8)
     assert windows.read({2: Question(((row, 7),), (), 7)})[2].counts[row, 7] == 1
 
@@ -122,10 +122,10 @@ def test_person_waits_in_two_slots(windows: Windows, row: int, at: At) -> None:
 def test_write_without_advance_stores_nothing(windows: Windows, row: int, at: At) -> None:
     """A write that advances no progress stores nothing: before `begin`, and after a gap."""
     at(6)
-    windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
+    windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 3, 4)], facts(row, 5, BOB))
-    assert counted(windows, row, 5) == (0, 0)
+    windows.write([Span(0, 3, 4)], make_facts(row, 5, BOB))
+    assert count(windows, row, 5) == (0, 0)
 
 
 def test_fast_clock_at_begin(windows: Windows, row: int, at: At) -> None:
@@ -133,11 +133,11 @@ def test_fast_clock_at_begin(windows: Windows, row: int, at: At) -> None:
     at(26)
     windows.begin(0, 0, COMPLETE_FROM_START)
     at(6)
-    windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
-    windows.write([Span(0, 1, 2)], facts(row, 6, BOB))
-    assert counted(windows, row, 5) == (1, 1)
+    windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
+    windows.write([Span(0, 1, 2)], make_facts(row, 6, BOB))
+    assert count(windows, row, 5) == (1, 1)
     at(7)
-    assert counted(windows, row, 6) == (2, 2)
+    assert count(windows, row, 6) == (2, 2)
 
 
 @pytest.mark.promise(27)
@@ -148,11 +148,11 @@ def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None
     """
     at(8)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 2)], {2: [*facts(row, 5, ANN)[2], *facts(row, 6, BOB)[2]]})
+    windows.write([Span(0, 0, 2)], {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 6, BOB)[2]]})
     at(6)
     assert not ask(windows, row, 5).settled
     at(7)
-    assert counted(windows, row, 6) == (2, 2)
+    assert count(windows, row, 6) == (2, 2)
 
 
 @pytest.mark.parametrize(("others", "settled"), [((BOB, EVE), False), ((), True)])
@@ -170,23 +170,23 @@ def test_example_of_the_runtime_page(
     at(5, 3_000)
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.open([2], 5)
-    windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
+    windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
     at(6, 0.5)
     for offset, person in enumerate(others[:1], 1):
-        windows.write([Span(0, offset, offset + 1)], facts(row, 6, person))
+        windows.write([Span(0, offset, offset + 1)], make_facts(row, 6, person))
     at(6, 1)
-    assert counted(windows, row, 5) == (1, 1)
+    assert count(windows, row, 5) == (1, 1)
     at(6, 30)
     windows.open([2], 6)
     at(6, 600)
     for offset, person in enumerate(others[1:], 2):
-        windows.write([Span(0, offset, offset + 1)], facts(row, 6, person))
+        windows.write([Span(0, offset, offset + 1)], make_facts(row, 6, person))
     at(5, 3_540)
     windows.write([Span(0, 1 + len(others), 2 + len(others))], {})
     at(6, 1)
     assert ask(windows, row, 5).settled == settled
     at(7, 1)
-    assert counted(windows, row, 6) == (1 + len(others),) * 2
+    assert count(windows, row, 6) == (1 + len(others),) * 2
 
 
 @pytest.fixture
@@ -200,7 +200,9 @@ def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: A
     """A shard whose meta hash has expired begins empty, because facts are kept longer than the hash."""
     at(8)
     stored.begin(0, 0, COMPLETE_FROM_START)
-    stored.write([Span(0, 0, 3)], {2: [*facts(row, 5, ANN)[2], *facts(row, 7, BOB)[2], *facts(row, 8, EVE)[2]]})
+    stored.write(
+        [Span(0, 0, 3)], {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 7, BOB)[2], *make_facts(row, 8, EVE)[2]]}
+    )
     keys = Keys("test", "0123456789abcdef")
     raw.delete(keys.meta(2))
     assert raw.exists(keys.window(2, row), keys.time(2, EVENING)) == 2
@@ -208,8 +210,8 @@ def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: A
     at(6)  # the new server has a slow clock
     stored.begin(0, 0, COMPLETE_FROM_START)
     assert not raw.exists(keys.window(2, row), keys.time(2, EVENING), keys.waiting(2))
-    stored.write([Span(0, 0, 1)], facts(row, 5, ANN))
-    assert counted(stored, row, 5) == (1, 1)
+    stored.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
+    assert count(stored, row, 5) == (1, 1)
 
 
 def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters, row: int, at: At) -> None:
@@ -234,14 +236,14 @@ def test_designated_time_grows_between_ticks(windows: Windows, row: int, at: At)
     """
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
-    assert counted(windows, row, 5) == (1, 1)
-    assert counted(windows, row, 5) == (1, 1), "the same set"
-    windows.write([Span(0, 1, 2)], facts(row, 6, BOB, ANN))
-    assert counted(windows, row, 5) == (1, 1), "Bob waits"
+    windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
+    assert count(windows, row, 5) == (1, 1)
+    assert count(windows, row, 5) == (1, 1), "the same set"
+    windows.write([Span(0, 1, 2)], make_facts(row, 6, BOB, ANN))
+    assert count(windows, row, 5) == (1, 1), "Bob waits"
     at(7)
-    assert counted(windows, row, 6) == (2, 2)
+    assert count(windows, row, 6) == (2, 2)
     at(8)
-    assert counted(windows, row, 7) == (2, 2)
-    windows.write([Span(0, 2, 3)], facts(row, 7, EVE))
-    assert counted(windows, row, 7) == (3, 3), "the same tick, when more has been read"
+    assert count(windows, row, 7) == (2, 2)
+    windows.write([Span(0, 2, 3)], make_facts(row, 7, EVE))
+    assert count(windows, row, 7) == (3, 3), "the same tick, when more has been read"

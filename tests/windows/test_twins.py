@@ -49,7 +49,7 @@ steps = st.one_of(
 )
 
 
-def facts_of(parameters: Parameters, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
+def make_facts(parameters: Parameters, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
     """Return the facts of a batch, by shard."""
     facts: dict[int, list[ShardFacts]] = {}
     for visit in batch:
@@ -71,7 +71,7 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
             readings = windows.read({shard: Question(tick=tick) for shard in named})
             return {shard: int(reading.settled) for shard, reading in readings.items()}
         case ("write", dict(bounds), list(batch)):
-            return windows.write([Span(part, *ends) for part, ends in bounds.items()], facts_of(parameters, batch))
+            return windows.write([Span(part, *ends) for part, ends in bounds.items()], make_facts(parameters, batch))
         case ("evict", list(named), int(slot), list(times)):
             windows.evict(named, slot, times, [time for time in TIMES if time not in times])
         case ("begin", int(partition), int(offset), int(complete_from)):
@@ -83,7 +83,7 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
     return {}
 
 
-def known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]]]]:
+def read_known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]]]]:
     """Return all readings, without the server's time."""
     rows = {shard: [int(row) for row in of_shard[:2]] for shard, of_shard in enumerate(parameters.registry.by_shard)}
     asked = {
@@ -115,7 +115,7 @@ def test_memory_equals_valkey(
         for step in taken:
             assert apply(twin, parameters, clock, step) == apply(stored, parameters, clock, step)
             assert twin.progress() == stored.progress()
-        assert known(twin, parameters) == known(stored, parameters)
+        assert read_known(twin, parameters) == read_known(stored, parameters)
         assert twin.is_empty() == stored.is_empty()
 
     agree()

@@ -22,8 +22,8 @@ Fault = Callable[[Site, Callable[..., Any]], AbstractContextManager[None]]
 class Drill:
     """A drill of an alert. `what`: the fault, in words for the runbook.
 
-    `waits`: the times of the rule that pass before it fires. `holds`: those that pass before it clears. Tests shorten
-    them, and the printed figures contain the true ones. `spoils`: whether the site cannot be used afterwards.
+    `waits`: the times of the rule before the alert fires. `holds`: those before it clears. Tests shorten them, and the
+    printed figures contain the true ones. `spoils`: whether the site cannot be used afterwards.
     """
 
     alert: str

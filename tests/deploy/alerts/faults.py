@@ -1,4 +1,4 @@
-"""The faults that the alerts are about, caused for real. Each is a context manager: it ends when the block ends."""
+"""The real faults that the alerts are about. Each is a context manager: the fault ends when the block ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def foreign_member(site: Site, eventually: Eventually) -> Iterator[None]:
     """Let a foreign consumer in the release group take one of two output partitions and decide nothing."""
     member = site.connections.member(release_group(site.name))
     member.subscribe([site.topic("alerts")])
-    with closing(member), _repeated(lambda: member.poll(timeout_ms=100)):
+    with closing(member), _repeat(lambda: member.poll(timeout_ms=100)):
         eventually(lambda: len(member.assignment()) == 1, 60)
         yield
 
@@ -86,14 +86,14 @@ def stalling_store(site: Site, _eventually: Eventually) -> Iterator[None]:
             client.execute_command("CLIENT", "PAUSE", STALL_MS, "WRITE")  # type: ignore[no-untyped-call]  # redis-py gives it no types
             site.report()
 
-        with _repeated(stall, STALL_EVERY_SECONDS):
+        with _repeat(stall, STALL_EVERY_SECONDS):
             yield
         client.execute_command("CLIENT", "UNPAUSE")  # type: ignore[no-untyped-call]  # as above
 
 
 @contextmanager
 def stopped_service(site: Site, eventually: Eventually) -> Iterator[None]:
-    """Stop the only instance. It ends when the command `run` of the runbook has started another one."""
+    """Stop the only instance. The fault ends when the command `run` of the runbook has started another one."""
     site.service.stop()
     try:
         yield
@@ -105,7 +105,11 @@ def stopped_service(site: Site, eventually: Eventually) -> Iterator[None]:
 @contextmanager
 def other_store(site: Site, eventually: Eventually) -> Iterator[None]:
     """Start a second instance with another Valkey, while visits arrive."""
-    with EmbeddedValkey(ValkeySettings()) as other, _second(site, redis={"url": other.url}), _repeated(site.report, 1):
+    with (
+        EmbeddedValkey(ValkeySettings()) as other,
+        _run_second(site, redis={"url": other.url}),
+        _repeat(site.report, 1),
+    ):
         eventually(lambda: site.fetch("second", "/metrics")[0] == 200, START_SECONDS)
         yield
 
@@ -115,7 +119,7 @@ def other_key(site: Site, eventually: Eventually) -> Iterator[None]:
     """Start a second instance with another person key."""
     (site.folder / "other.key").write_text("planted-Xw7bN2cR5tY9pL\n", encoding="utf-8")
     visits = yaml.safe_load(site.config.read_text(encoding="utf-8"))["visits"]
-    with _second(site, visits=visits | {"person_key_file": "other.key"}):
+    with _run_second(site, visits=visits | {"person_key_file": "other.key"}):
         eventually(lambda: site.fetch("second", "/metrics")[0] == 200, START_SECONDS)
         yield
 
@@ -139,7 +143,7 @@ def lost_input(site: Site, eventually: Eventually) -> Iterator[None]:
 
 @contextmanager
 def ledger_ahead(site: Site, eventually: Eventually) -> Iterator[None]:
-    """Append the owner record of a tick a minute ahead to the ledger, and restart the service.
+    """Append an owner record of a tick that is a minute ahead to the ledger, and restart the service.
 
     The record is one of the service's own with a later tick, because one machine has only one clock.
     """
@@ -168,7 +172,7 @@ def refused_visits(site: Site, _eventually: Eventually) -> Iterator[None]:
 
 @contextmanager
 def stranger(site: Site, _eventually: Eventually) -> Iterator[None]:
-    """Let another program write to the output topic. It ends with the auditor that the runbook starts."""
+    """Let another program write to the output topic. The fault ends with the auditor that the runbook starts."""
     with closing(site.connections.producer()) as producer:
         producer.send(site.topic("alerts"), b"{}", b"walk/inn", partition=0).get(timeout=10)
     yield
@@ -178,7 +182,7 @@ def stranger(site: Site, _eventually: Eventually) -> Iterator[None]:
 
 @contextmanager
 def stopped_auditor(site: Site, eventually: Eventually) -> Iterator[None]:
-    """Stop the auditor. It ends with the one that the runbook starts."""
+    """Stop the auditor. The fault ends with the auditor that the runbook starts."""
     site.auditor.stop()
     try:
         yield
@@ -189,7 +193,7 @@ def stopped_auditor(site: Site, eventually: Eventually) -> Iterator[None]:
 
 @contextmanager
 def stopped_page(site: Site, eventually: Eventually) -> Iterator[None]:
-    """Stop the page. It ends with the one that the runbook starts."""
+    """Stop the page. The fault ends with the page that the runbook starts."""
     site.page.stop()
     try:
         yield
@@ -218,7 +222,7 @@ def crowded_page(site: Site, eventually: Eventually) -> Iterator[None]:
         eventually(lambda: site.ready("page_metrics"), START_SECONDS)
         site.began = time.monotonic()
         stream = f"http://127.0.0.1:{site.ports['page']}/v1/stream"
-        with urllib.request.urlopen(stream, timeout=10), _repeated(lambda: site.fetch("page", "/v1/stream"), 0.5):
+        with urllib.request.urlopen(stream, timeout=10), _repeat(lambda: site.fetch("page", "/v1/stream"), 0.5):
             yield
     site.page = site.started(Service(site.folder, "page", (*CLI, "page", "--config", str(site.config))))
     eventually(lambda: site.ready("page_metrics"), START_SECONDS)
@@ -279,7 +283,7 @@ def _wait_for_past(site: Site, eventually: Eventually, metric: str) -> None:
 
 
 @contextmanager
-def _second(site: Site, **sections: Any) -> Iterator[None]:
+def _run_second(site: Site, **sections: Any) -> Iterator[None]:
     """Run a second instance whose configuration differs in these sections."""
     config = write_configuration(site, "second.yaml", metrics={"port": site.ports["second"]}, **sections)
     with Service(site.folder, "second", (*CLI, "run", "--config", str(config))).running():
@@ -287,7 +291,7 @@ def _second(site: Site, **sections: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _repeated(action: Callable[[], object], every_seconds: float = 0.0) -> Iterator[None]:
+def _repeat(action: Callable[[], object], every_seconds: float = 0.0) -> Iterator[None]:
     """Repeat an action in a thread."""
     leave = threading.Event()
 

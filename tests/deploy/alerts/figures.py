@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.deploy.alerts.drills import DRILLS, NOT_CAUSED, Drill
-from tests.deploy.alerts.scaled import DAYS_FACTOR, FACTOR, seconds
+from tests.deploy.alerts.scaled import DAYS_FACTOR, FACTOR, parse_seconds
 from tests.deploy.alerts.site import SLOT_SECONDS
 from tests.docs.alerts import ROOT, alerts
 
@@ -48,12 +48,12 @@ class Measured:
         (RESULTS / f"{alert}.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
-def true_figure(measured: float, times: tuple[str, ...], factor: int) -> str:
+def format_true_figure(measured: float, times: tuple[str, ...], factor: int) -> str:
     """Return a figure with the true times of the rule in place of the shortened ones.
 
     `7 d and 12 s`: 7 days are the rule's, 12 seconds were measured. Minutes are rounded up.
     """
-    waited = sum(map(seconds, times))
+    waited = sum(map(parse_seconds, times))
     rest = max(0, round(measured - waited / factor))
     if not waited:
         return f"{math.ceil(max(rest, 1) / 6) / 10:.1f} min"
@@ -61,20 +61,23 @@ def true_figure(measured: float, times: tuple[str, ...], factor: int) -> str:
     return f"{waited // size} {unit} and {rest} s"
 
 
-def page_of(alert: str) -> Path:
+def find_page(alert: str) -> Path:
     """Return the runbook of an alert."""
     (rule,) = (rule for rule in alerts() if rule["alert"] == alert)
     return ROOT / str(rule["annotations"]["runbook_url"])
 
 
-def row(drill: Drill, measured: Measured | None, page: str) -> str:
+def render_row(drill: Drill, measured: Measured | None, page: str) -> str:
     """Return the row of an alert. Without a new measurement it is the one that the page has."""
     if measured is None:
         found = re.search(rf"^\| `{drill.alert}` \|.*\| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
         cells = found.groups() if found else (NONE, NONE)
     else:
         held = DAYS_FACTOR if "7d" in drill.holds else FACTOR
-        cells = (true_figure(measured.detected, drill.waits, FACTOR), true_figure(measured.cleared, drill.holds, held))
+        cells = (
+            format_true_figure(measured.detected, drill.waits, FACTOR),
+            format_true_figure(measured.cleared, drill.holds, held),
+        )
     return f"| `{drill.alert}` | {drill.what} | {cells[0]} | {cells[1]} |\n"
 
 
@@ -83,18 +86,18 @@ def render(page: Path, results: dict[str, Measured]) -> str:
     text = page.read_text(encoding="utf-8")
     body = text.partition(f"\n{HEADING}\n")[0].rstrip("\n") + "\n"
     here = [alert["alert"] for alert in alerts() if ROOT / alert["annotations"]["runbook_url"] == page]
-    rows = [row(drill, results.get(drill.alert), text) for drill in DRILLS if drill.alert in here]
+    rows = [render_row(drill, results.get(drill.alert), text) for drill in DRILLS if drill.alert in here]
     reasons = [f"\n`{alert}` was not measured: {NOT_CAUSED[alert]}\n" for alert in here if alert in NOT_CAUSED]
     table = _INTRODUCTION + "".join(rows) if rows else f"\n{HEADING}\n"
     return body + (table + "".join(reasons) if rows or reasons else "")
 
 
-def pages() -> list[Path]:
+def list_pages() -> list[Path]:
     """Return all runbooks."""
     return sorted({ROOT / alert["annotations"]["runbook_url"] for alert in alerts()})
 
 
-def stored() -> dict[str, Measured]:
+def load_stored() -> dict[str, Measured]:
     """Return the stored measurements by alert."""
     return {file.stem: Measured(**json.loads(file.read_text(encoding="utf-8"))) for file in RESULTS.glob("*.json")}
 
@@ -102,5 +105,5 @@ def stored() -> dict[str, Measured]:
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
         sys.exit("usage: python -m tests.deploy.alerts.figures --write")
-    for file in pages():
-        file.write_text(render(file, stored()), encoding="utf-8")
+    for file in list_pages():
+        file.write_text(render(file, load_stored()), encoding="utf-8")

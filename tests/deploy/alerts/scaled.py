@@ -23,26 +23,26 @@ _DURATION: Final = r"(\d+)([smhd])\b"
 _IN_EXPRESSION: Final = re.compile(rf"(\[|\boffset ){_DURATION}")
 
 
-def seconds(duration: str) -> int:
+def parse_seconds(duration: str) -> int:
     """Return the seconds of a duration of the rules, such as `10m`."""
     found = re.fullmatch(_DURATION, duration)
     assert found, duration
     return int(found[1]) * _UNITS[found[2]]
 
 
-def factor_of(rule: dict[str, Any]) -> int:
-    """Return by what the times of a rule are divided."""
+def choose_factor(rule: dict[str, Any]) -> int:
+    """Return the divisor of the times of a rule."""
     if "alert" in rule:
         return FACTOR
     return DAYS_FACTOR if "increase" in rule["record"] else 1
 
 
 def _shorten(duration: str, factor: int) -> str:
-    return f"{max(1, round(Fraction(seconds(duration) * 1_000, factor)))}ms"
+    return f"{max(1, round(Fraction(parse_seconds(duration) * 1_000, factor)))}ms"
 
 
-def _scaled(rule: dict[str, Any]) -> dict[str, Any]:
-    factor = factor_of(rule)
+def _scale(rule: dict[str, Any]) -> dict[str, Any]:
+    factor = choose_factor(rule)
 
     def shorten(found: re.Match[str]) -> str:
         return found[1] + _shorten(found[2] + found[3], factor)
@@ -53,7 +53,7 @@ def _scaled(rule: dict[str, Any]) -> dict[str, Any]:
 
 def write_scaled_rules(folder: Path) -> list[Path]:
     """Write the rules with shorter times into a folder, and return the files."""
-    return [_write(source, folder / source.name, _scaled) for source in (RULES, AUDITOR_RULES, PAGE_RULES)]
+    return [_write(source, folder / source.name, _scale) for source in (RULES, AUDITOR_RULES, PAGE_RULES)]
 
 
 def _write(source: Path, file: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Path:

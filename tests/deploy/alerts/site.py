@@ -163,7 +163,7 @@ class Site:
 
     def run_commands(self, page: Path) -> list[str]:
         """Run every command of a runbook except those that do not end, and return the commands."""
-        executed = [command for command in commands(page) if not _ENDLESS.match(command)]
+        executed = [command for command in read_commands(page) if not _ENDLESS.match(command)]
         for command in executed:
             ended = subprocess.run(
                 ["bash", "-o", "pipefail", "-c", command],  # noqa: S607 - from the search path
@@ -180,7 +180,7 @@ class Site:
 
     def endless(self, page: Path) -> Service:
         """Return the process of the command of a runbook that does not end: `run`, `audit --follow` or `page`."""
-        (command,) = (command for command in commands(page) if _ENDLESS.match(command))
+        (command,) = (command for command in read_commands(page) if _ENDLESS.match(command))
         return Service(self.folder, f"from-{page.stem}", ("bash", "-c", f"exec {command}"), self.environ())
 
     def started(self, service: Service) -> Service:
@@ -198,7 +198,7 @@ class Site:
                 producer.send(self.topic("visits"), json.dumps(visit).encode()).get(timeout=10)
 
 
-def commands(page: Path) -> list[str]:
+def read_commands(page: Path) -> list[str]:
     """Return the commands of a runbook, from its Markdown."""
     blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     return [line for block in blocks for line in textwrap.dedent(block).splitlines() if line]
@@ -268,7 +268,7 @@ def require_prometheus() -> str:
 
 
 @contextmanager
-def running_site(
+def run_site(
     folder: Path, kafka: SharedKafka, eventually: Eventually, rules: list[Path], *, audited: bool, scrape: str
 ) -> Iterator[Site]:
     """Run a site until the service has answered; `audited`: until an auditor has judged too."""

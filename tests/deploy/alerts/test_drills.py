@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.deploy.alerts.drills import DRILLS, NOT_CAUSED, Drill
-from tests.deploy.alerts.figures import FIGURE, HEADING, Measured, page_of, pages, render
+from tests.deploy.alerts.figures import FIGURE, HEADING, Measured, find_page, list_pages, render
 from tests.deploy.alerts.scaled import write_scaled_rules
-from tests.deploy.alerts.site import Site, running_site
+from tests.deploy.alerts.site import Site, run_site
 from tests.docs.alerts import alerts
 from tests.shared_kafka import SharedKafka
 
@@ -36,7 +36,7 @@ class Sites:
         if self._site is None:
             folder = self._make_folder()
             rules = write_scaled_rules(folder)
-            made = running_site(folder, self._kafka, self._eventually, rules, audited=True, scrape="1s")
+            made = run_site(folder, self._kafka, self._eventually, rules, audited=True, scrape="1s")
             self._site = self._stack.enter_context(made)
         return self._site
 
@@ -59,7 +59,7 @@ def sites(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory, eventual
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.alert)
 def test_drill(sites: Sites, drill: Drill, eventually: Eventually) -> None:
     """The fault fires the alert, the commands of the runbook run meanwhile, and the alert clears afterwards."""
-    site, page, alert = sites.get(), page_of(drill.alert), drill.alert
+    site, page, alert = sites.get(), find_page(drill.alert), drill.alert
     try:
         eventually(lambda: alert not in site.firing() and site.ready() and site.ready("auditor"), QUIET_SECONDS)
         site.began = time.monotonic()
@@ -82,7 +82,7 @@ def test_every_alert_has_a_drill() -> None:
     assert sorted([*(drill.alert for drill in DRILLS), *NOT_CAUSED]) == sorted(rule["alert"] for rule in alerts())
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.stem))
+@pytest.mark.parametrize("page", list_pages(), ids=lambda page: str(page.stem))
 def test_runbook_has_figures(page: Path) -> None:
     """Each runbook has the figures of its alerts. `python -m tests.deploy.alerts.figures --write` writes them."""
     text = page.read_text(encoding="utf-8")

@@ -53,7 +53,7 @@ def test_prometheus_accepts_rules(promtool: str, rules: Path) -> None:
 
 @pytest.mark.parametrize("cases", [name for names in CASES.values() for name in names])
 def test_rules_fire_as_stated(promtool: str, cases: str) -> None:
-    """Every case of the rules holds: fires, does not fire, first increment, restart, absent series."""
+    """Every case of the rules passes: fires, does not fire, first increment, restart, absent series."""
     assert "SUCCESS" in _run(promtool, "test", "rules", str(FOLDER / cases))
 
 
@@ -103,5 +103,5 @@ def test_no_runbook_is_left_over(root: Path) -> None:
 
 
 def test_page_of_alerts_is_generated() -> None:
-    """docs/alerts.md is what the rules say. Write it again with `python -m tests.docs.alerts --write`."""
+    """docs/alerts.md is the page generated from the rules. `python -m tests.docs.alerts --write` writes it."""
     assert alerts.PAGE.read_text(encoding="utf-8") == alerts.render()

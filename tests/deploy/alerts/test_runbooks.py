@@ -20,8 +20,8 @@ from deploy.grafana.generate import BOARDS, JOBS_OF_SERVICE
 from deploy.grafana.pictures import draw_all, picture_of
 from deploy.grafana.prometheus_data import Span
 from tests.deploy.alerts.faults import foreign_member, full_store
-from tests.deploy.alerts.site import JOB, PAGE_JOB, PUBLIC_JOB, Site, running_site
-from tests.deploy.grafana.queries import Query, event_queries, panel_queries
+from tests.deploy.alerts.site import JOB, PAGE_JOB, PUBLIC_JOB, Site, run_site
+from tests.deploy.grafana.queries import Query, list_event_queries, list_panel_queries
 from tests.docs.alerts import RULES
 from tests.shared_kafka import SharedKafka
 
@@ -34,7 +34,7 @@ CLEAR_SECONDS = 90.0
 def site(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory, eventually: Eventually) -> Iterator[Site]:
     """A service that is ready, watched by Prometheus."""
     folder = tmp_path_factory.mktemp("runbooks")
-    with running_site(folder, kafka, eventually, [RULES], audited=False, scrape="500ms") as site:
+    with run_site(folder, kafka, eventually, [RULES], audited=False, scrape="500ms") as site:
         yield site
 
 
@@ -54,7 +54,7 @@ WITHOUT_DATA = {
 
 def test_dashboards_show_data(site: Site, eventually: Eventually) -> None:
     """Each query of the dashboards returns data; those of WITHOUT_DATA may return none."""
-    queries = [*panel_queries(), *map(_without_condition, event_queries())]
+    queries = [*list_panel_queries(), *map(_remove_condition, list_event_queries())]
     assert set(WITHOUT_DATA) <= {query.title for query in queries}
     site_jobs = {
         uid: JOB if board.jobs == JOBS_OF_SERVICE else f"{PAGE_JOB}|{PUBLIC_JOB}" for uid, board in BOARDS.items()
@@ -85,8 +85,8 @@ def test_dashboards_are_drawn(site: Site, tmp_path: Path, eventually: Eventually
         assert len(drawn) < 300_000
 
 
-def _without_condition(query: Query) -> Query:
-    """Return the query without its last comparison, which an event has to fulfil to be marked."""
+def _remove_condition(query: Query) -> Query:
+    """Return the query without its last comparison, which selects the events to mark."""
     return replace(query, expression=re.split(" > 0$| unless ", query.expression)[0])
 
 

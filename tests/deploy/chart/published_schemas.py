@@ -56,7 +56,7 @@ def published_schemas() -> Schemas:
             download(Path(unfinished) / "schemas")
             (Path(unfinished) / "schemas").rename(folder)
     definitions = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(folder.iterdir())]
-    return dict(found for definition in definitions for found in _schemas_of(definition))
+    return dict(found for definition in definitions for found in _read_schemas(definition))
 
 
 def download(folder: Path) -> None:
@@ -103,7 +103,7 @@ def _generate(folder: Path) -> None:
     subprocess.run([*command, *options, *targets], check=True, capture_output=True)
 
 
-def _schemas_of(definition: dict[str, Any]) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+def _read_schemas(definition: dict[str, Any]) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
     spec = definition["spec"]
     for version in spec["versions"]:
         schema = make_strict(version["schema"]["openAPIV3Schema"])

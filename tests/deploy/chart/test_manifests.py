@@ -34,7 +34,7 @@ def rendered(helm: Helm) -> dict[str, Answer]:
     return {case: render(helm, case) for case in CASES}
 
 
-def pods(answer: Answer) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+def list_pods(answer: Answer) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield (name, metadata, specification) of each pod: of the deployment, the job and the test."""
     for found in answer.manifests:
         if found["kind"] == "Pod":
@@ -44,7 +44,7 @@ def pods(answer: Answer) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]
             yield found["metadata"]["name"], template["metadata"], template["spec"]
 
 
-def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+def list_containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
     return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
@@ -90,7 +90,7 @@ def test_pods_fulfil_the_restricted_standard(rendered: dict[str, Answer]) -> Non
     """Each pod fulfils the restricted pod security standard, with a read-only root, user 10001 and no token."""
     seen = set()
     for answer in rendered.values():
-        for name, _, pod in pods(answer):
+        for name, _, pod in list_pods(answer):
             seen.add(name)
             assert pod["automountServiceAccountToken"] is False
             assert not any(pod.get(key) for key in FORBIDDEN)
@@ -99,7 +99,7 @@ def test_pods_fulfil_the_restricted_standard(rendered: dict[str, Answer]) -> Non
                 "projected",
                 "persistentVolumeClaim",
             }
-            for container in containers(pod):
+            for container in list_containers(pod):
                 security = container["securityContext"]
                 assert security["runAsNonRoot"] is True
                 assert security["readOnlyRootFilesystem"] is True
@@ -117,7 +117,7 @@ def test_chart_contains_no_secret(rendered: dict[str, Answer]) -> None:
     named = {
         source["secret"]["name"]
         for answer in rendered.values()
-        for _, _, pod in pods(answer)
+        for _, _, pod in list_pods(answer)
         for volume in pod["volumes"]
         for source in volume.get("projected", {}).get("sources", ())
         if "secret" in source
@@ -134,8 +134,8 @@ def test_chart_contains_no_secret(rendered: dict[str, Answer]) -> None:
 def test_commands_and_options_exist(rendered: dict[str, Answer]) -> None:
     """Each container runs an existing command with existing options, on the mounted configuration."""
     for answer in rendered.values():
-        for _, _, pod in pods(answer):
-            for container in containers(pod):
+        for _, _, pod in list_pods(answer):
+            for container in list_containers(pod):
                 if container.get("command"):
                     continue
                 name, *options = container["args"]
@@ -168,7 +168,7 @@ def test_preflight_runs_before_the_release(rendered: dict[str, Answer]) -> None:
     for case, create in (("minimal", True), ("secure", False)):
         (job,) = rendered[case].of_kind("Job")
         pod = job["spec"]["template"]["spec"]
-        assert [container["args"][0] for container in containers(pod)] == ["check", "topics"]
+        assert [container["args"][0] for container in list_containers(pod)] == ["check", "topics"]
         assert ("--create" in pod["containers"][0]["args"]) is create
         assert not {"--first-start", "--ledger-lost"} & set(pod["containers"][0]["args"])
         assert job["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 3]
@@ -213,7 +213,7 @@ def test_checksum_follows_the_configuration(helm: Helm) -> None:
 def test_selectors_select_only_instances(rendered: dict[str, Answer]) -> None:
     """The service and the budget select the instances, and no pod of a hook; the policies select all pods."""
     for case in ("minimal", "full", "secure"):
-        labels = {name: metadata["labels"].items() for name, metadata, _ in pods(rendered[case])}
+        labels = {name: metadata["labels"].items() for name, metadata, _ in list_pods(rendered[case])}
         (service,) = rendered[case].of_kind("Service")
         (budget,) = rendered[case].of_kind("PodDisruptionBudget")
         for selector in (service["spec"]["selector"], budget["spec"]["selector"]["matchLabels"]):
@@ -229,7 +229,7 @@ def test_selectors_select_only_instances(rendered: dict[str, Answer]) -> None:
 
 
 def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> None:
-    """Pods reach DNS, the ports of Kafka and Redis in the configuration, and metrics; only metrics can be reached."""
+    """Pods may connect to DNS, the configured ports of Kafka and Redis, and metrics; only metrics can be reached."""
 
     def ports(rules: list[dict[str, Any]]) -> set[int]:
         return {port["port"] for rule in rules for port in rule["ports"]}

@@ -36,7 +36,7 @@ CHECKED = {
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 
-def stored_objects(case: str) -> list[dict[str, Any]]:
+def read_stored_objects(case: str) -> list[dict[str, Any]]:
     """Return the objects of a stored output of the chart."""
     text = (FOLDER / f"{case}.txt").read_text(encoding="utf-8")
     files = [file for file in text.split("# templates/") if file.partition("\n")[0].endswith(".yaml")]
@@ -71,10 +71,10 @@ def score() -> Callable[[str], dict[str, Any]]:
 
 
 def test_every_finding_is_explained(score: Callable[[str], dict[str, Any]]) -> None:
-    """kube-score finds only what score_explained.yaml explains, and it finds all of that."""
+    """kube-score has exactly the findings that score_explained.yaml explains."""
     counted: Counter[str] = Counter()
     for case in CASES:
-        answer = score("---\n".join(map(yaml.safe_dump, stored_objects(case))))
+        answer = score("---\n".join(map(yaml.safe_dump, read_stored_objects(case))))
         print(f"{case}: {answer['checked']} checks, {len(answer['findings'])} findings")
         assert (answer["checked"] > 0) is not case.endswith("-kafka")  # kube-score knows no object of Strimzi
         counted.update(finding["check"] for finding in answer["findings"])
@@ -84,8 +84,8 @@ def test_every_finding_is_explained(score: Callable[[str], dict[str, Any]]) -> N
 
 
 def test_score_sees_a_privileged_container(score: Callable[[str], dict[str, Any]]) -> None:
-    """kube-score finds a pod that runs as root with a writable file system: the program does look."""
-    pod = next(found for found in stored_objects("minimal") if found["kind"] == "Pod")
+    """kube-score finds a pod that runs as root with a writable file system, so it checks the manifests."""
+    pod = next(found for found in read_stored_objects("minimal") if found["kind"] == "Pod")
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True, "runAsUser": 0}
     checks = {finding["check"] for finding in score(yaml.safe_dump(pod))["findings"]}
     assert {"container-security-context-privileged", "container-security-context-readonlyrootfilesystem"} <= checks
@@ -95,7 +95,7 @@ def test_published_schemas_accept_every_object(schemas: Schemas) -> None:
     """The published schema of each object accepts it, without unknown keys."""
     checked = set()
     for case in CASES:
-        for found in stored_objects(case):
+        for found in read_stored_objects(case):
             place = found["apiVersion"], found["kind"]
             if place in schemas:
                 jsonschema.Draft202012Validator(schemas[place]).validate(found)
@@ -118,7 +118,7 @@ def test_published_schemas_accept_every_object(schemas: Schemas) -> None:
 )
 def test_published_schemas_refuse_a_mistake(schemas: Schemas, kind: str, path: tuple[Any, ...], value: object) -> None:
     """A misspelt key or a wrong value is refused."""
-    objects = [found for case in ("full", "full-kafka") for found in stored_objects(case)]
+    objects = [found for case in ("full", "full-kafka") for found in read_stored_objects(case)]
     chosen = next(found for found in objects if found["kind"] == kind)
     inner: Any = chosen["spec"]
     for step in path[:-1]:

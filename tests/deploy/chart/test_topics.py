@@ -26,7 +26,7 @@ KAFKA = ("component=kafka", "strimzi.cluster=events")
 PURPOSES = ("visits", "alerts", "dead_letters")
 
 
-def needs_of(tree: Mapping[str, Any]) -> tuple[TopicNeeds, ...]:
+def list_needs(tree: Mapping[str, Any]) -> tuple[TopicNeeds, ...]:
     """Return what the service demands of the topics of a configuration."""
     secret = {"password": "planted"} if "sasl_mechanism" in tree["kafka"] else {}
     redis = {"password": "planted"} if "username" in tree["redis"] else {}
@@ -37,7 +37,7 @@ def needs_of(tree: Mapping[str, Any]) -> tuple[TopicNeeds, ...]:
     return list_topic_needs(derive_parameters(config, places), config.kafka, simulated=False)
 
 
-def topics_of(helm: Helm, tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def render_topics(helm: Helm, tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the specification of the chart's topics, by purpose."""
     answer = helm.template(value_set("minimal"), set=KAFKA, set_json=[f"config={json.dumps(tree)}"])
     assert answer.error == ""
@@ -52,7 +52,7 @@ def configuration(name: str) -> dict[str, Any]:
     return tree
 
 
-def random_configurations(number: int) -> list[dict[str, Any]]:
+def draw_configurations(number: int) -> list[dict[str, Any]]:
     """Return configurations with random slots, windows, horizons and periods, and durations of several units."""
     chosen = random.Random(20)
     made = []
@@ -91,15 +91,15 @@ def test_generated_files_are_current() -> None:
 def test_topics_have_the_demanded_settings(helm: Helm, name: str) -> None:
     """The KafkaTopics have the names, partitions and settings that `topics` demands and creates."""
     tree = configuration(name)
-    assert_settings(topics_of(helm, tree), needs_of(tree))
+    assert_settings(render_topics(helm, tree), list_needs(tree))
 
 
 def test_retention_follows_every_configuration(helm: Helm) -> None:
     """For 25 random configurations, the retention that the chart computes is the one that `topics` creates."""
     seen = set()
-    for tree in random_configurations(25):
-        topics = topics_of(helm, tree)
-        assert_settings(topics, needs_of(tree))
+    for tree in draw_configurations(25):
+        topics = render_topics(helm, tree)
+        assert_settings(topics, list_needs(tree))
         seen.add((topics["visits"]["config"]["retention.ms"], topics["alerts"]["config"]["retention.ms"]))
     assert len(seen) > 20
 
@@ -124,7 +124,7 @@ def test_user_has_exactly_the_documented_rights(helm: Helm) -> None:
     assert granted == expected
 
 
-def test_auditor_s_user_only_reads(helm: Helm) -> None:
+def test_auditor_user_only_reads(helm: Helm) -> None:
     """If the configuration names a user of the auditor, it is created with the documented rights, and no other."""
     answer = helm.template(value_set("full"), set=["component=kafka", "config.auditor.username=reader"])
     user = answer.of_kind("KafkaUser")[1]
@@ -139,7 +139,7 @@ def test_auditor_s_user_only_reads(helm: Helm) -> None:
     assert granted == {("topic", topics[right.name], "literal", right.operation) for right in AUDITOR_RIGHTS}
 
 
-def test_service_accepts_the_chart_s_topics(helm: Helm, kafka: SharedKafka, topic: Callable[[str], str]) -> None:
+def test_service_accepts_chart_topics(helm: Helm, kafka: SharedKafka, topic: Callable[[str], str]) -> None:
     """On a real Kafka, topics with the chart's settings pass the check of `topics` and `run`."""
     tree = configuration("minimal")
     tree["kafka"]["topics"] = {purpose: topic(purpose.replace("_", "-")) for purpose in PURPOSES}
@@ -149,12 +149,12 @@ def test_service_accepts_the_chart_s_topics(helm: Helm, kafka: SharedKafka, topi
             "replication_factor": 1,
             "configs": found.get("config", {}),
         }
-        for found in topics_of(helm, tree).values()
+        for found in render_topics(helm, tree).values()
     }
     connections = KafkaConnections((kafka.bootstrap_servers,))
     with closing(connections.admin()) as admin:
         admin.create_topics(wanted, wait_for_metadata=True)
-    assert check_topics(connections, needs_of(tree)).keys() == wanted.keys()
+    assert check_topics(connections, list_needs(tree)).keys() == wanted.keys()
 
 
 def test_components_do_not_overlap(helm: Helm) -> None:

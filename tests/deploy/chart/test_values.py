@@ -74,7 +74,7 @@ CONTRADICTIONS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("fault", WRONG)
-def test_wrong_value_is_refused_with_its_key(helm: Helm, fault: str) -> None:
+def test_wrong_value_is_refused(helm: Helm, fault: str) -> None:
     """`helm template` and `helm lint` refuse each wrong value, and the message names the key."""
     given, expected = WRONG[fault]
     answer = helm.template(value_set("minimal"), set_json=[given])
@@ -121,14 +121,14 @@ def test_url_without_a_password_is_accepted(helm: Helm, url: str) -> None:
     assert helm.template(value_set("minimal"), set_json=[f'config.redis.url="{url}"']).error == ""
 
 
-def test_chart_without_values_names_all_that_is_missing(helm: Helm) -> None:
+def test_missing_values_are_named_together(helm: Helm) -> None:
     """Without any values, one message names the missing sections and the missing secret."""
     error = helm.template().error
     for expected in ("'service'", "'monitors'", "'kafka'", "'redis'", "at '/secrets/personKey/existingSecret'"):
         assert expected in error
 
 
-def test_schema_does_not_refuse_what_the_service_accepts(helm: Helm, root: Path) -> None:
+def test_chart_accepts_example_configurations(helm: Helm, root: Path) -> None:
     """The chart accepts the configurations of config/ and deploy/, without the keys that it sets."""
     files = [*sorted((root / "config").glob("*.yaml")), root / "deploy/config.yaml"]
     assert len(files) >= 4
@@ -151,15 +151,15 @@ def test_rendered_configuration_is_valid(helm: Helm, name: str, tmp_path: Path) 
         (tmp_path / file).write_text(content, encoding="utf-8")
     config = load_config(tmp_path / "config.yaml", {})
     tree = yaml.safe_load(config_map["data"]["config.yaml"])
-    paths = {str(path) for path in _files(tree)}
+    paths = {str(path) for path in _list_files(tree)}
     assert paths <= {
-        *_mounted(answer.of_kind("Deployment")[0]),
+        *_list_mounted(answer.of_kind("Deployment")[0]),
         "locations.csv",
         "/var/lib/location-monitor/locations.csv",
     }
     given = yaml.safe_load(value_set(name).read_text(encoding="utf-8"))["config"]
     assert config.service.name == given["service"]["name"]
-    assert _without_files(tree) == given
+    assert _remove_files(tree) == given
 
 
 @pytest.mark.parametrize("name", ["minimal", "full", "secure"])
@@ -176,12 +176,12 @@ def test_check_accepts_each_set_of_values(helm: Helm, name: str, tmp_path: Path)
     assert result.exit_code == 0, result.output
 
 
-def _files(tree: Any) -> list[str]:
+def _list_files(tree: Any) -> list[str]:
     found = [section for section in tree.values() if isinstance(section, dict)]
     return [value for section in found for key, value in section.items() if key == "file" or key.endswith("_file")]
 
 
-def _without_files(tree: Any) -> Any:
+def _remove_files(tree: Any) -> Any:
     """Return a configuration without the keys that the chart has set."""
     kept = {
         name: {key: value for key, value in section.items() if key != "file" and not key.endswith("_file")}
@@ -192,7 +192,7 @@ def _without_files(tree: Any) -> Any:
     return {name: section for name, section in kept.items() if section}
 
 
-def _mounted(deployment: dict[str, Any]) -> list[str]:
+def _list_mounted(deployment: dict[str, Any]) -> list[str]:
     """Return the paths of all mounted items."""
     pod = deployment["spec"]["template"]["spec"]
     places = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}

@@ -26,30 +26,30 @@ class Query:
         return re.sub(r"\$\w+", lambda found: values[found.group()], self.expression)
 
 
-def dashboards() -> dict[str, dict[str, Any]]:
+def read_dashboards() -> dict[str, dict[str, Any]]:
     """Return the committed dashboards by the names of their files."""
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
 
 
-def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
+def list_panels(board: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the panels of a dashboard without its rows."""
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
 
-def panel_queries() -> list[Query]:
+def list_panel_queries() -> list[Query]:
     """Return the queries of all panels."""
     return [
         Query(uid, panel["title"], target["expr"], target["instant"])
-        for uid, board in dashboards().items()
-        for panel in panels(board)
+        for uid, board in read_dashboards().items()
+        for panel in list_panels(board)
         for target in panel["targets"]
     ]
 
 
-def event_queries() -> list[Query]:
+def list_event_queries() -> list[Query]:
     """Return the queries of the events that charts mark."""
     return [
         Query(uid, event["name"], event["expr"])
-        for uid, board in dashboards().items()
+        for uid, board in read_dashboards().items()
         for event in board["annotations"]["list"]
     ]

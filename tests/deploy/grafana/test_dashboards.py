@@ -1,4 +1,4 @@
-"""The dashboards of Grafana: their JSON is generated, their queries are valid, and Grafana's rules for dashboards hold.
+"""The dashboards of Grafana: their JSON is generated, their queries are valid, and they follow Grafana's rules.
 
 tests/deploy/alerts/test_runbooks.py runs the queries against a Prometheus that watches a service.
 """
@@ -25,17 +25,17 @@ from monitor.page.catalog import PAGE_METRICS
 from tests.deploy.grafana.queries import (
     FOLDER,
     Query,
-    dashboards,
-    event_queries,
-    panel_queries,
-    panels,
+    list_event_queries,
+    list_panel_queries,
+    list_panels,
+    read_dashboards,
 )
 from tests.docs import alerts
 
 Skip = Callable[[str, str], NoReturn]
-BOARDS = dashboards()
+BOARDS = read_dashboards()
 CATALOG = (*METRICS, *SUPERVISOR_METRICS, *PAGE_METRICS, *PUBLIC_METRICS)
-QUERIES = [*panel_queries(), *event_queries()]
+QUERIES = [*list_panel_queries(), *list_event_queries()]
 PROCESS_METRICS = {
     "process_cpu_seconds_total",
     "process_max_fds",
@@ -56,7 +56,7 @@ def test_all_dashboards_are_committed() -> None:
 
 @each_board
 def test_dashboard_is_generated(uid: str) -> None:
-    """The file is what the generator writes. Write it again with `make dashboards`."""
+    """The file is the generated one. `make dashboards` writes it."""
     assert (FOLDER / f"{uid}.json").read_text(encoding="utf-8") == generate.render(uid)
 
 
@@ -102,7 +102,7 @@ def test_dashboard_has_variables(uid: str) -> None:
 @each_board
 def test_panels_are_described(uid: str) -> None:
     """Each panel has a unique title, a description of at least one sentence, a unit and a named series."""
-    shown = panels(BOARDS[uid])
+    shown = list_panels(BOARDS[uid])
     titles = [panel["title"] for panel in shown]
     assert len(set(titles)) == len(titles)
     for panel in shown:
@@ -115,7 +115,7 @@ def test_panels_are_described(uid: str) -> None:
 @each_board
 def test_figures_have_thresholds(uid: str) -> None:
     """Each large figure has a colour for every value, so that a person at night need not know what is good."""
-    figures = [panel for panel in panels(BOARDS[uid]) if panel["type"] == "stat"]
+    figures = [panel for panel in list_panels(BOARDS[uid]) if panel["type"] == "stat"]
     for panel in figures:
         steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
         assert steps[0]["value"] is None, panel["title"]
@@ -141,17 +141,17 @@ def test_panels_do_not_overlap(uid: str) -> None:
 @each_board
 def test_data_source_is_the_variable(uid: str) -> None:
     """Every data source in the file is the variable `$datasource`."""
-    assert set(_sources(BOARDS[uid])) == {"${datasource}"}
+    assert set(_list_sources(BOARDS[uid])) == {"${datasource}"}
 
 
-def _sources(tree: Any) -> list[str]:
+def _list_sources(tree: Any) -> list[str]:
     """Return the uids of all data sources in a tree of JSON."""
     if isinstance(tree, list):
-        return [uid for item in tree for uid in _sources(item)]
+        return [uid for item in tree for uid in _list_sources(item)]
     if not isinstance(tree, dict):
         return []
     own = [tree["datasource"]["uid"]] if tree.get("datasource") else []
-    return own + [uid for value in tree.values() for uid in _sources(value)]
+    return own + [uid for value in tree.values() for uid in _list_sources(value)]
 
 
 @each_query
@@ -200,7 +200,7 @@ def test_rates_follow_the_time_range(query: Query) -> None:
 
 
 @each_query
-def test_counters_are_not_shown_as_they_are(query: Query) -> None:
+def test_counters_are_shown_as_rates(query: Query) -> None:
     """Counters and buckets are only used in rate or increase: their values restart with the process."""
     for before in re.findall(r"(\w+)\(?[a-z_]+_(?:total|bucket){", query.expression):
         assert before in {"rate", "increase"}

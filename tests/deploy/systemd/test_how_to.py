@@ -18,7 +18,7 @@ RECORDED = ("useradd", "python3", "pip", "systemctl", "runuser", "journalctl", "
 SECRET, SHARED, FOLDER = 0o600, 0o640, 0o750
 
 
-def blocks(root: Path, title: str = "On a host with systemd") -> list[str]:
+def read_blocks(root: Path, title: str = "On a host with systemd") -> list[str]:
     """Return the shell blocks of the how-to, in order."""
     page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
     section = page.partition(f"### {title}\n")[2].partition("\n### ")[0]
@@ -60,17 +60,17 @@ def run_block(block: str, host: Path) -> list[str]:
     return record.read_text().splitlines()
 
 
-def mode(path: Path) -> int:
+def read_mode(path: Path) -> int:
     """Return the permissions of a file."""
     return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_how_to_installs_files(host: Path, root: Path) -> None:
     """The first block creates the account, installs the program, and puts every file in its place with its mode."""
-    done = run_block(blocks(root)[0], host)
+    done = run_block(read_blocks(root)[0], host)
     settings = host / "etc" / "location-monitor"
-    assert mode(settings) == FOLDER
-    assert {path.name: mode(path) for path in settings.iterdir()} == {
+    assert read_mode(settings) == FOLDER
+    assert {path.name: read_mode(path) for path in settings.iterdir()} == {
         "config.yaml": SHARED,
         "locations.csv": SHARED,
         "person.key": SECRET,
@@ -88,9 +88,9 @@ def test_how_to_installs_files(host: Path, root: Path) -> None:
 
 def test_how_to_installs_auditor(host: Path, root: Path) -> None:
     """The auditor gets an account and files of its own, without the key of person ids."""
-    done = run_block(blocks(root, "The auditor on a host with systemd")[0], host)
+    done = run_block(read_blocks(root, "The auditor on a host with systemd")[0], host)
     settings = host / "etc" / "location-auditor"
-    assert {path.name: mode(path) for path in settings.iterdir()} == {
+    assert {path.name: read_mode(path) for path in settings.iterdir()} == {
         "config.yaml": SHARED,
         "locations.csv": SHARED,
         "secrets.env": SECRET,
@@ -104,7 +104,7 @@ def test_how_to_names_present_version(root: Path) -> None:
     """The wheel that the how-to installs has the present version."""
     project = (root / "pyproject.toml").read_text(encoding="utf-8")
     (version,) = re.findall(r'^version = "(.+)"$', project, re.MULTILINE)
-    commands = [*blocks(root), *blocks(root, "The auditor on a host with systemd")]
+    commands = [*read_blocks(root), *read_blocks(root, "The auditor on a host with systemd")]
     wheels = re.findall(r"location_monitor-([0-9.]+)-py3", "".join(commands))
     assert wheels
     assert set(wheels) == {version}
@@ -112,9 +112,9 @@ def test_how_to_names_present_version(root: Path) -> None:
 
 def test_removal_leaves_nothing(host: Path, root: Path) -> None:
     """The block about removal deletes everything that the first block has installed."""
-    run_block(blocks(root)[0], host)
+    run_block(read_blocks(root)[0], host)
     (host / "opt" / "location-monitor").mkdir()
-    (removal,) = (block for block in blocks(root) if "userdel" in block)
+    (removal,) = (block for block in read_blocks(root) if "userdel" in block)
     done = run_block(removal, host)
     assert [path for path in host.rglob("*") if "location-monitor" in path.name] == []
     assert done[0] == "systemctl disable --now location-monitor"

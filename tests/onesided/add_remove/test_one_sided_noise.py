@@ -214,7 +214,7 @@ def test_noise_counts_odd_draws() -> None:
         assert 0 <= y / (1 + y) - odd < Fraction(1, 2**80)
 
 
-def test_released_count_is_the_sample_plus_noise() -> None:
+def test_released_count_is_sample_plus_noise() -> None:
     """Two of three records are kept, and two odd draws come before an even one: 4."""
     assert SubsampledCount(ONE).release(3, Decided(5, 1, 2, reached=(0, 1, 0))) == 4
 
@@ -266,7 +266,7 @@ def test_exercise_with_real_noise() -> None:
     assert [round(least_epsilon(n), 2) for n in (0, 1, 2, 10, 100)] == [0.09, 1.19, 3.04, 5.84, 9.0]
 
 
-def test_raw_number_has_the_smaller_variance_for_few_records() -> None:
+def test_few_records_favour_the_raw_number() -> None:
     """Up to n = 2/ε³ and more, the published number itself varies less than Laplace noise, at small ε."""
     for epsilon in (0.01, 0.1):
         bound = raw_break_even(epsilon)
@@ -277,7 +277,7 @@ def test_raw_number_has_the_smaller_variance_for_few_records() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    """Bad ε, chances and counts are named errors."""
+    """Invalid ε, chances and counts are refused, each with its own class of error."""
     noise = OneSidedNoise(SeededEntropy(1))
     for wrong in (0, -1, 0.5):
         for refuse in (Subsample, SubsampledCount):

@@ -87,7 +87,7 @@ def test_correlated_sums_cost_rho(queries: int, high: int) -> None:
 
 
 @pytest.mark.parametrize("queries", [1, 4, 16, 100, 10_000])
-def test_correlated_noise_saves_up_to_three_quarters(queries: int) -> None:
+def test_correlated_noise_saves_three_quarters(queries: int) -> None:
     """The variance relative to independent noise is (1 + 1/√d)²/4, within 1 % for W in integers."""
     correlated, independent = CorrelatedSums(HALF, queries, 100), IndependentSums(HALF, queries, 100)
     ratio = float(correlated.sum_variance / independent.variance)
@@ -116,7 +116,7 @@ def test_correlated_noise_is_correlated() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    """Bad variances, ρ, numbers of queries, bounds and rows are named errors."""
+    """Invalid variances, ρ, numbers of queries, bounds and rows are refused, each with its own class of error."""
     noise = OneSidedNoise(SeededEntropy(1))
     with pytest.raises(ExactnessError, match="variance is a float"):
         draw_gaussian(noise, cast("Fraction", 1.0), 1)

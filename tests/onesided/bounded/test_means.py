@@ -134,7 +134,7 @@ def test_errors_follow_the_formulas(kind: type[NaiveMean], mean: float) -> None:
     assert n**2 * errors.var() == pytest.approx(FORMULAS[kind.__name__](2.0, mean), rel=0.3)
 
 
-def test_paired_mean_is_twice_as_good_as_centred() -> None:
+def test_paired_mean_halves_the_variance() -> None:
     """At every mean the paired variance is half of the centred one, and at most a quarter of the naive one."""
     for mean in np.linspace(0, 1, 21).tolist():
         assert 2 * paired_mean(1.0, mean) == pytest.approx(centred_mean(1.0, mean))
@@ -142,7 +142,7 @@ def test_paired_mean_is_twice_as_good_as_centred() -> None:
     assert naive_mean(1.0, 0.5) / paired_mean(1.0, 0.5) == pytest.approx(10)
 
 
-def test_paired_mean_is_within_two_of_the_bound() -> None:
+def test_paired_mean_is_near_the_bound() -> None:
     """For small ε the paired mean is at most twice the lower bound for additive noise; it meets it at μ = 0 and 1."""
     ratios = [paired_mean(0.01, mean) / least_mean(0.01, mean) for mean in np.linspace(0, 1, 21).tolist()]
     assert max(ratios) == pytest.approx(2, rel=1e-3)
@@ -187,7 +187,7 @@ def test_replacing_a_value_costs_epsilon() -> None:
     assert count_losses(range(1, 7), rule, ONE / 5) == 2
 
 
-def test_paired_sum_is_worse_for_a_public_number() -> None:
+def test_public_number_favours_the_textbook_sum() -> None:
     """With the noise that replacement needs, its variance is twice that of the textbook sum, not half."""
     assert paired_sum(1.0) == 2 * laplace(1.0)
     noise, runs = OneSidedNoise(SeededEntropy(113)), 4_000
@@ -208,7 +208,7 @@ def test_count_from_totals_halves_the_variance() -> None:
 
 @pytest.mark.parametrize("kind", [*MEANS, PairedSum])
 def test_bad_rules_are_refused(kind: type[NaiveMean]) -> None:
-    """Bad ε, bounds and values are named errors."""
+    """Invalid ε, bounds and values are refused, each with its own class of error."""
     for wrong in (0, -1, 0.5):
         with pytest.raises(EpsilonError):
             kind(cast("Fraction", wrong), 0, 1)
@@ -221,7 +221,7 @@ def test_bad_rules_are_refused(kind: type[NaiveMean]) -> None:
 
 
 def test_bad_sums_and_formulas_are_refused() -> None:
-    """No values where their number is public, a mean outside 0 to 1, ε of 0 and no queries are named errors."""
+    """No values where their number is public, a mean outside 0 to 1, an ε of 0 and no queries are refused."""
     with pytest.raises(NoDataError):
         PairedSum(ONE, 0, 1).release([], Fixed())
     for formula in (naive_mean, centred_mean, paired_mean, least_mean):

@@ -21,22 +21,22 @@ from simulators.osdp.published_dawa import PublishedDawa, partition_loss
 ONE = Fraction(1)
 
 
-def array(*counts: int) -> NDArray[np.int64]:
+def make_array(*counts: int) -> NDArray[np.int64]:
     return np.array(counts, dtype=np.int64)
 
 
-def partitions(bins: int) -> Iterator[tuple[int, ...]]:
+def list_partitions(bins: int) -> Iterator[tuple[int, ...]]:
     """Yield every sequence of powers of two with a sum."""
     if bins == 0:
         yield ()
     length = 1
     while length <= bins:
-        for rest in partitions(bins - length):
+        for rest in list_partitions(bins - length):
             yield (*rest, length)
         length *= 2
 
 
-def cost_of(lengths: Sequence[int], costs: Costs, penalty: int) -> int:
+def compute_cost(lengths: Sequence[int], costs: Costs, penalty: int) -> int:
     total = start = 0
     for length in lengths:
         total += int(costs[length.bit_length() - 1][start]) + penalty
@@ -46,7 +46,7 @@ def cost_of(lengths: Sequence[int], costs: Costs, penalty: int) -> int:
 
 def test_costs_are_exact() -> None:
     """The cost of each bucket is Σ |x_j - mean|, in units of 1/(the largest length)."""
-    counts = array(5, 0, 0, 7, 1, 2)
+    counts = make_array(5, 0, 0, 7, 1, 2)
     assert largest_length(6) == 4
     for k, measured in enumerate(measure_costs(counts)):
         length = 1 << k
@@ -64,10 +64,10 @@ def test_partition_is_the_cheapest(bins: int) -> None:
         costs = tuple(random.integers(-9, 9, bins - (1 << k) + 1) for k in range(bins.bit_length()))
         chosen = cheapest(costs, 3)
         assert sum(chosen) == bins
-        assert cost_of(chosen, costs, 3) == min(cost_of(each, costs, 3) for each in partitions(bins))
+        assert compute_cost(chosen, costs, 3) == min(compute_cost(each, costs, 3) for each in list_partitions(bins))
 
 
-def neighbours(counts: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+def list_neighbours(counts: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
     """Yield each histogram with a record removed or replaced, and the Δ of its proof."""
     for one in np.flatnonzero(counts).tolist():
         removed = counts.copy()
@@ -83,8 +83,10 @@ def neighbours(counts: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], i
 def test_cost_changes_by_at_most_two() -> None:
     """The cost of a bucket changes by at most 2(1 - 1/L) if a record is removed, and by 2 if one is replaced."""
     for counts in product(range(4), repeat=4):
-        for other, most in neighbours(array(*counts)):
-            for k, (before, after) in enumerate(zip(measure_costs(array(*counts)), measure_costs(other), strict=True)):
+        for other, most in list_neighbours(make_array(*counts)):
+            for k, (before, after) in enumerate(
+                zip(measure_costs(make_array(*counts)), measure_costs(other), strict=True)
+            ):
                 change = Fraction(int(np.abs(before - after).max()), 4)
                 assert change <= (2 * (1 - Fraction(1, 1 << k)) if most == 2 else 2)
 
@@ -114,10 +116,10 @@ def test_shifted_noise_gives_the_same_partition(bins: int) -> None:
     """
     random, unit, chosen = np.random.default_rng(bins), largest_length(bins), set()
     for counts in product(range(3), repeat=bins):
-        before = measure_costs(array(*counts))
-        for other, most in neighbours(array(*counts)):
+        before = measure_costs(make_array(*counts))
+        for other, most in list_neighbours(make_array(*counts)):
             after = measure_costs(other)
-            differs = array(*counts) != other
+            differs = make_array(*counts) != other
             for spread in (1, 4, 16):
                 noise = [random.integers(-spread * unit, spread * unit + 1, each.size) for each in before]
                 lengths = cheapest([c + z for c, z in zip(before, noise, strict=True)], unit)
@@ -126,7 +128,7 @@ def test_shifted_noise_gives_the_same_partition(bins: int) -> None:
                 moved = [c + z + s for c, z, s in zip(after, noise, shifts, strict=True)]
                 assert cheapest(moved, unit) == lengths
                 chosen.add(lengths)
-    assert chosen == set(partitions(bins))
+    assert chosen == set(list_partitions(bins))
 
 
 def test_partition_of_two_bins_by_enumeration() -> None:
@@ -145,8 +147,8 @@ def test_partition_of_two_bins_by_enumeration() -> None:
 
     losses = []
     for counts in product(range(4), repeat=2):
-        for other, most in neighbours(array(*counts)):
-            one, two = together(array(*counts)), together(other)
+        for other, most in list_neighbours(make_array(*counts)):
+            one, two = together(make_array(*counts)), together(other)
             loss = max(math.log(one / two), math.log((1 - one) / (1 - two))) / -math.log(q)
             assert loss <= 2 * most * 2
             losses.append(loss)
@@ -163,7 +165,7 @@ def test_noise_has_the_stated_epsilon() -> None:
 
 def test_uniform_regions_share_buckets() -> None:
     """Two flat regions of 512 bins at ε = 10 give few buckets, and estimates within 1 of nearly all counts."""
-    counts = np.repeat(array(100, 3), 512)
+    counts = np.repeat(make_array(100, 3), 512)
     buckets = Dawa(ONE * 10).release(counts, OneSidedNoise(SeededEntropy(91)))
     assert sum(buckets.lengths) == 1024
     assert len(buckets.lengths) < 20
@@ -180,7 +182,7 @@ def test_empty_bins_leave_their_share() -> None:
         buckets.estimate([True] * 5)
 
 
-def test_printed_factor_does_not_keep_the_total() -> None:
+def test_printed_factor_changes_the_total() -> None:
     """Algorithm 3 prints |B|/|Z ∩ B|: 4/1 for one empty bin of four makes a total of 36 out of 12, and 4/0 for none."""
     share, length, empty = Fraction(12, 4), 4, 1
     assert (length - empty) * share * Fraction(length, empty) == 36
@@ -207,7 +209,7 @@ def test_dawaz_splits_epsilon() -> None:
 
 def test_dawaz_keeps_empty_bins_at_zero() -> None:
     """With the default parts, bins without non-sensitive records are 0, at any noise."""
-    counts = array(40, 0, 0, 0, 9, 9, 9, 9)
+    counts = make_array(40, 0, 0, 0, 9, 9, 9, 9)
     noise = OneSidedNoise(SeededEntropy(92))
     for _ in range(20):
         estimates = ZeroAware(ONE).release(counts, counts // 2 * (counts > 9), noise)
@@ -225,7 +227,7 @@ def test_published_partition_costs_more_than_stated(bins: int, least: float) -> 
 
 
 def test_invalid_rules_are_refused() -> None:
-    """Bad ε, shares and histograms are named errors."""
+    """Invalid ε, shares and histograms are refused, each with its own class of error."""
     noise = OneSidedNoise(SeededEntropy(1))
     for wrong in (0, -1, 0.5):
         with pytest.raises(EpsilonError):

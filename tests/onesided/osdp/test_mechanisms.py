@@ -91,7 +91,7 @@ def test_empty_bins_stay_empty() -> None:
     assert ClampedHistogram(Fraction(1, 50)).release([0] * 500, noise).tolist() == [0] * 500
 
 
-def test_sampled_share_is_that_of_table_1() -> None:
+def test_sampled_share_matches_table_1() -> None:
     """At ε = 1, 0.5 and 0.1 the shares kept are 63 %, 39 % and 9.5 %, within 6.5 standard errors of 100,000."""
     noise, runs = OneSidedNoise(SeededEntropy(82)), 100_000
     for epsilon, printed in ((Fraction(1), 0.63), (HALF, 0.39), (Fraction(1, 10), 0.095)):
@@ -146,13 +146,13 @@ def test_sequence_costs_the_sum() -> None:
     assert one_sided_loss(laws, POLICY, 2) == 2 * Fraction(3, 2)
 
 
-def test_sequence_does_not_keep_the_stricter_policy() -> None:
+def test_sequence_breaks_the_stricter_policy() -> None:
     """Under the stricter policy the composition has no bound: OsdpRR publishes records that are sensitive there."""
     laws = joint_law(sample_law(POLICY, HALF), histogram_law(OTHER, HALF, ("hall",)))
     assert one_sided_loss(laws, OTHER, 2) is None
 
 
-def test_extended_osdp_is_osdp_at_twice_epsilon() -> None:
+def test_extended_osdp_implies_twice_epsilon() -> None:
     """OsdpRR has an extended loss of 1/q, so a loss of at most q^-2; the true one is 1/q (Theorem 10.1)."""
     law_of = sample_law(POLICY, HALF)
     assert extended_loss(law_of, POLICY, 2) == 2
@@ -204,7 +204,7 @@ def test_printed_extended_neighbours_do_not_compose() -> None:
 
 
 def test_guarantees_do_not_mix() -> None:
-    """Relaxing to a stricter policy, and composing different neighbours, are named errors."""
+    """Relaxing to a stricter policy, and composing guarantees for different neighbours, are refused."""
     assert Guarantee(OTHER, ONE).relax(POLICY) == Guarantee(POLICY, ONE)
     with pytest.raises(MixedPoliciesError, match="expected a relaxation"):
         Guarantee(POLICY, ONE).relax(OTHER)
@@ -225,7 +225,7 @@ def test_invalid_epsilon_is_refused(epsilon: object) -> None:
 
 
 def test_invalid_counts_are_refused() -> None:
-    """Negative counts, floats and no counts are refused."""
+    """Negative counts, an empty list of counts, and values that are not integers are refused."""
     noise = OneSidedNoise(SeededEntropy(1))
     for release in (
         TruthfulSample(ONE).release_histogram,
@@ -241,7 +241,7 @@ def test_invalid_counts_are_refused() -> None:
 
 
 def test_invalid_enumerations_are_refused() -> None:
-    """No pairs, and a belief that does not sum to 1, are named errors."""
+    """An empty list of pairs, and a belief that does not sum to 1, are refused."""
     with pytest.raises(NoDataError):
         worst_ratio([])
     with pytest.raises(PrivacyError, match="does not sum to 1"):

@@ -17,14 +17,14 @@ from tests.onesided.osdp.laws import HALF, two_sided_law
 UNIVERSE = ("a", "b", "c")
 
 
-def policies() -> Iterator[OneSidedPolicy]:
+def list_policies() -> Iterator[OneSidedPolicy]:
     """Yield every policy over three records with a sensitive one."""
     for size in (1, 2, 3):
         for sensitive in combinations(UNIVERSE, size):
             yield OneSidedPolicy(frozenset(UNIVERSE), frozenset(sensitive))
 
 
-def asymmetric_policies() -> Iterator[Policy]:
+def list_asymmetric_policies() -> Iterator[Policy]:
     """Yield every ADP policy of one attribute with three values."""
     pairs = [(a, b) for a, b in product(UNIVERSE, UNIVERSE) if a != b]
     for chosen in product((False, True), repeat=len(pairs)):
@@ -52,7 +52,9 @@ def test_extended_neighbours_add_any_record() -> None:
     assert set(policy.extended_neighbours(())) == {("a",), ("b",), ("c",)}
 
 
-@pytest.mark.parametrize("policy", list(policies()), ids=lambda policy: "".join(sorted(map(str, policy.sensitive))))
+@pytest.mark.parametrize(
+    "policy", list(list_policies()), ids=lambda policy: "".join(sorted(map(str, policy.sensitive)))
+)
 def test_osdp_is_an_adp_policy(policy: OneSidedPolicy) -> None:
     """For every policy, the OSDP neighbours of every dataset of two people are its ADP neighbours, and back."""
     asymmetric = policy.to_asymmetric()
@@ -65,15 +67,15 @@ def test_osdp_is_an_adp_policy(policy: OneSidedPolicy) -> None:
 
 def test_few_adp_policies_are_osdp() -> None:
     """Of the 64 ADP policies of three values, exactly the 7 with all pairs of their sensitive values are OSDP."""
-    converted = [from_asymmetric(policy) for policy in asymmetric_policies()]
+    converted = [from_asymmetric(policy) for policy in list_asymmetric_policies()]
     assert len(converted) == 64
-    assert {policy for policy in converted if policy} == set(policies())
+    assert {policy for policy in converted if policy} == set(list_policies())
     assert sum(policy is not None for policy in converted) == 7
 
 
-def test_osdp_covers_adp_of_the_same_sensitive_values() -> None:
+def test_osdp_covers_adp_policies() -> None:
     """Every ADP policy is covered by the OSDP policy with the same sensitive values: OSDP implies ADP there."""
-    for policy in asymmetric_policies():
+    for policy in list_asymmetric_policies():
         sensitive = frozenset(value for value in policy.values if policy.is_sensitive(value))
         if sensitive:
             assert OneSidedPolicy(policy.values, sensitive).to_asymmetric().covers(RecordPolicy((policy,)))
@@ -91,10 +93,10 @@ def step_law(policy: Policy, start: Hashable, q: Fraction) -> Callable[[Records]
     return law_of
 
 
-def test_each_missing_pair_separates_adp_from_osdp() -> None:
+def test_missing_pair_separates_adp_from_osdp() -> None:
     """For every missing pair of every ADP policy, a mechanism has ADP loss 1/q and OSDP loss q^-2 (Proposition 3)."""
     q, separated = Fraction(2, 3), 0
-    for policy in asymmetric_policies():
+    for policy in list_asymmetric_policies():
         sensitive = frozenset(value for value in policy.values if policy.is_sensitive(value))
         for start, other in product(sensitive, UNIVERSE):
             if start == other or policy.allows(start, other):
@@ -140,7 +142,9 @@ def test_all_sensitive_is_differential_privacy() -> None:
     assert everything.to_asymmetric().attributes[0].is_symmetric
 
 
-@pytest.mark.parametrize("policy", list(policies()), ids=lambda policy: "".join(sorted(map(str, policy.sensitive))))
+@pytest.mark.parametrize(
+    "policy", list(list_policies()), ids=lambda policy: "".join(sorted(map(str, policy.sensitive)))
+)
 def test_differential_privacy_implies_every_policy(policy: OneSidedPolicy) -> None:
     """Counts with two-sided noise at ε/2 have an OSDP loss of at most ε under every policy (Lemma 3.1)."""
 
@@ -153,7 +157,7 @@ def test_differential_privacy_implies_every_policy(policy: OneSidedPolicy) -> No
 
 def test_relaxation_has_fewer_neighbours() -> None:
     """P1 is a relaxation of P2 if and only if the neighbours under P1 are among those under P2, for all datasets."""
-    for weaker, stricter in product(policies(), policies()):
+    for weaker, stricter in product(list_policies(), list_policies()):
         fewer = all(
             set(weaker.neighbours(dataset)) <= set(stricter.neighbours(dataset))
             for dataset in product(UNIVERSE, repeat=2)
@@ -163,18 +167,18 @@ def test_relaxation_has_fewer_neighbours() -> None:
 
 def test_minimum_relaxation_is_the_strictest() -> None:
     """The minimum relaxation is one of each policy, and every common relaxation is one of it."""
-    for one, other in product(policies(), policies()):
+    for one, other in product(list_policies(), list_policies()):
         if not one.sensitive & other.sensitive:
             continue
         least = minimum_relaxation(one, other)
-        common = [each for each in policies() if each.is_relaxation_of(one) and each.is_relaxation_of(other)]
+        common = [each for each in list_policies() if each.is_relaxation_of(one) and each.is_relaxation_of(other)]
         assert least in common
         assert all(each.is_relaxation_of(least) for each in common)
         assert all(least(record) == max(one(record), other(record)) for record in UNIVERSE)
 
 
 def test_invalid_policies_are_refused() -> None:
-    """A policy that marks nothing, everything, or a record outside the universe is a named error."""
+    """A policy that marks no record, every record, or a record outside the universe is refused."""
     with pytest.raises(TrivialPolicyError, match="No record is sensitive"):
         OneSidedPolicy.from_function(UNIVERSE, lambda _: 1)
     with pytest.raises(TrivialPolicyError, match="Every record is sensitive"):
