@@ -91,7 +91,7 @@ def test_product_never_arms_a_failpoint() -> None:
 def test_every_way_to_arm_is_found(source: str) -> None:
     """The check finds every way to arm a failpoint, and accepts the allowed import."""
     assert find_armings(source)
-    assert find_armings("from monitor.failpoints import failpoint\n\npassing('reader.polled')") == []
+    assert find_armings("from monitor.failpoints import failpoint\n\nfailpoint('reader.polled')") == []
 
 
 # The passing to be killed at, so that an instance has answered a tick or two; 1 for all other places. With two ledger
