@@ -21,6 +21,7 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.errors import TimeError, TokenError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR, MINUTE, to_datetime
+from monitor.public.parameters import shard_of
 from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings
 from tests.client.conftest import CONFIG, Published
@@ -135,6 +136,22 @@ def test_updates_are_changes(
     clock.move_to(grid.as_of(12))
     assert {place: known.reason for place, known in islice(updates, 2)} == {"market": "too_old", "clinic": "too_old"}
     assert known.state == "unknown"
+
+
+def test_clock_that_catches_up(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+) -> None:
+    """An answer ahead of the clock becomes known a slot before its as_of without a record, also behind a pause."""
+    publish_ticks({7: [over_time("school", 7, 12, (6, 12))]})
+    publish_ticks({10: [over_time("market", 10, 0), snapshot(shard_of("school", 2), 10, {"school": (10, 9)})]})
+    clock.move_to(grid.as_of(9) - 1)
+    places = open_at()
+    reasons = {place: known.reason for place, known in places.updates()}
+    assert reasons | {"market": "clock_behind", "school": "budget_spent"} == reasons
+    assert places.wait() == []
+    clock.move_to(grid.as_of(9))
+    states = {place: known.state for place, known in places.wait()}
+    assert states | {"market": "safe", "school": "noisy_count"} == states
 
 
 def test_known_expires_by_itself(

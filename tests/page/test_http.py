@@ -402,6 +402,18 @@ def test_old_answers_are_unknown(town: Town, open_page: OpenPage) -> None:
     assert {place["state"] for place in by_id(page).values()} == {"unknown"}
 
 
+def test_clock_that_catches_up(town: Town, open_page: OpenPage) -> None:
+    """An answer ahead of the clock is unknown until a slot before its as_of. The list does not expire meanwhile."""
+    town.publish(FIRST)
+    as_of = town.parts.parameters.grid.as_of(FIRST)
+    town.clock.move_to(as_of - HOUR - 1)
+    page = open_page(town)
+    assert by_id(page)["clinic"]["reason"] == "clock_behind"
+    assert 'class="served left-120' in get(page, "/").body.decode()
+    town.clock.move_to(as_of - HOUR)
+    assert by_id(page)["clinic"]["state"] == "safe"
+
+
 def test_command_serves_until_sigterm(town: Town, tmp_path: Path, eventually: Eventually) -> None:
     """`location-monitor page` prints its address. On SIGTERM it ends the open streams and exits with 0."""
     town.publish(FIRST)
