@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from kafka.admin import NewTopic
+from kafka.admin import KafkaAdminClient, NewTopic
 
 from monitor.client import Known, Places, connect, subscribe
 from monitor.client.places import open_places
 from monitor.contracts.alerts import OutputRecord
-from monitor.errors import TimeError, TokenError
+from monitor.errors import TimeError, TokenError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR, MINUTE, to_datetime
 from monitor.public.parameters import shard_of
@@ -238,6 +238,21 @@ def test_other_tokens_are_refused(token: str, publish: Publish, open_at: Callabl
     """A text that is no token, and the token of another topic, are refused."""
     with pytest.raises(TokenError, match="Start without a token"):
         open_at(resume=token)
+
+
+def test_topic_without_id_is_refused(
+    publish: Publish, open_at: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Kafka does not know the topic yet, or no longer, nothing is read: a token would contain no id."""
+    publish([])
+    describe = KafkaAdminClient.describe_topics
+
+    def describe_others(client: KafkaAdminClient, topics: list[str]) -> object:
+        return describe(client, [f"{topic}-missing" for topic in topics])
+
+    monkeypatch.setattr(KafkaAdminClient, "describe_topics", describe_others)
+    with pytest.raises(UnreachableError, match="yet, or no longer"):
+        open_at()
 
 
 def test_token_of_a_replaced_topic_is_refused(
