@@ -160,6 +160,25 @@ def test_unchanged_answer_is_not_sent(page: Page) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
+@pytest.mark.parametrize(
+    ("accepted", "zipped"),
+    [
+        ("gzip", True),
+        ("deflate, GZIP ; q=0.5", True),
+        ("x-gzip", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000, br", False),
+        ("gzipped", False),
+        ("gzip;q=much", False),
+        ("*;q=0", False),
+        ("", False),
+    ],
+)
+def test_compression_is_accepted(page: Page, accepted: str, zipped: bool) -> None:
+    """An answer is compressed only if the client accepts gzip with a weight above 0."""
+    assert (get(page, "/v1/locations", Accept_Encoding=accepted).headers.get("content-encoding") == "gzip") == zipped
+
+
 def test_headers_suit_a_cdn(page: Page) -> None:
     """Answers may be kept for seconds and read by any page; files forever; the stream never."""
     answer = get(page, "/v1/locations")
@@ -215,6 +234,9 @@ def test_invalid_requests_are_refused(page: Page) -> None:
         "/v1/locations/" + "x" * 5_000 + "/history": 404,
     }
     assert {path: get(page, path).status for path in refused} == refused
+    position = get(page, "/v1/records").json["position"]
+    with Stream(page, f"{position}&q=market", **{"Last-Event-ID": position}) as stream:
+        assert stream.response.status == 400
     assert get(page, "/v1/locations", method="POST").status == 405
     assert get(page, "/v1/locations").status == 200
 
