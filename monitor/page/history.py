@@ -1,4 +1,7 @@
-"""What was published about one place: per monitor, the periods in which its answer stayed the same."""
+"""What was published about one place: per monitor, the periods in which its answer stayed the same.
+
+Hot spots are left out, because they are compared with no threshold.
+"""
 
 from __future__ import annotations
 
