@@ -17,7 +17,7 @@ from fractions import Fraction
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
-from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password
+from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
 from monitor.errors import InsecureNoiseError, MonitorError, UsageError
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
@@ -89,8 +89,13 @@ def settings_of(valid: ValidConfig, key: bytes) -> Settings:
 
 
 def kafka_connections(config: Config) -> KafkaConnections:
-    """Return the connection settings of the configured Kafka."""
+    """Return the connection settings of the configured Kafka.
+
+    Raises:
+        ConfigError: (exit 2) the password file or a certificate file of Kafka cannot be read.
+    """
     kafka = config.kafka
+    require_files(kafka, None)
     password = read_kafka_password(config.kafka)
     security: dict[str, object] = {"security_protocol": kafka.security_protocol}
     if kafka.uses_sasl:

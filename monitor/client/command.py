@@ -13,37 +13,39 @@ from monitor.client.places import Places, open_places
 from monitor.client.screen import Screen, describe_view
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.words import News, NewsLine, Words
+from monitor.config import ValidConfig
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY
 from monitor.public.parameters import Parameters, Total
 from monitor.public.slot_grid import SlotGrid
 from monitor.run import stop_on_signals
-from monitor.service import Settings
+from monitor.service import kafka_connections
 
 _NEWS: Final = 5
 _LOOK_BACK: Final = 7 * DAY
 _ATTEMPTS: Final = 3  # designated times to try, because the service may have been down at the latest ones
 
 
-def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
+def watch_command(valid: ValidConfig, console: Console, *, once: bool) -> None:
     """Show the current state, and follow the alerts until a signal arrives; with `once` show the current state only.
 
     Raises:
+        ConfigError: the password file or a certificate file of Kafka is wrong.
         TopicError: the output topic does not exist.
         UnreachableError: Kafka does not answer.
     """
     stop = threading.Event()
     with stop_on_signals(stop, lambda _text: None):
-        watch(settings, console, SystemClock(), stop, once=once)
+        watch(valid, console, SystemClock(), stop, once=once)
 
 
-def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
+def watch(valid: ValidConfig, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
     """Do what `watch_command` does, until `stop` is set."""
-    words = Words(settings.parameters.grid)
-    topic, timed = settings.config.kafka.topics.alerts, bool(settings.parameters.timed)
-    registry, slot = settings.parameters.registry, settings.parameters.grid.length
-    with open_places(settings.kafka, topic, registry, slot, clock, timed=timed) as places:
-        look_back(places, settings.parameters)
+    parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
+    registry, slot, timed = parameters.registry, parameters.grid.length, bool(parameters.timed)
+    words, connections = Words(parameters.grid), kafka_connections(valid.config)
+    with open_places(connections, topic, registry, slot, clock, timed=timed) as places:
+        look_back(places, parameters)
         if once or not console.is_terminal:
             for line in describe_view(places.view, words, places.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -71,6 +71,12 @@ class Answer:
             return self._unknown("too_old")
         return self._unknown("clock_behind") if now + slot < self.as_of else self
 
+    def find_end(self, slot: int) -> int | None:
+        """Return the last instant at which an answer that `at` returned is read in this way; None if it stays so."""
+        if self.reason == "clock_behind" and self.as_of is not None:
+            return self.as_of - slot - 1
+        return None if self.state == "unknown" else self.valid_until
+
     def _unknown(self, reason: Reason) -> Answer:
         return replace(self, state="unknown", reason=reason, count_at_most=None, count_at_least=0)
 
@@ -108,6 +114,11 @@ class Known:
         """Return the answer as it has to be read at an instant."""
         answers = (answer.at(instant, self.slot) for answer in self.answers)
         return min(answers, key=lambda answer: answer.caution, default=NOTHING)
+
+    def find_end(self, instant: int) -> int | None:
+        """Return the last instant until which each answer is read as at `instant`; None if all of them stay so."""
+        ends = (answer.at(instant, self.slot).find_end(self.slot) for answer in self.answers)
+        return min((end for end in ends if end is not None), default=None)
 
     @property
     def state(self) -> State:

@@ -46,8 +46,8 @@ class Places:
     constructor reads the records that are still valid.
 
     Iterating, with `for` or `async for`, yields first each place about which something is known, then each place whose
-    state, reason or bounds have changed: because of a record, or because an answer has expired. Only one loop at a time
-    may iterate. After `close` the loop ends.
+    state, reason or bounds have changed: because of a record, because an answer has expired, or because the clock was
+    behind an answer and has caught up. Only one loop at a time may iterate. After `close` the loop ends.
 
     `now` returns the instant at which answers are read. It never goes back, even if the computer's clock is set back.
 
@@ -65,7 +65,7 @@ class Places:
         self.view = SubscriberView(registry, keep=keep_for(slot, FINAL_FOR))
         self._known = KnownPlaces(self.view, slot, self.now, FINAL_FOR)
         self._shown: dict[str, tuple[object, ...]] = {}
-        self._expires: int | None = None
+        self._unchanged_until: int | None = None  # without a record
         self._state, self._reading = threading.Lock(), threading.Lock()
         self._closed = threading.Event()
         if resume is None:
@@ -150,15 +150,14 @@ class Places:
     def updates(self) -> list[Update]:
         """Return the places that have changed since the last call; the first call returns all that are known."""
         with self._state:
-            now, changed, expires = self.now(), [], list[int]()
+            now, changed, ends = self.now(), [], list[int]()
             for place in self._known.places():
                 known = self._known.get(place)
-                answer = known.at(now)
-                if self._note(place, answer):
+                if self._note(place, known.at(now)):
                     changed.append(Update(place, known))
-                if answer.state != "unknown" and answer.valid_until is not None:
-                    expires.append(answer.valid_until)
-            self._expires = min(expires, default=None)
+                if (end := known.find_end(now)) is not None:
+                    ends.append(end)
+            self._unchanged_until = min(ends, default=None)
             return changed
 
     def _note(self, place: str, answer: Answer) -> bool:
@@ -189,8 +188,8 @@ class Places:
     def wait(self) -> list[Update]:
         """Return the places that have changed. Wait for records for at most a quarter of a second."""
         read, _changes = self._read()
-        expired = self._expires is not None and self.now() > self._expires
-        return self.updates() if read or expired else []
+        changes = self._unchanged_until is not None and self.now() > self._unchanged_until
+        return self.updates() if read or changes else []
 
     def _catch_up(self) -> None:
         """Read the records that are still valid. Start further back if the latest records are not answers."""

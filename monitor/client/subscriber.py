@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 from kafka import OffsetSpec, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.errors import TopicError
+from monitor.errors import TopicError, UnreachableError
 
 POLL_MS: Final = 250
 BACK_TICKS: Final = 3
@@ -25,6 +25,18 @@ class Published(NamedTuple):
     offset: int = 0
 
 
+def read_topic_id(admin: Any, topic: str) -> str:
+    """Return Kafka's id of a topic.
+
+    Raises:
+        UnreachableError: Kafka does not know the topic, so there is no id with which to detect another topic.
+    """
+    (described,) = admin.describe_topics([topic])
+    if described["error_code"] or not described["topic_id"]:
+        raise UnreachableError(f"Kafka does not know the topic {topic} yet, or no longer")
+    return str(described["topic_id"])
+
+
 class Subscriber:
     """Reads the output topic, starting a few ticks before its end. A context manager; not thread-safe.
 
@@ -35,7 +47,7 @@ class Subscriber:
 
     Raises:
         TopicError: the topic does not exist (constructor only).
-        UnreachableError: Kafka does not answer.
+        UnreachableError: Kafka does not answer, or does not know the topic yet or no longer.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, tick_ms: int, back_ms: int | None = None) -> None:
@@ -75,11 +87,11 @@ class Subscriber:
         """Return Kafka's id of the topic, and the latest timestamp of each non-empty partition, in milliseconds."""
         admin = self._connections.admin()
         try:
-            (described,) = admin.describe_topics([self.topic])
+            topic_id = read_topic_id(admin, self.topic)
             offsets = admin.list_partition_offsets(dict.fromkeys(self._topic_partitions, OffsetSpec.MAX_TIMESTAMP))
         finally:
             admin.close()
-        return str(described["topic_id"]), {
+        return topic_id, {
             partition: offsets[partition].timestamp
             for partition in self._topic_partitions
             if offsets[partition].timestamp >= 0

@@ -31,7 +31,7 @@ from monitor.tools.auditor.command import FollowOptions, audit_topics, follow_to
     help="The configuration file (YAML). Repeat it for earlier configurations that were in force, newest first.",
 )
 @click.option("--alerts", type=EXISTING, help="With VISITS: the alerts file that replay wrote.")
-@click.option("--live", is_flag=True, help="The service ran in real time, so ticks may have been skipped.")
+@click.option("--live", is_flag=True, help="With VISITS: the service ran in real time, so ticks may have been skipped.")
 @click.option("--follow", is_flag=True, help="Follow the topics until SIGTERM, with metrics and health.")
 @click.option("--output-only", is_flag=True, help="With --follow: do not read the input, check only the output.")
 @click.option(
@@ -59,6 +59,8 @@ def audit(
     options = FollowOptions(**follow_options)
     if (visits is None) != (alerts is None):
         raise UsageError("VISITS and --alerts must be given together; leave out both to read the topics")
+    if live and visits is None:
+        raise UsageError("--live requires VISITS and --alerts: leave it out, because in topics ticks may be skipped")
     if follow and visits is not None:
         raise UsageError("--follow reads the topics: leave out VISITS and --alerts")
     if not follow and options != FollowOptions():

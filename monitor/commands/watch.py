@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from monitor.client import watch_command
 from monitor.client.exporter import MOST_PLACES, ExportOptions, export_command
 from monitor.commands.options import config_option, report_errors
-from monitor.commands.settings import load_settings
+from monitor.config import load_valid_config
 from monitor.errors import UsageError
 from monitor.operate.logs import set_up_logging
 from monitor.run import stop_on_signals
@@ -56,4 +57,4 @@ def watch(
         with stop_on_signals(stop, lambda _text: None):
             export_command(config_file, ExportOptions(metrics, metrics_host, metrics_places), stop, click.echo)
         return
-    watch_command(load_settings(config_file, bytes(16)), Console(), once=once)
+    watch_command(load_valid_config(config_file, os.environ), Console(), once=once)

@@ -166,7 +166,8 @@ class Site:
 
     async def stream(self, request: Request) -> Response:
         """Return the stream of server-sent events. It continues after `Last-Event-ID`, or else after `after`."""
-        after = request.headers.get("last-event-id") or _read_query(request, "after").get("after")
+        query = _read_query(request, "after")
+        after = request.headers.get("last-event-id") or query.get("after")
         feed, hub = self.present.feed, self.present.feed.hub
         if hub.is_full:
             raise HTTPException(503, "too many subscribers: try again later", _RETRY)
@@ -215,7 +216,7 @@ class Site:
 
 def _respond(request: Request, body: Body, media_type: str, caching: str, **further: str) -> Response:
     """Return a body, compressed if the client accepts that; 304 if the client has it already."""
-    zipped = body.compressed is not None and "gzip" in request.headers.get("accept-encoding", "")
+    zipped = body.compressed is not None and _accepts_gzip(request.headers.get("accept-encoding", ""))
     tag = f'"{body.tag}-gzip"' if zipped else f'"{body.tag}"'
     headers = {"Cache-Control": caching, "ETag": tag, "Vary": "Accept-Encoding", **further}
     wanted = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
@@ -224,6 +225,23 @@ def _respond(request: Request, body: Body, media_type: str, caching: str, **furt
     if zipped:
         headers["Content-Encoding"] = "gzip"
     return Response((body.compressed if zipped else None) or body.content, media_type=media_type, headers=headers)
+
+
+def _accepts_gzip(accepted: str) -> bool:
+    """Return whether an Accept-Encoding header lists gzip with a weight above 0. An invalid weight counts as 0."""
+    for part in accepted.lower().split(","):
+        coding, _, weight = part.partition(";")
+        name, _, value = weight.strip().partition("=")
+        if coding.strip() in {"gzip", "x-gzip"} and (not weight or (name == "q" and _is_positive(value))):
+            return True
+    return False
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False
 
 
 def _read_query(request: Request, *known: str) -> Mapping[str, str]:

@@ -24,11 +24,11 @@ def page_command(
         ConfigError: a password file, page.texts or page.background is wrong.
         TopicError: the output topic does not exist.
         UnreachableError: Kafka does not answer.
-        FailedError: the address cannot be used.
+        FailedError: the address cannot be used, or the HTTP server has ended by itself.
     """
     parts = PageParts(valid.config, valid.parameters, valid.locations, kafka_connections(valid.config))
     with signals(), Page(parts, SystemClock()) as page:
         print_line(f"The page is at {page.url}")
         if page.metrics_url:
             print_line(f"Its metrics are at {page.metrics_url}")
-        stop.wait()
+        page.wait(stop)

@@ -1,4 +1,7 @@
-"""What was published about one place: per monitor, the periods in which its answer stayed the same."""
+"""What was published about one place: per monitor, the periods in which its answer stayed the same.
+
+Hot spots are left out, because they are compared with no threshold.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import msgspec
 from pydantic import ValidationError
 
 from monitor.client.designated_time import calls_others_safe, make_interval
-from monitor.contracts.alerts import AtTimesSnapshot, NoisyCountAlert, OverTimeAlert, PausedAlert
+from monitor.contracts.alerts import AT_TIMES, AtTimesSnapshot, NoisyCountAlert, OverTimeAlert, PausedAlert
 from monitor.page.board import Board
 from monitor.page.entries import Entry
 from monitor.public.instants import format_instant
@@ -21,7 +24,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Shard(msgspec.Struct):
-    """The shard that a snapshot is about, which every snapshot on the board names."""
+    """The shard that a snapshot of an `at_times` monitor is about, which each of them on the board names."""
 
     shard: int
     shards: int
@@ -49,7 +52,9 @@ def _list_at_times(location_id: str, board: Board, parameters: Parameters) -> It
     for monitor in parameters.at_times:
         for key in board.keys(f"{monitor.name}/"):
             time = key.split("/")[1]
-            entries = (entry for entry in board.of_key(key) if _is_about(entry, location_id))
+            # A monitor of another kind may have had this name. Its records have no shard.
+            snapshots = (entry for entry in board.of_key(key) if entry.type == AT_TIMES)
+            entries = (entry for entry in snapshots if _is_about(entry, location_id))
             answers = ((entry.as_of, _read_snapshot(entry, location_id, parameters.registry)) for entry in entries)
             yield from _join({"monitor": monitor.name, "kind": "at_times", "time": time}, answers)
 

@@ -1,4 +1,7 @@
-"""The present state of all places, computed again only after a record, an expiry, or a change of reachability."""
+"""The present state of all places, computed again only after a record, an expiry, or a change of reachability.
+
+It is also computed again when the clock, which was behind an answer, has caught up.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ class Present:
     feed: Feed
     unreachable_after: int
     _version: tuple[int, bool] | None = None
-    _expires: int = 0
+    _unchanged_until: int = 0
     _snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, [], 0))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -87,11 +90,14 @@ class Present:
         """
         async with self._lock:
             now, version = self.feed.clock.now(), (self.feed.board.version, self.is_reachable)
-            if version != self._version or now > self._expires:
-                places = await self._read_all(now)
-                expiring = (answer.valid_until for place in places for answer in place.answers if _may_expire(answer))
-                self._expires = min(filter(None, expiring), default=now + self.parameters.grid.length)
-                self._snapshot = Snapshot(self._snapshot.number + 1, places, self._expires)
+            if version != self._version or now > self._unchanged_until:
+                places, slot = await self._read_all(now), self.parameters.grid.length
+                answers = [answer for place in places for answer in place.answers]
+                expiring = (answer.valid_until for answer in answers if _may_expire(answer))
+                expires = min(filter(None, expiring), default=now + slot)
+                ends = (answer.find_end(slot) for answer in answers)
+                self._unchanged_until = min(filter(None, ends), default=expires)
+                self._snapshot = Snapshot(self._snapshot.number + 1, places, expires)
                 self._version = version
             return self._snapshot
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from kafka import OffsetSpec, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.client.subscriber import read_topic_id
 from monitor.errors import TopicError, UnreachableError
 from monitor.page.entries import Entry, read_entry
 from monitor.public.instants import MILLISECOND
@@ -56,7 +57,7 @@ class Reader:
                 self._partitions = self._find_partitions(source.topic)
                 self._consumer.assign(self._partitions)
                 self._admin = source.connections.admin()
-                self.topic_id = self._read_topic_id()
+                self.topic_id = read_topic_id(self._admin, source.topic)
                 self._seek(source, (position or {}) if self.topic_id == topic_id else {})
         except BaseException:
             self.close()
@@ -124,14 +125,8 @@ class Reader:
             UnreachableError: Kafka does not answer, or the topic was re-created, so a new Reader must be opened.
         """
         with self._connections.translate_errors():
-            if self._read_topic_id() != self.topic_id:
+            if read_topic_id(self._admin, self._topic) != self.topic_id:
                 raise UnreachableError(f"the topic {self._topic} was re-created: it is read from its beginning")
-
-    def _read_topic_id(self) -> str:
-        (described,) = self._admin.describe_topics([self._topic])
-        if described["error_code"] or not described["topic_id"]:
-            raise UnreachableError(f"Kafka does not know the topic {self._topic} yet, or no longer")
-        return str(described["topic_id"])
 
     def is_at_end(self) -> bool:
         """Return whether everything committed so far has been read."""

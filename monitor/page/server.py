@@ -8,7 +8,7 @@ import logging
 import resource
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 _OTHER_CONNECTIONS: Final = 500  # besides the subscribers
 _SPARE_FILES: Final = 200
 _DRAIN_SECONDS: Final = 10
+_CHECK_SECONDS: Final = 1.0
+"""How often `wait` checks that the server runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Page:
         )
         self._beat_seconds = beat_seconds
         self._stop = threading.Event()
+        self._delivered, self._ending = threading.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.url = self.metrics_url = ""
         self._endpoint: Endpoint | None = None
@@ -118,7 +121,7 @@ class Page:
         self.url = f"http://{host}:{listening.getsockname()[1]}/"
         _allow_files(self._settings.subscribers + _OTHER_CONNECTIONS + _SPARE_FILES)
         ready = threading.Event()
-        self._server = threading.Thread(target=lambda: asyncio.run(self._serve(listening, ready)), name="page")
+        self._server = threading.Thread(target=self._run_server, args=(listening, ready), name="page")
         self._server.start()
         ready.wait()
         self._reader = threading.Thread(
@@ -137,10 +140,19 @@ class Page:
             return
         self._stop.set()
         self._reader.join()
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._ending.set)
+        self._call_in_loop(self._ending.set)
         self._server.join()
         self._close_metrics()
+
+    def wait(self, stop: threading.Event) -> None:
+        """Wait until `stop` is set.
+
+        Raises:
+            FailedError: the HTTP server has ended by itself.
+        """
+        while not stop.wait(_CHECK_SECONDS):
+            if not self._server.is_alive():
+                raise FailedError("the HTTP server of the page has ended by itself. Start the page again.")
 
     def _open_metrics(self) -> Endpoint | None:
         """Serve the metrics on an address of their own, if it is configured: the public must not read them."""
@@ -165,23 +177,42 @@ class Page:
                 return position
 
     def _deliver(self, topic_id: str, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
-        """Deliver records in the event loop, and wait until it is done, so that the reader never runs ahead."""
-        if self._loop is None:
-            return
-        done = threading.Event()
+        """Deliver records in the event loop, and wait until it is done, so that the reader never runs ahead.
+
+        If the server has ended, they are dropped.
+        """
+        self._delivered.clear()
 
         def deliver() -> None:
             try:
                 self._feed.deliver(topic_id, entries, position)
                 self._metrics.set_as_of(self._feed.board.as_of)
             finally:
-                done.set()
+                self._delivered.set()
 
-        self._loop.call_soon_threadsafe(deliver)
-        done.wait()
+        if self._call_in_loop(deliver):
+            self._delivered.wait()
+
+    def _call_in_loop(self, function: Callable[[], None]) -> bool:
+        """Have the event loop call a function. Return False if the loop is closed, because the server has ended."""
+        if self._loop is None:
+            return False
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            return False
+        return True
+
+    def _run_server(self, listening: socket.socket, ready: threading.Event) -> None:
+        """Run the server until it ends. Then nobody waits for it, not even for a delivery that the loop has taken."""
+        try:
+            asyncio.run(self._serve(listening, ready))
+        finally:
+            ready.set()
+            self._delivered.set()
 
     async def _serve(self, listening: socket.socket, ready: threading.Event) -> None:
-        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         server = uvicorn.Server(_uvicorn_config(self._site, self._settings.embed_from, self._settings.subscribers))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         beating = asyncio.create_task(self._beat())

@@ -274,7 +274,7 @@ class Site:
     def audit(self) -> str:
         """Recount the topics with `audit`. Return its findings; empty if every answer is correct."""
         try:
-            self._call("audit", "--live")
+            self._call("audit")
         except FailedError as error:
             return str(error)
         return ""

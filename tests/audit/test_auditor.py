@@ -243,6 +243,8 @@ def test_auditor_has_its_own_identity() -> None:
         (["--follow", "--result", "none/result.json"], "the folder does not exist"),
         (["--follow", "--since", "noon"], "--since noon"),
         (["--follow", "VISITS", "--alerts", "VISITS"], "leave out VISITS and --alerts"),
+        (["--live"], "--live requires VISITS and --alerts"),
+        (["--live", "--follow"], "--live requires VISITS and --alerts"),
     ],
 )
 def test_wrong_options_are_refused(tiny: Tiny, words: list[str], text: str) -> None:

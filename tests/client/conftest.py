@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kafka.admin import NewTopic
 
-from monitor.config import load_valid_config
+from monitor.config import ValidConfig, load_valid_config
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord
 from monitor.public.parameters import Registry
@@ -53,16 +53,21 @@ def hot_spots_of() -> Callable[..., OutputRecord]:
 
 
 @pytest.fixture
-def settings(kafka: SharedKafka, topic: Callable[[str], str]) -> Settings:
-    """The demo's settings with a separate output topic that does not exist yet."""
+def valid(kafka: SharedKafka, topic: Callable[[str], str]) -> ValidConfig:
+    """The demo's configuration with a separate output topic that does not exist yet."""
     valid = load_valid_config(CONFIG, {})
     config = valid.config
     topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
     servers = KafkaSettings(
         bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
     )
-    changed = config.model_copy(update={"kafka": servers})
-    return settings_of(replace(valid, config=changed), bytes(16))
+    return replace(valid, config=config.model_copy(update={"kafka": servers}))
+
+
+@pytest.fixture
+def settings(valid: ValidConfig) -> Settings:
+    """The settings of `valid`."""
+    return settings_of(valid, bytes(16))
 
 
 @pytest.fixture

@@ -13,14 +13,15 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from kafka.admin import NewTopic
+from kafka.admin import KafkaAdminClient, NewTopic
 
 from monitor.client import Known, Places, connect, subscribe
 from monitor.client.places import open_places
 from monitor.contracts.alerts import OutputRecord
-from monitor.errors import TimeError, TokenError
+from monitor.errors import TimeError, TokenError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR, MINUTE, to_datetime
+from monitor.public.parameters import shard_of
 from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings
 from tests.client.conftest import CONFIG, Published
@@ -137,6 +138,22 @@ def test_updates_are_changes(
     assert known.state == "unknown"
 
 
+def test_clock_that_catches_up(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+) -> None:
+    """An answer ahead of the clock becomes known a slot before its as_of without a record, also behind a pause."""
+    publish_ticks({7: [over_time("school", 7, 12, (6, 12))]})
+    publish_ticks({10: [over_time("market", 10, 0), snapshot(shard_of("school", 2), 10, {"school": (10, 9)})]})
+    clock.move_to(grid.as_of(9) - 1)
+    places = open_at()
+    reasons = {place: known.reason for place, known in places.updates()}
+    assert reasons | {"market": "clock_behind", "school": "budget_spent"} == reasons
+    assert places.wait() == []
+    clock.move_to(grid.as_of(9))
+    states = {place: known.state for place, known in places.wait()}
+    assert states | {"market": "safe", "school": "noisy_count"} == states
+
+
 def test_known_expires_by_itself(
     publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
 ) -> None:
@@ -221,6 +238,21 @@ def test_other_tokens_are_refused(token: str, publish: Publish, open_at: Callabl
     """A text that is no token, and the token of another topic, are refused."""
     with pytest.raises(TokenError, match="Start without a token"):
         open_at(resume=token)
+
+
+def test_topic_without_id_is_refused(
+    publish: Publish, open_at: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Kafka does not know the topic yet, or no longer, nothing is read: a token would contain no id."""
+    publish([])
+    describe = KafkaAdminClient.describe_topics
+
+    def describe_others(client: KafkaAdminClient, topics: list[str]) -> object:
+        return describe(client, [f"{topic}-missing" for topic in topics])
+
+    monkeypatch.setattr(KafkaAdminClient, "describe_topics", describe_others)
+    with pytest.raises(UnreachableError, match="yet, or no longer"):
+        open_at()
 
 
 def test_token_of_replaced_topic_is_refused(

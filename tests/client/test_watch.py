@@ -10,9 +10,12 @@ from fractions import Fraction
 from typing import Protocol
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from monitor.cli import main
 from monitor.client.command import list_final_ticks, watch
+from monitor.config import ValidConfig
 from monitor.contracts.alerts import OutputRecord, owner_record
 from monitor.errors import TopicError
 from monitor.public.clock import SteppedClock
@@ -20,8 +23,7 @@ from monitor.public.instants import DAY, HOUR
 from monitor.public.parameters import HotSpots
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
-from monitor.service import Settings
-from tests.client.conftest import Published
+from tests.client.conftest import CONFIG, Published
 
 Record = Callable[..., OutputRecord]
 
@@ -30,19 +32,19 @@ class Eventually(Protocol):
     def __call__(self, condition: Callable[[], object], deadline_seconds: float = 10.0) -> object: ...
 
 
-def output(settings: Settings, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
+def output(valid: ValidConfig, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
     """Run `watch` at the as_of of a tick, and return its output."""
     file = io.StringIO()
-    watch(settings, Console(file=file, width=200), SteppedClock(grid.as_of(tick)), stop, once=once)
+    watch(valid, Console(file=file, width=200), SteppedClock(grid.as_of(tick)), stop, once=once)
     return file
 
 
 def test_once_shows_the_last_tick(
-    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
+    valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
 ) -> None:
     """With --once the last complete tick is shown."""
     publish((alert_record(place, tick, 0), grid.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
-    lines = output(settings, grid, 29, threading.Event(), once=True).getvalue().splitlines()
+    lines = output(valid, grid, 29, threading.Event(), once=True).getvalue().splitlines()
     assert lines == [
         "As of Tue 6 Jan 06:00 UTC, tick 29",
         "places market: safe: fewer than 10 target people since Tue 6 Jan 01:00",
@@ -51,7 +53,7 @@ def test_once_shows_the_last_tick(
 
 
 def test_answers_before_late_record_are_found(
-    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
+    valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
 ) -> None:
     """An owner record long after the last answers does not hide them."""
     later = grid.as_of(29) + 10 * DAY
@@ -67,24 +69,28 @@ def test_answers_before_late_record_are_found(
         at=later,
     )
     publish([*((alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(30)), (owner, later)])
-    text = output(settings, grid, 29, threading.Event(), once=True).getvalue()
+    text = output(valid, grid, 29, threading.Event(), once=True).getvalue()
     assert "As of Tue 6 Jan 06:00 UTC, tick 29" in text
 
 
 @pytest.fixture
-def busiest(settings: Settings, grid: SlotGrid) -> Settings:
-    """Settings with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
+def busiest(valid: ValidConfig, grid: SlotGrid) -> ValidConfig:
+    """A configuration with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
     times = Schedule.of(("02:30",), "UTC")
     monitor = HotSpots("busiest", times, Fraction(1), 3, 3 * HOUR)
-    return replace(settings, parameters=replace(settings.parameters, grid=grid, hot_spots=(monitor,)))
+    return replace(valid, parameters=replace(valid.parameters, grid=grid, hot_spots=(monitor,)))
 
 
-def last_line(settings: Settings, grid: SlotGrid, tick: int) -> str:
-    return output(settings, grid, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
+def last_line(valid: ValidConfig, grid: SlotGrid, tick: int) -> str:
+    return output(valid, grid, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
 
 
 def test_earlier_hot_spots_are_found(
-    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record, hot_spots_of: Record
+    busiest: ValidConfig,
+    publish: Callable[[Published], None],
+    grid: SlotGrid,
+    alert_record: Record,
+    hot_spots_of: Record,
 ) -> None:
     """The latest hot spots are found far before the last tick."""
     #     tick   4              27          28
@@ -99,7 +105,11 @@ def test_earlier_hot_spots_are_found(
 
 
 def test_skipped_time_hides_no_hot_spots(
-    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record, hot_spots_of: Record
+    busiest: ValidConfig,
+    publish: Callable[[Published], None],
+    grid: SlotGrid,
+    alert_record: Record,
+    hot_spots_of: Record,
 ) -> None:
     """A time without hot spots does not hide those of an earlier time."""
     published = [(hot_spots_of(2, {"market": 9}), grid.as_of(4)), (alert_record("market", 60, 0), grid.as_of(60))]
@@ -108,7 +118,7 @@ def test_skipped_time_hides_no_hot_spots(
 
 
 def test_look_back_shows_only_hot_spots(
-    busiest: Settings,
+    busiest: ValidConfig,
     publish: Callable[[Published], None],
     grid: SlotGrid,
     alert_record: Record,
@@ -133,7 +143,7 @@ def test_look_back_shows_only_hot_spots(
     assert "park: safe" not in file.getvalue()
 
 
-def test_list_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -> None:
+def test_list_final_ticks_match_the_release(busiest: ValidConfig, grid: SlotGrid) -> None:
     """The computed ticks of hot spots are those at which the release publishes them."""
     (monitor,) = busiest.parameters.hot_spots
     released = [
@@ -144,20 +154,20 @@ def test_list_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -
     assert [tick for tick in list_final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
 
 
-def test_once_on_an_empty_topic(settings: Settings, publish: Callable[[Published], None], grid: SlotGrid) -> None:
+def test_once_on_an_empty_topic(valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid) -> None:
     """On an empty topic --once prints that nothing was published."""
     publish([])
-    assert output(settings, grid, 0, threading.Event(), once=True).getvalue() == "Nothing has been published yet.\n"
+    assert output(valid, grid, 0, threading.Event(), once=True).getvalue() == "Nothing has been published yet.\n"
 
 
-def test_missing_topic_is_refused(settings: Settings, grid: SlotGrid) -> None:
+def test_missing_topic_is_refused(valid: ValidConfig, grid: SlotGrid) -> None:
     """Without the topic `watch` is refused, and the message says how to create it."""
     with pytest.raises(TopicError, match="there is no such topic: run `location-monitor topics --create`"):
-        output(settings, grid, 0, threading.Event(), once=True)
+        output(valid, grid, 0, threading.Event(), once=True)
 
 
 def test_changes_are_printed_until_stopped(
-    settings: Settings,
+    valid: ValidConfig,
     publish: Callable[[Published], None],
     grid: SlotGrid,
     alert_record: Record,
@@ -167,7 +177,7 @@ def test_changes_are_printed_until_stopped(
     publish([(alert_record("market", 6, 0), grid.as_of(6))])
     stop, file = threading.Event(), io.StringIO()
     console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(6))
-    thread = threading.Thread(target=watch, args=(settings, console, clock, stop), kwargs={"once": False})
+    thread = threading.Thread(target=watch, args=(valid, console, clock, stop), kwargs={"once": False})
     thread.start()
     try:
         eventually(lambda: "places market: safe" in file.getvalue())
@@ -178,3 +188,29 @@ def test_changes_are_printed_until_stopped(
         stop.set()
         thread.join(10)
     assert not thread.is_alive()
+
+
+def test_redis_is_not_needed(valid: ValidConfig, publish: Callable[[Published], None]) -> None:
+    """Without the password and the certificates of Redis the command works: a subscriber only reads the topic."""
+    publish([])
+    environment = {
+        "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": ",".join(valid.config.kafka.bootstrap_servers),
+        "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": valid.config.kafka.topics.alerts,
+        "LOCATION_MONITOR__REDIS__URL": "rediss://localhost:6380/0",
+        "LOCATION_MONITOR__REDIS__PASSWORD_FILE": "/nowhere/password",
+        "LOCATION_MONITOR__REDIS__CA_FILE": "/nowhere/ca.pem",
+    }
+    result = CliRunner().invoke(main, ["watch", "--config", str(CONFIG), "--once"], env=environment)
+    assert (result.exit_code, result.output) == (0, "Nothing has been published yet.\n")
+
+
+@pytest.mark.parametrize("options", [("--once",), ("--metrics", "0")])
+def test_missing_certificate_is_named(options: tuple[str, ...]) -> None:
+    """A missing certificate file of Kafka is named with its key before a connection is opened."""
+    environment = {
+        "LOCATION_MONITOR__KAFKA__SECURITY_PROTOCOL": "SSL",
+        "LOCATION_MONITOR__KAFKA__CA_FILE": "/nowhere/ca.pem",
+    }
+    result = CliRunner().invoke(main, ["watch", "--config", str(CONFIG), *options], env=environment)
+    assert result.exit_code == 2
+    assert "kafka.ca_file is /nowhere/ca.pem" in result.output

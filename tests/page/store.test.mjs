@@ -1,8 +1,9 @@
-// The store of the browser, with stepped clocks and a server that the tests control: node --test tests/page/store.test.mjs
+// The store and the time line of the browser, with stepped clocks and a server that the tests control: node --test tests/page/store.test.mjs
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
 import { Fold } from "../../monitor/page/static/known.js";
 import { Store } from "../../monitor/page/static/store.js";
+import { Timeline } from "../../monitor/page/static/timeline.js";
 
 const HOUR = 3_600_000;
 const NOON = Date.parse("2026-01-06T12:00:00Z");
@@ -52,6 +53,19 @@ function record(asOf, state) {
   return { headers: { ce_type: "org.location-monitor.over_time" }, value };
 }
 
+/** An element of HTML with attributes only, on which nothing is drawn. */
+class FakeElement extends EventTarget {
+  setAttribute(name, value) {
+    this[name] = value;
+  }
+
+  append() {}
+
+  getContext() {
+    return { clearRect() {}, fillRect() {} };
+  }
+}
+
 let server;
 let store;
 let steady = 0; // the device's clock that stands still in sleep
@@ -63,6 +77,8 @@ async function answer(path) {
   await null;
   if (server.fails) return { ok: false, status: 503 };
   if (path === "v1/registry") return { ok: true, json: async () => REGISTRY };
+  if (path === "v1/ticks") return { ok: true, json: async () => ({ ticks: server.ticks }) };
+  if (server.holds(path)) return new Promise((resolve) => { server.release = () => resolve({ ok: false, status: 503 }); });
   const state = { ...status(server.now), position: "0:1", records: server.records };
   advance(server.takes);
   return { ok: true, json: async () => state };
@@ -89,6 +105,7 @@ beforeEach(async () => {
   mock.timers.enable({ apis: ["setTimeout", "Date"], now: NOON });
   FakeEventSource.opened.length = 0;
   server = { now: NOON, asked: [], records: [record(NOON, "safe")], fails: false, takes: 0 };
+  Object.assign(server, { ticks: [], holds: () => false, release: () => {} });
   Object.assign(globalThis, { fetch: answer, EventSource: FakeEventSource });
   store = new Store({ slotMs: HOUR, unreachableMs: 60_000 }, () => 1);
   await store.start();
@@ -189,6 +206,42 @@ test("a start that fails is repeated", async () => {
   advance(3000);
   await started;
   assert.deepEqual([failed, other.known[0].state], [1, "safe"]);
+});
+
+/** Returns a time line with three ticks, up to noon. */
+async function openTimeline() {
+  const document = { createElement: () => new FakeElement(), documentElement: {} };
+  Object.assign(globalThis, { document, getComputedStyle: () => ({ getPropertyValue: () => "" }) });
+  server.ticks = [2, 1, 0].map((hours) => ({ as_of: text(NOON - hours * HOUR), alarms: 0 }));
+  const timeline = new Timeline({ store, words: { texts: {}, time: String } });
+  await timeline.update();
+  return timeline;
+}
+
+/** Moves the slider to a tick, as a visitor does. */
+async function slide(timeline, index) {
+  timeline.slider.value = index;
+  timeline.slider.dispatchEvent(new Event("input"));
+  advance(200);
+  await settle();
+}
+
+test("an old request that fails late does not change what is shown", async () => {
+  const timeline = await openTimeline();
+  const [first, second] = server.ticks.map((tick) => tick.as_of);
+  server.holds = (path) => path.endsWith(encodeURIComponent(first));
+  await slide(timeline, 0);
+  await slide(timeline, 1);
+  server.release();
+  await settle();
+  assert.deepEqual([store.at, timeline.slider.value], [second, 1]);
+});
+
+test("if the past cannot be read, the slider shows the present too", async () => {
+  const timeline = await openTimeline();
+  server.fails = true;
+  await slide(timeline, 0);
+  assert.deepEqual([store.at, timeline.slider.value], [null, 2]);
 });
 
 test("the past needs no timer, and is no change", async () => {

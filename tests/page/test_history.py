@@ -12,7 +12,7 @@ from monitor.page.entries import read_entry
 from monitor.page.history import write_history
 from monitor.public.instants import DAY
 from monitor.public.parameters import Registry, shard_of
-from tests.client.records import REGISTRY, over_time, snapshot
+from tests.client.records import REGISTRY, hot_spots, over_time, snapshot
 
 
 def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dict[str, Any]]:
@@ -66,3 +66,9 @@ def test_crossed_bounds_have_no_upper_one() -> None:
     [period] = list_periods("market", snapshot(shard_of("market", 2), 6, {"market": (3, 9)}, bounds={"market": 11}))
     assert period | {"state": "noisy_count", "count_at_least": 11} == period
     assert "count_at_most" not in period
+
+
+def test_other_kind_does_not_count() -> None:
+    """If a monitor's name had another kind, the records of that kind are no snapshots."""
+    alert, spots, read = over_time("market", 6, 0), hot_spots(2, {"market": 9}), snapshot(shard_of("market", 2), 3)
+    assert states("market", alert, spots, read, monitor="midday") == ["safe"]

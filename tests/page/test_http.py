@@ -160,6 +160,25 @@ def test_unchanged_answer_is_not_sent(page: Page) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
+@pytest.mark.parametrize(
+    ("accepted", "zipped"),
+    [
+        ("gzip", True),
+        ("deflate, GZIP ; q=0.5", True),
+        ("x-gzip", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000, br", False),
+        ("gzipped", False),
+        ("gzip;q=much", False),
+        ("*;q=0", False),
+        ("", False),
+    ],
+)
+def test_compression_is_accepted(page: Page, accepted: str, zipped: bool) -> None:
+    """An answer is compressed only if the client accepts gzip with a weight above 0."""
+    assert (get(page, "/v1/locations", Accept_Encoding=accepted).headers.get("content-encoding") == "gzip") == zipped
+
+
 def test_headers_suit_a_cdn(page: Page) -> None:
     """Answers may be kept for seconds and read by any page; files forever; the stream never."""
     answer = get(page, "/v1/locations")
@@ -215,6 +234,9 @@ def test_invalid_requests_are_refused(page: Page) -> None:
         "/v1/locations/" + "x" * 5_000 + "/history": 404,
     }
     assert {path: get(page, path).status for path in refused} == refused
+    position = get(page, "/v1/records").json["position"]
+    with Stream(page, f"{position}&q=market", **{"Last-Event-ID": position}) as stream:
+        assert stream.response.status == 400
     assert get(page, "/v1/locations", method="POST").status == 405
     assert get(page, "/v1/locations").status == 200
 
@@ -400,6 +422,18 @@ def test_old_answers_are_unknown(town: Town, open_page: OpenPage) -> None:
     assert by_id(page)["clinic"]["state"] == "safe"
     town.clock.move_to(town.clock.now() + 3 * HOUR)
     assert {place["state"] for place in by_id(page).values()} == {"unknown"}
+
+
+def test_clock_that_catches_up(town: Town, open_page: OpenPage) -> None:
+    """An answer ahead of the clock is unknown until a slot before its as_of. The list does not expire meanwhile."""
+    town.publish(FIRST)
+    as_of = town.parts.parameters.grid.as_of(FIRST)
+    town.clock.move_to(as_of - HOUR - 1)
+    page = open_page(town)
+    assert by_id(page)["clinic"]["reason"] == "clock_behind"
+    assert 'class="served left-120' in get(page, "/").body.decode()
+    town.clock.move_to(as_of - HOUR)
+    assert by_id(page)["clinic"]["state"] == "safe"
 
 
 def test_command_serves_until_sigterm(town: Town, tmp_path: Path, eventually: Eventually) -> None:

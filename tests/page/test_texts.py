@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import re
 import string
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from monitor.client.known import About, Answer, Kind, Reason, State
 from monitor.config.page import LANGUAGES, Language, PageSettings
+from monitor.page.places import STATES
 from monitor.page.texts import build_texts, choose_language, read_texts
 from monitor.page.words import Words
 from monitor.public.instants import to_datetime
 
+PAGE = Path(__file__).parents[2] / "monitor" / "page"
+SUBJECTS = (*STATES, "between", "at_least", "hot_spot")
 REASONS: dict[State, tuple[Reason, ...]] = {
     "safe": ("below_threshold",),
     "noisy_count": ("noisy",),
@@ -40,6 +46,18 @@ def test_languages_have_equal_keys(language: Language) -> None:
     assert {key: find_fields(text) for key, text in texts.items()} == {
         key: find_fields(text) for key, text in english.items()
     }
+
+
+def test_each_text_is_used() -> None:
+    """A template, a script or a module of the page names each key, or composes it of a state, a reason or a kind."""
+    files = (*PAGE.glob("templates/*.html"), *PAGE.glob("static/*.js"), *PAGE.glob("*.py"))
+    code = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    used = set(re.findall(r"\b(?:t|texts)\.(\w+)", code))
+    for argument in re.findall(r"(?:fill\(|texts\[)([^,\]]*)", code):
+        used |= set(re.findall(r'"(\w+)"', argument))
+    used |= {f"{subject}_{part}" for subject in SUBJECTS for part in ("short", "means", "not", "do")}
+    used |= {f"{kind}_monitor" for kind in get_args(Kind)} | {*STATES, *get_args(Reason)}
+    assert set(read_texts("en")) - used == set()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -8,6 +8,7 @@ const WAIT_MS = 120;
 export class Timeline {
   #ticks = [];
   #timer = 0;
+  #request = null; // the latest one to the store: the failure of an earlier one does not matter
 
   constructor({ store, words }) {
     Object.assign(this, { store, words });
@@ -47,7 +48,9 @@ export class Timeline {
   #show(at) {
     if (at === null) this.slider.value = this.slider.max;
     this.#say();
-    this.store.show(at).catch(() => this.store.show(null));
+    const request = this.store.show(at);
+    this.#request = request;
+    if (at !== null) request.catch(() => { if (request === this.#request) this.#show(null); });
   }
 
   #say() {
