@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Final, Protocol
 
-from monitor.brokers.groups import input_group
+from monitor.brokers.groups import name_input_group
 from monitor.brokers.topic_watch import TopicWatch
 from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
@@ -219,7 +219,7 @@ def create_instance_watch(
 ) -> InstanceWatch:
     """Return a watch that compares this instance with the others of the service. `monotonic` returns seconds."""
     name, topic = settings.parameters.name, settings.config.kafka.topics.visits
-    group = input_group(name, settings.fingerprint(preflight))
+    group = name_input_group(name, settings.fingerprint(preflight))
     place = InstancePlace(name, group, topic, preflight.topics[topic].topic_id, windows.address)
     identity = settings.identity(preflight)
     log.info("configuration %s, person key with tag %s, %s", identity.configuration, identity.key, windows.address)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import input_group, release_group
+from monitor.brokers.groups import name_input_group, name_release_group
 from monitor.brokers.membership import Membership
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password
 from monitor.errors import InsecureNoiseError, MonitorError, UsageError
@@ -225,7 +225,7 @@ class Service:
     def _create_membership(self) -> Membership | DelayedMembership:
         """Create the membership of the release group. A replay runs alone, so it joins at once."""
         settings, parameters = self._settings, self._settings.parameters
-        topic, group = settings.config.kafka.topics.alerts, release_group(parameters.name)
+        topic, group = settings.config.kafka.topics.alerts, name_release_group(parameters.name)
         if self._clock.simulated:
             return Membership(settings.kafka, topic, group, self._wake)
         version = compute_version(parameters, settings.fingerprint(self._found))
@@ -235,7 +235,7 @@ class Service:
     def _create_source(self) -> InputLog:
         settings, topic = self._settings, self._settings.config.kafka.topics.visits
         name, topic_id = settings.parameters.name, self._found.topics[topic].topic_id
-        group = input_group(name, settings.fingerprint(self._found))
+        group = name_input_group(name, settings.fingerprint(self._found))
         by_brokers = not self._clock.simulated
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
         client_id = settings.identity(self._found).client_id(settings.kafka.client_id)

@@ -154,7 +154,7 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
 
 def _produce(settings: Settings, made: list[bytes], console: Console) -> None:
     topic = settings.config.kafka.topics.visits
-    producer = settings.kafka.producer(linger_ms=20, batch_size=1024 * 1024)
+    producer = settings.kafka.create_producer(linger_ms=20, batch_size=1024 * 1024)
     try:
         with progress("Producing", len(made), console) as meter:
             for number, value in enumerate(made):

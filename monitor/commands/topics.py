@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from monitor.brokers.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
-from monitor.commands.options import config_option, report_errors
+from monitor.commands.options import add_config_option, report_errors
 from monitor.commands.settings import load_settings
 from monitor.errors import UsageError
 from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
@@ -18,7 +18,7 @@ from monitor.service import Settings
 
 
 @click.command()
-@config_option
+@add_config_option
 @click.option("--create", is_flag=True, help="Create the missing topics, with the required settings.")
 @click.option("--first-start", is_flag=True, help="With --create: no answer was ever published.")
 @click.option("--ledger-lost", is_flag=True, help="With --create: answers were published, but the ledger is lost.")

@@ -1,7 +1,7 @@
 """Write the records of one `over_time` monitor at one tick.
 
 Of the 500 bytes of such a record, only the location and the marks differ from place to place, and while a place is
-paused, only the times differ from tick to tick. `alerts.over_time_record` encodes each record as a whole, which takes
+paused, only the times differ from tick to tick. `make_over_time_record` encodes each record as a whole, which takes
 20 µs. This module encodes the common bytes once per tick, and the end of a record once per answer, and takes 1 µs. The
 tests check that both write the same bytes.
 """

@@ -201,7 +201,7 @@ def _select_live(parameters: Parameters, times: Ints, horizon: int, stays: _Stay
     return _LiveFacts(np.repeat(stay, counts), times[np.repeat(first, counts) + within])
 
 
-def _belongs_to(monitors: Sequence[Charged], instants: Ints) -> Flags:
+def _find_designated(monitors: Sequence[Charged], instants: Ints) -> Flags:
     """Return which of these instants are designated times of at least one of the monitors."""
     if not instants.size:
         return np.zeros(0, np.bool_)
@@ -231,7 +231,7 @@ def _pack_facts(
     instant, stay, people = present
     flag = np.zeros(stay.size, np.int64)
     if columns.consent is not None and parameters.at_least:
-        consenting = np.flatnonzero(columns.consent[stays.place[stay]] & _belongs_to(parameters.at_least, instant))
+        consenting = np.flatnonzero(columns.consent[stays.place[stay]] & _find_designated(parameters.at_least, instant))
         instant, stay, people = (np.concatenate([values, values[consenting]]) for values in (instant, stay, people))
         flag = np.repeat([0, CONSENT], [flag.size, consenting.size])
     row, stamp = stays.row[stay], stays.current[stay]
@@ -246,7 +246,7 @@ def _pack_stays(
     instant, stay, people = present
     if not instant.size:
         return iter(())
-    asked = np.flatnonzero(_belongs_to(parameters.dwell, instant))
+    asked = np.flatnonzero(_find_designated(parameters.dwell, instant))
     instant, stay, people = instant[asked], stay[asked], people[asked]
     longest = max(monitor.rule.longest for monitor in parameters.dwell)
     length = np.minimum((stays.left[stay] - stays.arrived[stay]) // SECOND, longest)

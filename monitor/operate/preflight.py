@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicDescription, TopicNeeds, alter_command, check_topics, list_risks
-from monitor.contracts.record_sizes import place_bytes
+from monitor.brokers.topics import TopicDescription, TopicNeeds, check_topics, format_alter_command, list_risks
+from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
 from monitor.privacy.over_time import OverTimeRule, extend_marks, running_marks
 from monitor.public.parameters import Parameters
@@ -154,7 +154,7 @@ def require_room(
     """
     rules, key = _list_rules(parameters), "max.message.bytes"
     sizes = (
-        place_bytes(rule, (mark.epsilon for mark in running_marks(extend_marks(rule, state.marks_of(*place)), last)))
+        measure_place(rule, (mark.epsilon for mark in running_marks(extend_marks(rule, state.marks_of(*place)), last)))
         for state in states
         for last in (state.last_tick or 0,)
         for place in state.marks
@@ -166,7 +166,7 @@ def require_room(
         raise TopicError(
             f"kafka.topics.alerts is {topic!r}, whose {key} is {settings[key]}: expected at least {largest}, because "
             "a record repeats the answers that still count, including those of earlier configurations. Run "
-            f"{alter_command(options, topic, key, largest)}"
+            f"{format_alter_command(options, topic, key, largest)}"
         )
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import list_groups
 from monitor.brokers.topics import TopicNeeds, check_existing_topics, check_topics, create_topics
-from monitor.contracts.alerts import ledger_record
+from monitor.contracts.alerts import make_ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import failpoint
 from monitor.operate.preflight import read_ledger, read_ledger_partitions, require_shards
@@ -102,7 +102,7 @@ def set_up(
     contents = _inspect_ledger(connections, ledger, states)
     lost_at = _find_loss_time(beginning, groups, contents, ledger, lost_by or now)
     for partition in empty:
-        record = ledger_record(
+        record = make_ledger_record(
             source=parameters.name,
             service=parameters.name,
             partitions=len(states),

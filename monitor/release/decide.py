@@ -199,7 +199,7 @@ class Decider:
     ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = alerts.at_times_record(
+        key, value, headers = alerts.make_at_times_record(
             source=parameters.name,
             monitor=monitor.name,
             time=time,
@@ -255,7 +255,7 @@ class Decider:
     ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = alerts.hot_spots_record(
+        key, value, headers = alerts.make_hot_spots_record(
             source=parameters.name,
             monitor=monitor.name,
             time=time,

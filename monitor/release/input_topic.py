@@ -67,7 +67,7 @@ class InputTopic:
     def _admin(self) -> Any:
         with self._client_lock:
             if self._client is None:
-                self._client = self._connections.admin()
+                self._client = self._connections.create_admin()
             return self._client
 
     def _run_exclusively(self, request: Callable[[], _T]) -> _T:

@@ -172,7 +172,7 @@ class DelayedMembership:
         try:
             with self._connections.translate_errors():
                 if self._admin is None:
-                    self._admin = self._connections.admin()
+                    self._admin = self._connections.create_admin()
                 client_ids = list_member_ids(self._admin, self._candidate.group)
         except UnreachableError:
             self._close_admin()

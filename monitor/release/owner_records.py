@@ -87,7 +87,7 @@ class OwnerRecords:
     def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> EncodedRecord:
         """Return an owner record. `tick` is a decided tick that has no answers."""
         now = self.now()
-        key, value, headers = alerts.owner_record(
+        key, value, headers = alerts.make_owner_record(
             source=self.parameters.name,
             service=terms.service,
             fingerprint=terms.fingerprint,

@@ -95,7 +95,7 @@ def _settings_of(site: Site) -> Settings:
 
 def _produce(site: Site, first: int, ticks: int, visits: int) -> None:
     draw, crowd = np.random.default_rng(7), Crowd(_PEOPLE, _PLACES)
-    with site.producer() as producer:
+    with site.open_producer() as producer:
         for tick in range(first, first + ticks):
             stamp = site.grid.as_of(tick) - 1_000_000
             producer.send(crowd.make_records(draw, visits, _PER_RECORD, stamp), stamp // 1_000)

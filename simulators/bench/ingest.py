@@ -145,7 +145,7 @@ def fill_topics(bench: Bench, name: str, backlog: Backlog) -> FilledTopics:
     set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, SystemClock().now())
     bench.report(f"producing {backlog.visits:,} visits")
     records = make_records(backlog)
-    with closing(settings.kafka.producer(linger_ms=20, batch_size=2**20)) as producer:
+    with closing(settings.kafka.create_producer(linger_ms=20, batch_size=2**20)) as producer:
         for number, value in enumerate(records):
             producer.send(settings.config.kafka.topics.visits, value=value, partition=number % PARTITIONS)
         producer.flush(timeout=DEADLINE_SECONDS)
@@ -295,7 +295,9 @@ class SingleLine:
 def _poll_bare(filled: FilledTopics) -> float:
     """Poll and decode all records with kafka-python and msgspec; return the seconds from the first record."""
     settings, decode = filled.settings, msgspec.json.Decoder().decode
-    consumer = settings.kafka.consumer(fetch_max_bytes=2**22, max_partition_fetch_bytes=2**21, max_poll_records=4_000)
+    consumer = settings.kafka.create_consumer(
+        fetch_max_bytes=2**22, max_partition_fetch_bytes=2**21, max_poll_records=4_000
+    )
     with closing(consumer):
         partitions = [TopicPartition(settings.config.kafka.topics.visits, number) for number in range(PARTITIONS)]
         consumer.assign(partitions)

@@ -263,9 +263,9 @@ class Site:
             running.kill()
 
     @contextmanager
-    def producer(self) -> Iterator[Producer]:
+    def open_producer(self) -> Iterator[Producer]:
         """Yield a producer of visits."""
-        client = self.connections.producer(linger_ms=5, batch_size=1024 * 1024)
+        client = self.connections.create_producer(linger_ms=5, batch_size=1024 * 1024)
         try:
             yield Producer(client, self.config.kafka.topics.visits, self.layout.inputs)
         finally:

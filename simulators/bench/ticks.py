@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_valid_config
-from monitor.contracts.alerts import ledger_record
+from monitor.contracts.alerts import make_ledger_record
 from monitor.operate.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
@@ -161,11 +161,11 @@ def _create_topics(connections: KafkaConnections, parameters: Parameters) -> Led
     name = parameters.name
     names = (f"{name}-visits", f"{name}-alerts")
     configs = {"retention.ms": "-1", "max.message.bytes": str(32 * 2**20)}
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         wanted = {topic: {"num_partitions": 1, "replication_factor": 1, "configs": configs} for topic in names}
         admin.create_topics(wanted, wait_for_metadata=True)
         visits, alerts = (str(admin.describe_topics([topic])[0]["topic_id"]) for topic in names)
-    first = ledger_record(source=name, service=name, partitions=1, lost_at=None, partition=0, at=_ORIGIN)
+    first = make_ledger_record(source=name, service=name, partitions=1, lost_at=None, partition=0, at=_ORIGIN)
     with closing(Writer(connections, names[1], alerts, 0)) as writer:
         writer.append([EncodedRecord(first.key, first.value, tuple(first.headers), _ORIGIN // 1_000)])
     return LedgerPlace(names[1], alerts, visits, "bench", _ORIGIN, 1)

@@ -172,7 +172,7 @@ def test_partial_ticks_are_no_success(run: Run, kafka: SharedKafka, eventually: 
     """If input has expired, everything is read, but there is no success and no result."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    with closing(run.kafka.admin()) as admin:
+    with closing(run.kafka.create_admin()) as admin:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
     result = run.tiny.folder / "result.json"
     with auditing(write_service(run, kafka), result=result) as auditor:

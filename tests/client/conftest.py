@@ -69,10 +69,10 @@ def settings(kafka: SharedKafka, topic: Callable[[str], str]) -> Settings:
 def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
     """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
     name = settings.config.kafka.topics.alerts
-    with closing(settings.kafka.admin()) as admin:
+    with closing(settings.kafka.create_admin()) as admin:
         configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
         admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
-    producer = settings.kafka.producer()
+    producer = settings.kafka.create_producer()
 
     def append(records: Published) -> None:
         for record, at in records:

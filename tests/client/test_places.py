@@ -230,7 +230,7 @@ def test_token_of_a_replaced_topic_is_refused(
     publish_ticks({8: [over_time("market", 8, 0)]})
     token = open_at().token
     topic = settings.config.kafka.topics.alerts
-    with closing(settings.kafka.admin()) as admin:
+    with closing(settings.kafka.create_admin()) as admin:
         (before,) = admin.describe_topics([topic])
         admin.delete_topics([topic])
         eventually(lambda: admin.describe_topics([topic])[0]["error_code"] != 0)
@@ -246,7 +246,7 @@ def test_aborted_records_are_invisible(
     """Records of an aborted transaction are not read, those after it are, and no consumer group appears."""
     topic = settings.config.kafka.topics.alerts
     publish_ticks({8: [over_time("market", 8, 0)]})
-    with closing(settings.kafka.producer(transactional_id=f"{topic}-writer")) as producer:
+    with closing(settings.kafka.create_producer(transactional_id=f"{topic}-writer")) as producer:
         producer.init_transactions()
         for record, end in (
             (over_time("clinic", 8, 0), producer.abort_transaction),
@@ -257,7 +257,7 @@ def test_aborted_records_are_invisible(
             sent = producer.send(topic, key=record.key, value=record.value, headers=record.headers, timestamp_ms=stamp)
             sent.get(10)  # an abort drops what was not sent yet
             end()
-    with closing(settings.kafka.admin()) as admin:
+    with closing(settings.kafka.create_admin()) as admin:
         groups = {group["group_id"] for group in admin.list_groups()}
         places = open_at()
         assert states(places, 2) == {"market": "safe", "park": "safe"}

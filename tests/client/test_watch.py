@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from monitor.client.command import list_final_ticks, watch
-from monitor.contracts.alerts import OutputRecord, owner_record
+from monitor.contracts.alerts import OutputRecord, make_owner_record
 from monitor.errors import TopicError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR
@@ -55,7 +55,7 @@ def test_answers_before_a_late_record_are_found(
 ) -> None:
     """An owner record long after the last answers does not hide them."""
     later = grid.as_of(29) + 10 * DAY
-    owner = owner_record(
+    owner = make_owner_record(
         source="town",
         service="town",
         fingerprint="f",

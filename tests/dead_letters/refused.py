@@ -60,7 +60,7 @@ class Refused:
         """Append a record to the topic of dead letters."""
         topic = self.settings.config.kafka.topics.dead_letters
         stamp = (self.now if at is None else at) // MILLISECOND
-        with closing(self.settings.kafka.producer()) as producer:
+        with closing(self.settings.kafka.create_producer()) as producer:
             producer.send(topic, value=value, headers=headers, timestamp_ms=stamp).get(timeout=10)
 
     def sent(self) -> list[Any]:

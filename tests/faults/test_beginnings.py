@@ -139,7 +139,7 @@ def delete_records(scene: Scene, before: dict[int, int]) -> None:
 def offsets_at(scene: Scene, instant: int) -> dict[int, int]:
     """Return the first offset stamped at an instant or later, by input partition."""
     town = scene.town
-    with closing(town.settings.kafka.consumer()) as consumer:
+    with closing(town.settings.kafka.create_consumer()) as consumer:
         times = {TopicPartition(town.topics.visits, partition): instant // 1_000 for partition in range(3)}
         offsets = consumer.offsets_for_times(times)
     return {partition.partition: at.offset for partition, at in offsets.items() if at is not None}

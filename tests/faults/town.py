@@ -183,7 +183,7 @@ class Town:
     @contextmanager
     def admin(self) -> Iterator[Any]:
         """Open an admin client."""
-        with closing(self.settings.kafka.admin()) as client:
+        with closing(self.settings.kafka.create_admin()) as client:
             yield client
 
     def end(self) -> None:
@@ -220,7 +220,7 @@ class Subscriber:
 
     def _read(self) -> None:
         # Use the service's connections, because a consumer that they fail to create leaves no sockets open.
-        consumer = self._town.settings.kafka.consumer(
+        consumer = self._town.settings.kafka.create_consumer(
             isolation_level="read_uncommitted", auto_offset_reset="earliest", metadata_max_age_ms=1_000
         )
         try:

@@ -20,9 +20,9 @@ def test_added_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyP
     world.put(persons(2, "a"))
     reader = world.reader()
     drain(world, reader)
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         admin.create_partitions({world.topic: 2})
-    with closing(world.connections.producer()) as fresh:
+    with closing(world.connections.create_producer()) as fresh:
         fresh.partitions_for(world.topic)
         for person in persons(3, "b"):
             stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
@@ -156,7 +156,7 @@ def test_aborted_records_are_skipped(world: World, drain: Drain) -> None:
     """
     world.create()
     world.put(persons(3, "a"))
-    with closing(world.connections.producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
+    with closing(world.connections.create_producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
         producer.init_transactions()
         stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
         for label, number in (("aborted", 2), ("committed", 1)):
@@ -180,7 +180,7 @@ def test_transaction_end_on_a_quiet_partition(world: World, drain: Drain, monkey
     monkeypatch.setattr("monitor.ingest.source.RECORDS_PER_POLL", 50)
     world.create(2)
     world.put(persons(10_000, "busy"), partition=0)
-    with closing(world.connections.producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
+    with closing(world.connections.create_producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(world.topic, value=world.visit("quiet"), partition=1)

@@ -112,10 +112,10 @@ def test_added_partition_is_read_from_its_beginning(world: World, drain: Drain) 
 
 def add_partition(world: World) -> None:
     """Add a second partition to the topic, and wait until the producer knows it."""
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         admin.create_partitions({world.topic: 2})
     world.producer.close()
-    world.producer = world.connections.producer()
+    world.producer = world.connections.create_producer()
 
 
 def test_first_start_commits_all_partitions(world: World, eventually: Eventually) -> None:

@@ -237,7 +237,7 @@ def test_two_million_junk_visits(world: World, drain: Drain) -> None:
 def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
     """A dead letter of several visits contains their number, and is truncated at the limit."""
     name = f"{world.topic}.dead"
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
         admin.create_topics({name: settings}, wait_for_metadata=True)
     put_batch(world, snappy.compress(crafted.records([json.dumps({"visits": [1] * 90_000}).encode()])), 1, SNAPPY)

@@ -145,12 +145,12 @@ class World:
         self._names = count()
         self._stores: list[Dated] = []
         self.windows = self.windows_of(FINGERPRINT)
-        self.producer = self.connections.producer()
+        self.producer = self.connections.create_producer()
 
     def create(self, partitions: int = 1) -> None:
         configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "message.timestamp.after.max.ms": str(2**63 - 1)}
         configs["retention.ms"] = "-1"
-        with closing(self.connections.admin()) as admin:
+        with closing(self.connections.create_admin()) as admin:
             settings = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
             admin.create_topics({self.topic: settings}, wait_for_metadata=True)
 
@@ -210,12 +210,12 @@ class World:
 
     def ends(self) -> dict[int, int]:
         """Return the high watermarks."""
-        with closing(self.connections.consumer()) as consumer:
+        with closing(self.connections.create_consumer()) as consumer:
             places = [TopicPartition(self.topic, p) for p in sorted(consumer.partitions_for_topic(self.topic))]
             return {place.partition: end for place, end in consumer.end_offsets(places).items()}
 
     def delete_below(self, offset: int) -> None:
-        with closing(self.connections.admin()) as admin:
+        with closing(self.connections.create_admin()) as admin:
             admin.delete_records({TopicPartition(self.topic, 0): offset})
 
     def is_read(self) -> bool:
@@ -252,7 +252,7 @@ Drain = Callable[..., None]
 
 
 def committed(world: World) -> dict[int, int]:
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         offsets = admin.list_group_offsets({world.topic: None})[world.topic]
     return {place.partition: commit.offset for place, commit in offsets.items()}
 
@@ -263,7 +263,7 @@ def persons(number: int, prefix: str = "p") -> list[str]:
 
 def read_all(world: World, topic: str) -> list[Any]:
     place = TopicPartition(topic, 0)
-    with closing(world.connections.consumer()) as consumer:
+    with closing(world.connections.create_consumer()) as consumer:
         consumer.assign([place])
         consumer.seek(place, 0)
         end = consumer.end_offsets([place])[place]

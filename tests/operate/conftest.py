@@ -40,7 +40,7 @@ def published(
     def publish(tick: int, ledger_partitions: int = 2) -> None:
         create()
         ledger = kafka_settings.topics.alerts
-        with closing(connections.admin()) as admin:
+        with closing(connections.create_admin()) as admin:
             topics = describe_topics(admin, [ledger, kafka_settings.topics.visits])
         input_topic = topics.get(kafka_settings.topics.visits)
         input_id = "input" if input_topic is None else input_topic.topic_id

@@ -43,10 +43,10 @@ def ran_before(
 ) -> Iterator[str]:
     """The name of a group of the service that has committed offsets of an existing topic."""
     name, group = topic("visits-before"), f"{parameters.name}{request.param}"
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         place = TopicPartition(name, 0)
-        with closing(connections.consumer(group_id=group)) as consumer:
+        with closing(connections.create_consumer(group_id=group)) as consumer:
             consumer.assign([place])
             consumer.commit({place: OffsetAndMetadata(0, "", -1)})
         yield group
@@ -122,7 +122,7 @@ def test_ledger_lost_pauses_all_locations(
     assert [terms(connections, parameters, ledger, partition) for partition in (0, 1)] == [
         OwnerTerms(parameters.name, 2, now)
     ] * 2
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
     clock = SteppedClock(now)
     statuses: dict[int, set[str]] = {}

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.alerts import TYPE_PREFIX, ledger_record
+from monitor.contracts.alerts import TYPE_PREFIX, make_ledger_record
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import Clock, SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
@@ -122,7 +122,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 @pytest.fixture
 def admin(connections: KafkaConnections) -> Iterator[Any]:
     """An admin client."""
-    with closing(connections.admin()) as client:
+    with closing(connections.create_admin()) as client:
         yield client
 
 
@@ -161,7 +161,7 @@ def make_ledger(
     def make(ledger_partitions: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
         name, topic_id = make_topic("ledger", ledger_partitions)
         for partition in range(ledger_partitions):
-            first = ledger_record(
+            first = make_ledger_record(
                 source=service,
                 service=service,
                 partitions=ledger_partitions,
@@ -301,7 +301,7 @@ def make_site(
 @pytest.fixture
 def put(connections: KafkaConnections) -> Iterator[Callable[..., None]]:
     """Produces records to a partition of a topic."""
-    with closing(connections.producer()) as producer:
+    with closing(connections.create_producer()) as producer:
 
         def produce(topic: str, partition: int, records: int) -> None:
             sent = [producer.send(topic, value=b"x", partition=partition) for _ in range(records)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.alerts import owner_record
+from monitor.contracts.alerts import make_owner_record
 from monitor.public.instants import HOUR, parse_instant
 from monitor.public.parameters import AtTimes, Parameters
 from monitor.release.decide import Decider, Evidence
@@ -241,7 +241,7 @@ def test_state_records_the_decided_tick(make_parameters: Make, noise: Any) -> No
 def test_owner_record_alone_sets_terms(make_parameters: Make, noise: Any) -> None:
     """An owner record with `lost_at` pauses the places when the first record has expired."""
     parameters = make_parameters()
-    record = owner_record(
+    record = make_owner_record(
         source="town",
         service="town",
         fingerprint="f",

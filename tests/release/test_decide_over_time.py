@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.alerts import over_time_record
+from monitor.contracts.alerts import make_over_time_record
 from monitor.privacy import over_time
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.public.parameters import OverTime, Parameters
@@ -40,7 +40,7 @@ def decide_one_by_one(
         answer = over_time.step(rule, marks, tick, counts[row], drawn[n], lost_tick=lost_tick)
         state.spend(monitor.name, location, answer.marks)
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = over_time_record(
+        key, value, headers = make_over_time_record(
             source=parameters.name,
             monitor=monitor.name,
             location_id=location,

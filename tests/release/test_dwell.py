@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.record_sizes import largest_record
+from monitor.contracts.record_sizes import measure_largest_record
 from monitor.privacy.dwell import DwellRule
 from monitor.public.instants import HOUR
 from monitor.public.parameters import Dwell, Parameters
@@ -130,4 +130,4 @@ def test_slots_are_not_opened_early(make_parameters: Make) -> None:
 
 def test_configuration_with_dwell_times_alone_has_a_largest_record(make_parameters: Make) -> None:
     """Dwell times alone have a largest record, from which the limit of the output topic follows."""
-    assert largest_record(scheme_with(make_parameters)) > 0
+    assert measure_largest_record(scheme_with(make_parameters)) > 0

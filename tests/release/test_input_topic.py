@@ -27,7 +27,7 @@ MakeTopic = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def producer(connections: KafkaConnections) -> Iterator[Any]:
-    with closing(connections.producer()) as made:
+    with closing(connections.create_producer()) as made:
         yield made
 
 
@@ -108,7 +108,7 @@ def test_counts_records_after_open_transaction(
                   o  x  x  x         "o" is open: the last stable offset is 0, the high watermark 4
     """
     name, topic_id = make_topic("visits")
-    with closing(connections.producer(transactional_id=f"{name}-open")) as open_one:
+    with closing(connections.create_producer(transactional_id=f"{name}-open")) as open_one:
         open_one.init_transactions()
         open_one.begin_transaction()
         put(open_one, name, 0, 1)
@@ -134,7 +134,7 @@ def test_added_partition_appears_at_once(
         admin.create_partitions({name: 2})
         eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
         assert topic.read_end_offsets() == {0: 0, 1: 0}
-        with closing(connections.producer()) as fresh:
+        with closing(connections.create_producer()) as fresh:
             put(fresh, name, 1, 4)
         assert topic.read_end_offsets() == {0: 0, 1: 4}
 

@@ -128,7 +128,7 @@ def make_scene(
             kafka = kafka_settings.model_copy(update={"partitions": partitions})
             wanted = list_topic_needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
             set_up(connections, base, wanted, Beginning.FIRST_START, base.grid.start(TICK))
-            with closing(connections.admin()) as admin:
+            with closing(connections.create_admin()) as admin:
                 topics = describe_topics(admin, [kafka.topics.alerts, kafka.topics.visits])
             alerts, visits = (topics[name].topic_id for name in (kafka.topics.alerts, kafka.topics.visits))
             return Scene(connections, base, opened, kafka.topics.alerts, alerts, visits, ledger_partitions)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.alerts import OWNER, TYPE_PREFIX, ledger_record, owner_record
+from monitor.contracts.alerts import OWNER, TYPE_PREFIX, make_ledger_record, make_owner_record
 from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
@@ -33,8 +33,8 @@ def terms_record(**kept: Any) -> EncodedRecord:
     """Return an owner record, or a start record if it has no input topic."""
     given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
     given |= {"at": 0} | kept
-    make = owner_record if "input_topic_id" in given else ledger_record
-    made: Any = make(**({"fingerprint": "f", "input_since": None} if make is owner_record else {}) | given)
+    make = make_owner_record if "input_topic_id" in given else make_ledger_record
+    made: Any = make(**({"fingerprint": "f", "input_since": None} if make is make_owner_record else {}) | given)
     return EncodedRecord(made.key, made.value, tuple(made.headers), 0)
 
 

@@ -146,7 +146,7 @@ def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[Em
         "listener.name.secure.scram-sha-512.sasl.jaas.config": _JAAS.format("scram", "Scram", ""),
     }
     with EmbeddedKafka(NodeSettings(properties=properties | _tls(certificates), secure_protocol="SASL_SSL")) as server:
-        with closing(KafkaConnections((server.bootstrap_servers,)).admin()) as admin:
+        with closing(KafkaConnections((server.bootstrap_servers,)).create_admin()) as admin:
             admin.alter_user_scram_credentials(
                 [UserScramCredentialUpsertion("city", ScramMechanism.SCRAM_SHA_512, KAFKA_SECRET)]
             )
@@ -308,7 +308,7 @@ def start_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 
 @contextmanager
 def _admin(server: EmbeddedKafka) -> Iterator[Any]:
-    with closing(KafkaConnections((server.bootstrap_servers,)).admin()) as admin:
+    with closing(KafkaConnections((server.bootstrap_servers,)).create_admin()) as admin:
         yield admin
 
 

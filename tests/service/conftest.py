@@ -80,7 +80,7 @@ class Town:
         self.topics = settings.config.kafka.topics
         self.clock = SteppedClock(ORIGIN)
         self.produced: list[Produced] = []
-        self._producer = settings.kafka.producer()
+        self._producer = settings.kafka.create_producer()
 
     def prepare(self) -> Preflight:
         """Create the topics and begin the ledger."""
@@ -89,7 +89,7 @@ class Town:
     def renew_producer(self) -> None:
         """Use a new producer, which knows nothing of an earlier topic of this name."""
         self._producer.close()
-        self._producer = self.settings.kafka.producer()
+        self._producer = self.settings.kafka.create_producer()
 
     def visit(self, persons: list[str], location: str, slot: int, reported: int | None = None, minute: int = 0) -> None:
         """Produce visits of half an hour in a slot, reported in the same slot unless `reported` is given."""

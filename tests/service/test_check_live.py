@@ -222,7 +222,7 @@ def test_nothing_is_written(answered: Any, change: Make, store: EmbeddedValkey) 
 def _state(town: Any, store: EmbeddedValkey) -> tuple[Any, ...]:
     with closing(redis.Redis.from_url(store.url)) as client:
         keys = {key: client.dump(key) for key in client.scan_iter()}
-    with closing(town.settings.kafka.admin()) as admin:
+    with closing(town.settings.kafka.create_admin()) as admin:
         places = {TopicPartition(topic, 0): OffsetSpec.LATEST for _, topic in town.topics}
         ends = {place.topic: found.offset for place, found in admin.list_partition_offsets(places).items()}
     return keys, ends, list_groups(town.settings.kafka, town.parameters.name)

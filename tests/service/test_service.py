@@ -184,7 +184,7 @@ def test_recreated_input_topic_means_unknown(make_town: Callable[..., Any], even
 
 def recreate_input(town: Any, eventually: Eventually) -> None:
     wanted = list_topic_needs(town.parameters, town.settings.config.kafka, simulated=True)
-    with closing(town.settings.kafka.admin()) as admin:
+    with closing(town.settings.kafka.create_admin()) as admin:
         admin.delete_topics([town.topics.visits])
         eventually(lambda: admin.describe_topics([town.topics.visits])[0]["error_code"])
     create_topics(town.settings.kafka, wanted[:1], None)

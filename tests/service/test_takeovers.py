@@ -88,7 +88,7 @@ def test_recreated_ledger_pauses_everything(make_town: Callable[..., Any], event
 def lose_the_ledger(town: Any, eventually: Eventually) -> None:
     """Delete the ledger and begin a new one, as an operator does, while the service runs."""
     settings = town.settings
-    with closing(settings.kafka.admin()) as admin:
+    with closing(settings.kafka.create_admin()) as admin:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
     wanted = list_topic_needs(town.parameters, settings.config.kafka, simulated=True)

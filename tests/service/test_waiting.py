@@ -35,7 +35,7 @@ def test_waiting_for_deleted_topic_is_healthy(
     thread.start()
     try:
         eventually(lambda: health._last_turns.keys() >= {"reading", "release"} and not health.waiting(), 60)
-        with closing(town.settings.kafka.admin()) as admin:
+        with closing(town.settings.kafka.create_admin()) as admin:
             admin.delete_topics([town.topics.visits])
         eventually(lambda: "release" not in health._last_turns, 60)
         now[0] += STALL_SECONDS + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from monitor.brokers.groups import list_member_ids, release_group
+from monitor.brokers.groups import list_member_ids, name_release_group
 from monitor.brokers.topics import TopicDescription, TopicNeeds, list_risks
 from monitor.errors import FailedError, MonitorError, RefusedError
 from monitor.ingest.start_probe import InputProbe, plan_readings
@@ -114,8 +114,8 @@ def _fences_others(parameters: Parameters, limits: PeriodLimits, found: Prefligh
 
 def _count_members(report: LiveReport, settings: Settings, found: Preflight, *, has_key: bool) -> LiveReport:
     """Add the members of the release group, and how many of them have another configuration or person key."""
-    group = release_group(settings.parameters.name)
-    with settings.kafka.translate_errors(), closing(settings.kafka.admin()) as admin:
+    group = name_release_group(settings.parameters.name)
+    with settings.kafka.translate_errors(), closing(settings.kafka.create_admin()) as admin:
         versions = member_versions(settings.kafka.client_id, list_member_ids(admin, group))
     if not has_key:
         return replace(report, members=len(versions))

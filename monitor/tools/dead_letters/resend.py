@@ -176,7 +176,7 @@ class _Producer:
     """A producer whose `close` waits for a limited time."""
 
     def __init__(self, connections: KafkaConnections) -> None:
-        self.client = connections.producer(linger_ms=5)
+        self.client = connections.create_producer(linger_ms=5)
 
     def close(self) -> None:
         """Close the producer."""
@@ -184,7 +184,7 @@ class _Producer:
 
 
 def _require_topic(connections: KafkaConnections, topic: str) -> None:
-    with connections.translate_errors(), closing(connections.consumer()) as consumer:
+    with connections.translate_errors(), closing(connections.create_consumer()) as consumer:
         if not consumer.partitions_for_topic(topic):
             raise TopicError(
                 f"kafka.topics.visits is {topic!r}: there is no such topic, so nothing was sent; correct "

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from monitor.config import AtTimesMonitor
-from monitor.config.charges import most_designated_times
+from monitor.config.charges import count_most_designated_times
 from monitor.privacy.payments import at_times_payment, over_time_payment
 
 
@@ -153,4 +153,4 @@ class AtTimes:
 
 @lru_cache(maxsize=256)
 def _most_times(times: AtTimesMonitor, duration: int) -> int:
-    return most_designated_times(times, duration)
+    return count_most_designated_times(times, duration)

@@ -112,7 +112,7 @@ def _read_retention(needs: TopicNeeds) -> int:
 
 def _describe(valid: ValidConfig, monitor: AnyMonitor, report: MonitorReport) -> MonitorFigures:
     if isinstance(monitor, OverTimeMonitor):
-        one_visit, per = max(monitor.location_epsilons().values()), "place"
+        one_visit, per = max(monitor.compute_shares().values()), "place"
     elif isinstance(monitor, AtTimesMonitor) and monitor.at_least is not None:
         one_visit, per = max(monitor.epsilon, monitor.at_least.epsilon), "designated time that it covers"
     else:

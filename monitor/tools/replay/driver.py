@@ -102,7 +102,7 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
     with connections.translate_errors():
-        admin = connections.admin()
+        admin = connections.create_admin()
         try:
             topics = describe_topics(admin, [need.topic for need in wanted])
             ends = {name: _count_offsets(admin, name, topic.partitions) for name, topic in topics.items()}

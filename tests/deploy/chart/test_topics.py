@@ -152,7 +152,7 @@ def test_service_accepts_the_chart_s_topics(helm: Helm, kafka: SharedKafka, topi
         for found in topics_of(helm, tree).values()
     }
     connections = KafkaConnections((kafka.bootstrap_servers,))
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics(wanted, wait_for_metadata=True)
     assert check_topics(connections, needs_of(tree)).keys() == wanted.keys()
 
