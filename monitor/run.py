@@ -26,7 +26,7 @@ from monitor.public.clock import Clock
 from monitor.public.instants import SECOND, format_duration, format_instant
 from monitor.service import Service, Settings, open_telemetry, redis_windows, secure_noise
 from monitor.windows.memory_usage import MemoryProbe
-from monitor.windows.redis_client import redis_client
+from monitor.windows.redis_client import create_client
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
     config, parameters = settings.config, settings.parameters
     needs = topic_needs(settings, clock)
     preflight = run_preflight(settings.kafka, parameters, needs, config.kafka.topics.alerts, clock.now)
-    tick = parameters.grid.slot_of(clock.now()) - 1  # the last closed tick may still be decided
+    tick = parameters.grid.find_slot(clock.now()) - 1  # the last closed tick may still be decided
     check_past_charges(parameters, preflight.states, config.privacy.epsilon, settings.worst, tick)
     return preflight
 
@@ -202,7 +202,7 @@ def watch_memory(settings: Settings, preflight: Preflight, metrics: Metrics) -> 
     """Read the memory of Redis for the metrics until the end of the block."""
 
     def open_probe() -> MemoryProbe:
-        return MemoryProbe(settings.parameters, settings.fingerprint(preflight), redis_client(settings.redis))
+        return MemoryProbe(settings.parameters, settings.fingerprint(preflight), create_client(settings.redis))
 
     watch = MemoryWatch(open_probe, metrics, time.monotonic)
     with _call_repeatedly("memory", watch.look, watch.close):

@@ -43,9 +43,9 @@ from monitor.signals import Signal
 from monitor.spans import NO_SPANS, Spans
 from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
-from monitor.windows.fingerprint import fingerprint, published_fingerprint
+from monitor.windows.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.windows.hashing import PersonHasher
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
@@ -68,12 +68,12 @@ class Settings:
     def fingerprint(self, found: Preflight) -> str:
         """Return the fingerprint of this configuration's facts for the present input topic."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
-        return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
+        return compute_fingerprint(self.parameters, self.hasher.key_digest, topic_id)
 
     def identity(self, found: Preflight) -> Identity:
         """Return what this instance announces to the other instances of the service."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
-        version = compute_version(self.parameters, published_fingerprint(self.parameters, topic_id))
+        version = compute_version(self.parameters, compute_published_fingerprint(self.parameters, topic_id))
         return Identity(version, self.hasher.key_tag)
 
 
@@ -150,7 +150,7 @@ def secure_noise() -> OneSidedNoise:
 def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
     """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
     now = clock.now if clock.simulated else None
-    return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), now)
+    return RedisWindows(settings.parameters, settings.fingerprint(found), create_client(settings.redis), now)
 
 
 def ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
@@ -161,7 +161,7 @@ def ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPl
         topics.alerts,
         alerts.topic_id,
         visits.topic_id,
-        published_fingerprint(settings.parameters, visits.topic_id),
+        compute_published_fingerprint(settings.parameters, visits.topic_id),
         seen_at,
         visits.partitions,
         settings.defer_commits,

@@ -171,7 +171,7 @@ def _open_present_slot(reader: Reader, windows: Windows, settings: Settings, clo
     while not all(windows.progress()):
         reader.step(200)
     parameters = settings.parameters
-    windows.open(range(parameters.registry.shards), parameters.grid.slot_of(clock.now()))
+    windows.open(range(parameters.registry.shards), parameters.grid.find_slot(clock.now()))
 
 
 def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> float:

@@ -77,8 +77,8 @@ def _find_total(places: Places, monitor: Total, grid: SlotGrid) -> None:
 def list_final_ticks(monitor: Total, grid: SlotGrid, until: int) -> list[int]:
     """Return the ticks that publish hot spots or dwell times in the week up to tick `until`, in order."""
     end = grid.as_of(until + 1) - monitor.horizon
-    times = monitor.times.between(end - _LOOK_BACK, end)
-    return sorted({grid.last_tick_until(int(time) + monitor.horizon) for time in times})
+    times = monitor.times.find_between(end - _LOOK_BACK, end)
+    return sorted({grid.find_last_tick(int(time) + monitor.horizon) for time in times})
 
 
 def _print_news(places: Places, words: Words, console: Console, stop: threading.Event) -> None:

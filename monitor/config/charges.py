@@ -61,7 +61,7 @@ def _count_most_times(at: tuple[str, ...], timezone: str | None, period: int) ->
     instants = designated.instants
     low = min((_RULES_FROM, *instants))
     high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
-    times = designated.between(low, high)
+    times = designated.find_between(low, high)
     return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
 
 

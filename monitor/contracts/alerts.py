@@ -20,7 +20,7 @@ from monitor.contracts.charges import EPSILON_PATTERN, Charges
 from monitor.contracts.versions import COUNTING, FENCE, LEDGER_VERSION
 from monitor.contracts.visits import ID_BYTES, remove_default
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
+from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, compute_p_value
 from monitor.public.instants import format_instant
 
 TYPE_PREFIX: Final = "org.location-monitor."
@@ -247,7 +247,7 @@ def make_over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of 
     }
     if answer.noisy_count is not None:
         value["noisy_count"] = value["count_at_most"] = answer.noisy_count
-        value["p_value"] = p_value(rule.answer_epsilon, rule.threshold, answer.noisy_count)
+        value["p_value"] = compute_p_value(rule.answer_epsilon, rule.threshold, answer.noisy_count)
     if resumes_at is not None:
         value["resumes_at"] = format_time(resumes_at)
     key = f"{monitor}/{location_id}"

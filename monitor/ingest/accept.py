@@ -53,7 +53,7 @@ _AHEAD: Final = Fault(
 class Persons(Protocol):
     """The keyed hashes of person ids."""
 
-    def many(self, persons: list[str]) -> list[bytes]:
+    def hash_many(self, persons: list[str]) -> list[bytes]:
         """Return the hash of each person, 16 bytes."""
 
 
@@ -174,7 +174,7 @@ def _select_present(parameters: Parameters, stays: _Stays) -> tuple[_LiveFacts, 
     taken = np.empty(0, np.int64)
     by_horizon = []
     for horizon, monitors in _group_by_horizon(parameters):
-        all_times = np.concatenate([times.between(low, high) for times in monitors])
+        all_times = np.concatenate([times.find_between(low, high) for times in monitors])
         times = np.setdiff1d(all_times, taken)
         taken = np.concatenate([taken, times])
         stay = _find_covering(times, stays)
@@ -206,7 +206,7 @@ def _find_designated(monitors: Sequence[Charged], instants: Ints) -> Flags:
     if not instants.size:
         return np.zeros(0, np.bool_)
     low, high = int(instants.min()), int(instants.max()) + 1
-    return np.isin(instants, np.concatenate([monitor.times.between(low, high) for monitor in monitors]))
+    return np.isin(instants, np.concatenate([monitor.times.find_between(low, high) for monitor in monitors]))
 
 
 def _pack_facts(
@@ -220,7 +220,7 @@ def _pack_facts(
     """Hash the people of the applied stays, and pack their facts by shard and stamp."""
     if not applied.size:
         return {}
-    hashes = persons.many([columns.persons[place] for place in stays.place[applied].tolist()])
+    hashes = persons.hash_many([columns.persons[place] for place in stays.place[applied].tolist()])
     table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
     seen, present = ((live.value, live.stay, table[np.searchsorted(applied, live.stay)]) for live in facts)
     shard = parameters.registry.shard

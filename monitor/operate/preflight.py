@@ -12,7 +12,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import TopicDescription, TopicNeeds, check_topics, format_alter_command, list_risks
 from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
-from monitor.privacy.over_time import OverTimeRule, extend_marks, running_marks
+from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import read_first_offset
 from monitor.release.ledger_reader import LedgerReader
@@ -154,7 +154,9 @@ def require_room(
     """
     rules, key = _list_rules(parameters), "max.message.bytes"
     sizes = (
-        measure_place(rule, (mark.epsilon for mark in running_marks(extend_marks(rule, state.marks_of(*place)), last)))
+        measure_place(
+            rule, (mark.epsilon for mark in select_running_marks(extend_marks(rule, state.marks_of(*place)), last))
+        )
         for state in states
         for last in (state.last_tick or 0,)
         for place in state.marks

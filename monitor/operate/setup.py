@@ -24,7 +24,7 @@ from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord, Writer, read_first_offset
 from monitor.release.ledger_reader import LedgerReader
 from monitor.release.state import LedgerState
-from monitor.windows.redis_client import RedisAddress, redis_client, server_time
+from monitor.windows.redis_client import RedisAddress, create_client, read_server_time
 
 
 class Beginning(Enum):
@@ -142,9 +142,9 @@ def redis_time(address: RedisAddress) -> int:
     Raises:
         FailedError: Redis does not answer.
     """
-    client = redis_client(address)
+    client = create_client(address)
     try:
-        return server_time(client)
+        return read_server_time(client)
     finally:
         client.close()
 

@@ -150,7 +150,7 @@ class Site:
         if at is None or feed.board.as_of is None or at >= feed.board.as_of:
             body = await self._records.present()
             return _respond(request, body, "application/json", _NEVER if at is None else _BRIEF)
-        body = await self._records.past(grid.as_of(grid.last_tick_until(at)))
+        body = await self._records.past(grid.as_of(grid.find_last_tick(at)))
         return _respond(request, body, "application/json", _BRIEF)
 
     async def ticks(self, request: Request) -> Response:

@@ -13,7 +13,7 @@ from monitor.contracts.alerts import AtTimesSnapshot, NoisyCountAlert, OverTimeA
 from monitor.page.board import Board
 from monitor.page.entries import Entry
 from monitor.public.instants import format_instant
-from monitor.public.parameters import Parameters, Registry, shard_of
+from monitor.public.parameters import Parameters, Registry, find_shard
 
 _NOT_UNDERSTOOD: Final = {"state": "unknown"}  # a newer form of a record
 
@@ -57,7 +57,7 @@ def _list_at_times(location_id: str, board: Board, parameters: Parameters) -> It
 def _is_about(entry: Entry, location_id: str) -> bool:
     """Return whether a snapshot is about the shard of a place, by the number of shards that it had then."""
     about = _read_shard(entry.raw)
-    return shard_of(location_id, about.shards) == about.shard
+    return find_shard(location_id, about.shards) == about.shard
 
 
 def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -66,9 +66,9 @@ class CarriedOverTimes:
         grid = self._parameters.grid
         horizons = {monitor.horizon for monitor in self._monitors.values()}
         for time in self._times:
-            yield from (grid.slot_of(time + horizon) for horizon in horizons)
+            yield from (grid.find_slot(time + horizon) for horizon in horizons)
             if self._period != _ENDLESS:
-                yield grid.slot_of(time + self._period - 1) + self._parameters.history_slots
+                yield grid.find_slot(time + self._period - 1) + self._parameters.history_slots
 
     def _find_oldest_chargeable(self, tick: int) -> int:
         """Return the earliest instant of a visit that this configuration may still charge."""
@@ -77,7 +77,7 @@ class CarriedOverTimes:
     def _compute_excess_at(self, time: int, tick: int) -> Fraction:
         """Return the ε that was or may still be paid for one time, minus the worst case of this configuration."""
         current = {
-            key: monitor for key, monitor in self._monitors.items() if monitor.times.between(time, time + 1).size
+            key: monitor for key, monitor in self._monitors.items() if monitor.times.find_between(time, time + 1).size
         }
         answered = self._paid[time]
         excess = sum((epsilon for key, epsilon in answered.items() if key not in current), Fraction(0))

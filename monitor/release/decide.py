@@ -69,7 +69,9 @@ class Decider:
         for watched in self._watched:
             for shard, of_monitor in watched.windows(tick):
                 windows[shard].append(of_monitor)
-        live = {time for monitor in parameters.at_times for time in monitor.live(parameters.grid.as_of(tick))}
+        live = {
+            time for monitor in parameters.at_times for time in monitor.list_live_times(parameters.grid.as_of(tick))
+        }
         questions = {
             shard: Question(_join_windows(parts), tuple(sorted(live)), tick) for shard, parts in windows.items()
         }
@@ -92,7 +94,7 @@ class Decider:
     def _final_times(self, monitor: Total | AtLeast, tick: int) -> list[int]:
         """Return the designated times for which this tick is the final one."""
         as_of = self._parameters.grid.as_of(tick)
-        return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
+        return [time for time in monitor.list_live_times(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
         """Draw every answer of a tick once, and record the spent ε in `state`."""
@@ -106,7 +108,7 @@ class Decider:
         parts += [
             self._decide_at_time(timed, time, tick, evidence, state, tally)
             for timed in self._parameters.at_times
-            for time in timed.live(as_of)
+            for time in timed.list_live_times(as_of)
         ]
         parts += [
             self._decide_total(total, time, tick, evidence, state, tally)
@@ -277,7 +279,7 @@ class Decider:
         if state.lost_at is not None and time < state.lost_at:
             return False
         complete_from = max(reading.complete_from, input_since(state))
-        return complete_from <= self._parameters.grid.slot_of(time) and time > reading.times_evicted_until
+        return complete_from <= self._parameters.grid.find_slot(time) and time > reading.times_evicted_until
 
 
 def _join_windows(parts: Sequence[RowWindows]) -> Sequence[tuple[int, int]]:

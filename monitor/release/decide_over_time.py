@@ -221,7 +221,7 @@ class OverTimeDecider:
 
     def windows(self, tick: int) -> Iterator[tuple[int, RowWindows]]:
         """Yield the windows of each shard's places."""
-        start = self._parameters.window_start(self.monitor.window, tick)
+        start = self._parameters.find_window_start(self.monitor.window, tick)
         for shard, rows in self._places.rows_by_shard.items():
             yield shard, RowWindows(rows, start)
 
@@ -232,7 +232,7 @@ class OverTimeDecider:
         arrays, so that a place needs 0.1 µs instead of 3 µs. All others are decided one by one.
         """
         places = self._places
-        lost_tick = None if state.lost_at is None else self._parameters.grid.slot_of(state.lost_at)
+        lost_tick = None if state.lost_at is None else self._parameters.grid.find_slot(state.lost_at)
         self._check_basis(state)
         clear = [over_time.find_standing(rule, (), tick, lost_tick) for rule in places.rules]
         noise, (counts, known) = self._draw_noise(), self._counts(tick, evidence, state)
@@ -246,12 +246,14 @@ class OverTimeDecider:
             if self._marked[at]:
                 own[at] = self._decide_marked(at, tick, given, drawn, state, lost_tick)
                 continue
-            answer = over_time.answer(places.rules[places.kinds[at]], clear[places.kinds[at]], tick, given, drawn)
+            answer = over_time.decide_answer(
+                places.rules[places.kinds[at]], clear[places.kinds[at]], tick, given, drawn
+            )
             if answer.noisy_count is not None:
                 own[at] = self._spend(at, answer, state)
         self._basis = state, state.revision
         shared = [
-            self._encode(kind, over_time.answer(rule, clear[kind], tick, count, 0))
+            self._encode(kind, over_time.decide_answer(rule, clear[kind], tick, count, 0))
             for kind, rule in enumerate(places.rules)
             for count in (0, None)
         ]
@@ -289,7 +291,7 @@ class OverTimeDecider:
                 state.spend(name, location, standing.run)  # a changed rule may have lengthened marks
             self._marked[at] = (name, location) in state.marks
             known = self._standings[at] = _EncodedStanding(lost_tick, standing)
-        answer = over_time.answer(rule, known.standing, tick, count, noise)
+        answer = over_time.decide_answer(rule, known.standing, tick, count, noise)
         return (
             known.encode(self._writer, kind, answer) if answer.noisy_count is None else self._spend(at, answer, state)
         )
@@ -310,7 +312,7 @@ class OverTimeDecider:
 
     def _counts(self, tick: int, evidence: Evidence, state: LedgerState) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the number of distinct people in each window, and which of these numbers come from complete facts."""
-        places, start = self._places, self._parameters.window_start(self.monitor.window, tick)
+        places, start = self._places, self._parameters.find_window_start(self.monitor.window, tick)
         counts = np.zeros(len(places.rows), np.int64)
         known = np.zeros(len(places.rows), np.bool_)
         for shard, at in places.by_shard.items():

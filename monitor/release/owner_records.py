@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class LedgerPlace:
     """The ledger's topic and its id, and the id of the input topic from which the facts are read.
 
-    `fingerprint` is the published one (`published_fingerprint`). `input_seen_at` is an instant at which the input topic
+    `fingerprint` is that of `compute_published_fingerprint`. `input_seen_at` is an instant at which the input topic
     existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
     reading at the takeover cannot replace it: the clock may have been set back. `input_partitions` is the number of
     input partitions at that instant. `defer_commits`: keep the answers of ticks in memory until `Owner.commit`.
@@ -82,7 +82,7 @@ class OwnerRecords:
 
     def _find_complete_slot(self, instant: int) -> int:
         """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
-        return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
+        return self.parameters.grid.find_slot(instant) + self.parameters.max_lead + 1
 
     def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> EncodedRecord:
         """Return an owner record. `tick` is a decided tick that has no answers."""

@@ -141,7 +141,7 @@ class PartitionRelease:
     def next_tick(self) -> int:
         """Return the last closed tick if it can still be decided, else the tick that closes next."""
         now = self._context.clock.now()
-        slot = self._context.parameters.grid.slot_of(now)
+        slot = self._context.parameters.grid.find_slot(now)
         owner = self.owner
         if owner is None:
             return slot
@@ -175,7 +175,7 @@ class PartitionRelease:
         closes = grid.as_of(tick) + self._context.parameters.tolerance
         while clock.now() < closes:
             self._heartbeat()
-            if stop.is_set() or grid.slot_of(clock.now()) < tick:
+            if stop.is_set() or grid.find_slot(clock.now()) < tick:
                 return False
             clock.wait_until(min(closes, clock.now() + LONGEST_WAIT), stop)
         return not stop.is_set()

@@ -17,9 +17,9 @@ from typing import Final
 from monitor.contracts.charges import Charges, TimeCharges
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.privacy.periods import Bound, PaidAnswer, Place, most_paid
+from monitor.privacy.periods import Bound, PaidAnswer, Place, compute_most_paid
 from monitor.public.instants import DAY, format_instant
-from monitor.public.parameters import Parameters, shard_of
+from monitor.public.parameters import Parameters, find_shard
 from monitor.release.carried_over import CarriedOverTimes
 from monitor.release.declared_charges import declare_times
 from monitor.release.state import Spent
@@ -59,7 +59,7 @@ class PeriodAccount:
         if self._is_unchanged:
             return self._worst + times
         places = [place.without_answers_before(tick) for place in self._places]
-        over_time = most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
+        over_time = compute_most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
         return self._worst + max(Fraction(0), over_time - self._own) + times
 
     def fits_from(self, stated: Fraction, tick: int) -> int | None:
@@ -122,7 +122,7 @@ class PeriodAccount:
     def _own(self) -> Fraction:
         """What one person may pay at all places under this configuration alone."""
         slots, bounds = self._parameters.period_slots, Counter(self._bounds.values())
-        return sum((bound.most_in_slots(slots) * times for bound, times in bounds.items()), Fraction(0))
+        return sum((bound.compute_most_in_slots(slots) * times for bound, times in bounds.items()), Fraction(0))
 
     @cached_property
     def _bounds(self) -> dict[_Watched, Bound]:
@@ -146,7 +146,7 @@ class PeriodAccount:
         }
 
     def _find_partition(self, place: str) -> int:
-        return shard_of(place, self._parameters.registry.shards) % len(self._spent)
+        return find_shard(place, self._parameters.registry.shards) % len(self._spent)
 
     @property
     def _oldest(self) -> int:

@@ -121,7 +121,7 @@ class PeriodCheck:
             UnreachableError: the ledger cannot be read or written now, or other instances keep taking over.
             FencedError: another instance takes over at the same time.
         """
-        tick = self._parameters.grid.slot_of(self._now()) - 1  # a new owner may still decide the last closed tick
+        tick = self._parameters.grid.find_slot(self._now()) - 1  # a new owner may still decide the last closed tick
         self._reader.forget(tick)
         for _ in range(ATTEMPTS):
             self._reader.refresh()

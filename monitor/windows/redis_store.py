@@ -113,7 +113,7 @@ class RedisWindows:
         now = self.time()
         kept = 2 * self._expiry * SECOND
         return sorted(
-            {int(at) for timed in self._parameters.timed for at in timed.times.between(now - kept, now + kept)}
+            {int(at) for timed in self._parameters.timed for at in timed.times.find_between(now - kept, now + kept)}
         )
 
     def _list_all_keys(self, shard: int, times: Iterable[int]) -> list[str]:

@@ -69,7 +69,7 @@ def _measure_service(bench: Bench) -> dict[str, float]:
     with bench.valkey() as valkey:
         site = Site(bench.folder("fortnight"), "fortnight", (bench.kafka.bootstrap_servers, valkey.url), layout)
         settings = _settings_of(site)
-        first = site.grid.slot_of(site.grid.origin)
+        first = site.grid.find_slot(site.grid.origin)
         clock = SteppedClock(site.grid.start(first))
         found = prepare_empty(settings, clock)
         _produce(site, first, ticks, visits // ticks)

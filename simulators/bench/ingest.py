@@ -33,7 +33,7 @@ from monitor.service import Settings, kafka_connections, redis_windows, settings
 from monitor.windows.facts import ShardFacts, Span, Windows
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import SEEN
-from monitor.windows.redis_client import Client, RedisAddress, redis_client
+from monitor.windows.redis_client import Client, RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from simulators.bench.bench import Bench
 from simulators.bench.line import Measured, Target
@@ -179,7 +179,7 @@ def read_backlog(bench: Bench, filled: FilledTopics) -> float:
 def _open_slot(settings: Settings, windows: Windows) -> None:
     """Open the present slot, as an owner does after the previous tick is in the ledger."""
     parameters = settings.parameters
-    windows.open(range(parameters.registry.shards), parameters.grid.slot_of(SystemClock().now()))
+    windows.open(range(parameters.registry.shards), parameters.grid.find_slot(SystemClock().now()))
 
 
 def _drain(reader: Reader, metrics: Metrics, visits: int) -> float:
@@ -200,7 +200,7 @@ def _pack(filled: FilledTopics) -> Iterator[tuple[list[Span], Accepted]]:
     settings = filled.settings
     parameters = settings.parameters
     size = max(1, MOST_APPLIED // filled.backlog.per_record)
-    slot = parameters.grid.slot_of(time.time_ns() // 1_000)
+    slot = parameters.grid.find_slot(time.time_ns() // 1_000)
     for begin in range(0, len(filled.records), size):
         values = filled.records[begin : begin + size]
         numbers = range(begin, begin + len(values))
@@ -344,7 +344,7 @@ def _measure_memory(bench: Bench, settings: Settings, people: int, binary: Path 
     places = max(1, bench.scale(400_000, 4_000) // people)
     with (
         bench.valkey(binary=binary) as server,
-        closing(redis_client(RedisAddress(server.url))) as client,
+        closing(create_client(RedisAddress(server.url))) as client,
         closing(RedisWindows(settings.parameters, "memory", client)) as windows,
     ):
         windows.begin(0, 0, 0)
@@ -358,7 +358,7 @@ def _measure_memory(bench: Bench, settings: Settings, people: int, binary: Path 
 def _make_facts(settings: Settings, places: int, people: int) -> Iterator[dict[int, list[ShardFacts]]]:
     """Yield ten batches that together contain `people` people at each of the places, in the last two days."""
     draw, parameters = np.random.default_rng(7), settings.parameters
-    slot = parameters.grid.slot_of(SystemClock().now())
+    slot = parameters.grid.find_slot(SystemClock().now())
     for part in np.array_split(np.arange(people), _BATCHES):
         row = np.repeat(np.arange(places), part.size)
         facts = np.empty(row.size, SEEN)

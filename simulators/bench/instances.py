@@ -216,7 +216,7 @@ def _find_first_answers(
     """Yield each partition with the time at which its first answers of a tick after `since` arrive, in seconds."""
     grid = site.grid
     missing = {partition.partition for partition in partitions}
-    first_tick = grid.slot_of(int(since * 1_000_000))
+    first_tick = grid.find_slot(int(since * 1_000_000))
     deadline = since + 90
     while missing:
         if time.time() > deadline:

@@ -47,7 +47,7 @@ from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import COMPLETE_FROM_START, ShardFacts, Span
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import group_by_shard, pack_present, pack_seen, split_by_shard
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from simulators.bench.bench import Bench
 from simulators.bench.line import Measured, Series, Target
@@ -140,7 +140,7 @@ def open_partition(bootstrap_servers: str, parameters: Parameters) -> Iterator[O
     with ExitStack() as stack:
         server = stack.enter_context(EmbeddedValkey(ValkeySettings(appendonly=True)))
         place = _create_topics(connections, parameters)
-        windows = RedisWindows(parameters, "bench", redis_client(RedisAddress(server.url)), clock.now)
+        windows = RedisWindows(parameters, "bench", create_client(RedisAddress(server.url)), clock.now)
         stack.callback(windows.close)
         windows.begin(0, 0, COMPLETE_FROM_START)
         ledger = (place.topic, place.topic_id)

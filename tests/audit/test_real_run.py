@@ -107,7 +107,7 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
 def _follow(config: Path, report: AuditReport) -> None:
     """The standing auditor reads the same topics and finds the same, with what it keeps bounded by the windows."""
     loaded = load_config(config, {})
-    reports, consumer, topics = Reports(), kafka_connections(loaded).consumer, loaded.kafka.topics
+    reports, consumer, topics = Reports(), kafka_connections(loaded).create_consumer, loaded.kafka.topics
     kept = 0
     facts = KafkaTopics(kafka_connections(loaded))
     sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)

@@ -17,7 +17,7 @@ from monitor.brokers.connections import MAX_RECORD_BYTES
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
 from monitor.config.charges import compute_charges, count_most_designated_times, count_period_slots
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
-from monitor.privacy.odds import false_alarm, over_updates
+from monitor.privacy.odds import compute_false_alarm, compute_over_updates
 from monitor.public.instants import DAY, HOUR
 from monitor.tools.check.compute_report import CheckReport, check, find_threshold
 from monitor.tools.check.print_report import render
@@ -209,7 +209,7 @@ def test_odds_by_hand() -> None:
     )
     report = check(config, load_locations(config))
     assert report.monitors[1].odds[0].over_updates == pytest.approx(0.90, abs=0.005)
-    assert over_updates(false_alarm(Fraction(1), 10, 0), 336) == pytest.approx(0.015, abs=0.0005)
+    assert compute_over_updates(compute_false_alarm(Fraction(1), 10, 0), 336) == pytest.approx(0.015, abs=0.0005)
     (warning,) = report.warnings
     assert "clinics: an empty location has a false alarm within 336 updates with a chance of 89.7 %" in warning
     assert "Raise the threshold to 9 for a chance below 5 %" in warning
@@ -221,8 +221,8 @@ def test_odds_by_hand() -> None:
 def test_proposed_threshold_is_smallest(epsilon: Fraction, updates: int) -> None:
     """The proposed threshold is the smallest with less than 5 % false alarms."""
     threshold = find_threshold(epsilon, updates)
-    assert over_updates(false_alarm(epsilon, threshold, 0), updates) < 0.05
-    assert threshold == 1 or over_updates(false_alarm(epsilon, threshold - 1, 0), updates) >= 0.05
+    assert compute_over_updates(compute_false_alarm(epsilon, threshold, 0), updates) < 0.05
+    assert threshold == 1 or compute_over_updates(compute_false_alarm(epsilon, threshold - 1, 0), updates) >= 0.05
 
 
 def test_horizon_between_slots() -> None:

@@ -139,7 +139,7 @@ def test_list_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -
     released = [
         tick
         for tick in range(100)
-        if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.live(grid.as_of(tick)))
+        if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.list_live_times(grid.as_of(tick)))
     ]
     assert [tick for tick in list_final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
 

@@ -73,7 +73,7 @@ def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[Output
 
 def _at_times(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
     timed, registry = parameters.at_times[0], parameters.registry
-    for time in timed.live(parameters.grid.as_of(tick)):
+    for time in timed.list_live_times(parameters.grid.as_of(tick)):
         for shard, rows in enumerate(registry.by_shard):
             yield make_at_times_record(
                 source="demo",

@@ -19,7 +19,7 @@ from typing import Any, Final
 import redis
 
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from monitor.windows.fingerprint import fingerprint as stored_under
+from monitor.windows.fingerprint import compute_fingerprint as stored_under
 from tests.faults.reading import header, read_topic
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import KEY, Town
@@ -177,7 +177,7 @@ def _first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms) -> d
     """Return, for each fact, the first slot in which a record with it was stamped."""
     first: dict[LastSeen | Present, int] = {}
     for record, fates in record_fates:
-        stamp = terms.grid.slot_of(record.timestamp * 1_000)
+        stamp = terms.grid.find_slot(record.timestamp * 1_000)
         for fact in chain[LastSeen | Present](fates.seen, fates.present):
             first[fact] = min(first.get(fact, stamp), stamp)
     return first
@@ -237,7 +237,7 @@ def check_moments(
     wanted = {
         fact
         for fact in due.present
-        if terms.shard[fact.row] == number and fact.time > evicted and terms.grid.slot_of(fact.time) >= shard.since
+        if terms.shard[fact.row] == number and fact.time > evicted and terms.grid.find_slot(fact.time) >= shard.since
     }
     comparison.moments += len(wanted)
     for fact in wanted - shard.present:

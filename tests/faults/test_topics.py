@@ -68,7 +68,7 @@ def test_recreated_input_topic_makes_answers_unknown(scene: Scene) -> None:
     town.create()
     town.traffic.renew()
     scene.subscriber.wait_complete(90)
-    taken = town.settings.parameters.grid.slot_of(last_check_at(instance))
+    taken = town.settings.parameters.grid.find_slot(last_check_at(instance))
     edges = next(monitor for monitor in town.settings.parameters.over_time if monitor.name == "edges")
     statuses = scene.subscriber.statuses("edges", taken)
     assert {status for (_, tick), status in statuses.items() if tick < taken + F + edges.window} <= {
@@ -169,7 +169,7 @@ class Loss:
     @property
     def slot(self) -> int:
         """The slot of the loss."""
-        return self.town.settings.parameters.grid.slot_of(self.at)
+        return self.town.settings.parameters.grid.find_slot(self.at)
 
     @property
     def answers_at(self) -> int:

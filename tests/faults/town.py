@@ -167,7 +167,7 @@ class Town:
 
     def now(self) -> int:
         """Return the current slot."""
-        return self.settings.parameters.grid.slot_of(time.time_ns() // 1_000)
+        return self.settings.parameters.grid.find_slot(time.time_ns() // 1_000)
 
     @property
     def servers(self) -> tuple[str, ...]:

@@ -273,7 +273,7 @@ def test_refused_visits_have_one_fate(
     ]
     value = json.dumps({"visits": kinds * 300}).encode()
     columns = decode_records([value, value], 0)
-    slot = parameters.grid.slot_of(int(columns.arrived[0]))
+    slot = parameters.grid.find_slot(int(columns.arrived[0]))
     accepted = accept(parameters, PersonHasher(b"0123456789abcdef"), columns, columns.record[:2] * 0 + slot)
     counts = Counter[str]()
     for refusal in accepted.refused:

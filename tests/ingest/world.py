@@ -32,7 +32,7 @@ from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import Question, Reading
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.builders import build_visit
 from tests.shared_kafka import SharedKafka
@@ -182,7 +182,7 @@ class World:
 
     def windows_of(self, mark: str) -> Dated:
         """Return the windows of a fingerprint."""
-        windows = Dated(self.parameters, mark, redis_client(RedisAddress(self.store.url)))
+        windows = Dated(self.parameters, mark, create_client(RedisAddress(self.store.url)))
         windows.clock = self.clock
         self._stores.append(windows)
         return windows

@@ -24,7 +24,7 @@ from monitor.public.parameters import OverTime, Parameters, Registry
 from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.state import OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.operate.ledger_states import states_with_marks
 
@@ -236,7 +236,7 @@ class TestEviction:
             raw.config_set("maxmemory-policy", "allkeys-lru")
             try:
                 with (
-                    closing(RedisWindows(parameters, "f", redis_client(RedisAddress(valkey.url)))) as windows,
+                    closing(RedisWindows(parameters, "f", create_client(RedisAddress(valkey.url)))) as windows,
                     pytest.raises(EvictionError, match=r"allkeys-lru: expected noeviction.*CONFIG SET"),
                 ):
                     windows.check()

@@ -25,7 +25,7 @@ from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 
 Create = Callable[..., SetupResult]
@@ -274,7 +274,7 @@ class TestDateLedgerLoss:
         address = RedisAddress(valkey.url)
         before = SystemClock().now()
         assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND
-        with closing(RedisWindows(parameters, "clock", redis_client(address))) as windows:
+        with closing(RedisWindows(parameters, "clock", create_client(address))) as windows:
             assert windows.is_empty()
 
     @pytest.mark.usefixtures("ran_before")

@@ -103,7 +103,7 @@ class Town:
         parameters = self.parts.parameters
         monitor, grid = parameters.at_times[0], parameters.grid
         as_of = grid.as_of(tick)
-        live = monitor.live(as_of)
+        live = monitor.list_live_times(as_of)
         for time in live:
             drawn = self.noisy.setdefault(time, {})
             if time == live[-1]:

@@ -103,7 +103,7 @@ def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
     by_person: dict[bytes, dict[int, int]] = {}
     for own, row, length in sorted(next(iter(reading.stays.values()))):
         by_person.setdefault(own, {})[row] = length
-    return town.dwell[0].rule.paired().add_up([list(lengths.values()) for lengths in by_person.values()])
+    return town.dwell[0].rule.to_paired_rule().add_up([list(lengths.values()) for lengths in by_person.values()])
 
 
 def encode(person: str, visit: Reported) -> bytes:

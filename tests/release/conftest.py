@@ -31,7 +31,7 @@ from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.release.worlds import FakeStore, HandClock, RecordingObserver, RunningClock, World
@@ -278,7 +278,7 @@ def make_site(
         def make(parameters: Parameters, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
             name, topic_id = make_topic("visits", 2)
             ledger = replace(place or make_ledger(), input_partitions=2)
-            client, mark = redis_client(RedisAddress(valkey.url)), topic("mark")
+            client, mark = create_client(RedisAddress(valkey.url)), topic("mark")
             now = clock.now if clock.simulated else None
             windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, now)))
             for partition in (0, 1) if begin else ():

@@ -35,7 +35,7 @@ class TestFastClock:
             world.context.store_clock.update(world.parameters.grid.start(100))
         world.store.error = AWAY
         world.clock.instant += 365 * DAY
-        max_lead = world.parameters.grid.slot_of(world.clock.instant) - 1
+        max_lead = world.parameters.grid.find_slot(world.clock.instant) - 1
         assert not release.decide_tick(max_lead, world.stop)
         assert world.statuses_by_tick() == []
         assert world.owners[0].may_decide(100)

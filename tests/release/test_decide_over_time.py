@@ -28,7 +28,7 @@ def decide_one_by_one(
     parameters: Parameters, monitor: OverTime, tick: int, counts: dict[int, int | None], state: LedgerState, noise: Any
 ) -> list[EncodedRecord]:
     """Decide a tick place by place from the ledger's marks, with nothing kept: the oracle."""
-    lost_tick = None if state.lost_at is None else parameters.grid.slot_of(state.lost_at)
+    lost_tick = None if state.lost_at is None else parameters.grid.find_slot(state.lost_at)
     drawn: dict[int, int] = {}
     for epsilon in dict.fromkeys(rule.answer_epsilon for rule in monitor.rules):
         places = [n for n, rule in enumerate(monitor.rules) if rule.answer_epsilon == epsilon]
@@ -133,6 +133,6 @@ def test_standing_holds_until_its_last_tick() -> None:
         standing = over_time.find_standing(rule, marks, first, lost)
         for tick in range(first, min(standing.until, first + 40) + 1):
             for count in (None, 0, 3):
-                assert over_time.answer(rule, standing, tick, count, 1) == over_time.step(
+                assert over_time.decide_answer(rule, standing, tick, count, 1) == over_time.step(
                     rule, marks, tick, count, 1, lost_tick=lost
                 )

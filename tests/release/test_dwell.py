@@ -125,7 +125,7 @@ def test_charges_and_version_have_the_rule(make_parameters: Make) -> None:
 def test_slots_are_not_opened_early(make_parameters: Make) -> None:
     """At the final tick, the owners of other shards do not open the next slot, as with hot spots."""
     parameters = scheme_with(make_parameters)
-    assert [parameters.draws_hot_spots_at(tick) for tick in (10, 11, 12)] == [False, True, False]
+    assert [parameters.draws_totals_at(tick) for tick in (10, 11, 12)] == [False, True, False]
 
 
 def test_configuration_with_dwell_times_alone_has_a_largest_record(make_parameters: Make) -> None:

@@ -17,7 +17,7 @@ from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Span
 from monitor.windows.keys import PROGRESS, Keys
 from monitor.windows.packing import pack_shard_facts
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from tests.release.worlds import FrozenClock, SpiedWindows, release_instant, short_slots
 
 Make = Callable[..., Parameters]
@@ -212,7 +212,7 @@ class TestEndOffsets:
         site.release.take_over()
         put(site.input_topic, 0, 1)
         site.windows.write([Span(0, 0, 1)], {})
-        with closing(redis_client(RedisAddress(valkey.url))) as raw:
+        with closing(create_client(RedisAddress(valkey.url))) as raw:
             raw.hset(Keys(parameters.name, site.fingerprint).meta(1), f"{PROGRESS}0", "0")
         assert [progress[0] for progress in site.windows.progress()] == [1, 0]
         watched = spied(site)

@@ -14,7 +14,7 @@ import pytest
 
 from monitor.contracts.charges import Charges
 from monitor.privacy.over_time import Mark
-from monitor.privacy.payments import at_times_payment, over_time_payment
+from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 from monitor.public.instants import HOUR
 from monitor.public.parameters import OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
@@ -35,8 +35,10 @@ def watching(parameters: Parameters, shares: Mapping[int, Fraction], name: str =
 def worst(parameters: Parameters) -> Fraction:
     """The most that one person may pay under the parameters alone, as `check` computes it."""
     slots, rules = parameters.period_slots, [rule for monitor in parameters.over_time for rule in monitor.rules]
-    places = (over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules)
-    return sum(places, at_times_payment(Fraction(1), 3 * len(parameters.at_times)))
+    places = (
+        compute_over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules
+    )
+    return sum(places, compute_at_times_payment(Fraction(1), 3 * len(parameters.at_times)))
 
 
 def empty(partitions: int) -> dict[int, Spent]:

@@ -22,10 +22,10 @@ from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, 
 from monitor.operate.setup import Beginning, set_up
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
-from monitor.privacy.payments import over_time_payment
+from monitor.privacy.payments import compute_over_time_payment
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY
-from monitor.public.parameters import OverTime, Parameters, Registry, shard_of
+from monitor.public.parameters import OverTime, Parameters, Registry, find_shard
 from monitor.release.decide import Evidence
 from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.ledger_reader import LedgerReader
@@ -34,11 +34,13 @@ from monitor.release.period_check import ATTEMPTS, PeriodCheck, PeriodLimits
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
-IDS = tuple(next(name for name in map("place-{}".format, range(99)) if shard_of(name, 3) == part) for part in range(3))
+IDS = tuple(
+    next(name for name in map("place-{}".format, range(99)) if find_shard(name, 3) == part) for part in range(3)
+)
 """X, Y and Z: the first place of each of three partitions."""
 
 TICK = 10
-STATED = over_time_payment(Fraction(1), 1, 24, 1, 3 * 24 + 1)
+STATED = compute_over_time_payment(Fraction(1), 1, 24, 1, 3 * 24 + 1)
 
 
 @dataclass

@@ -51,7 +51,7 @@ def test_each_tick_counts_its_facts(
             evidence = ahead.take(tick)
             assert evidence is not None
             assert evidence.causes == {}
-            start_slot = parameters.window_start(parameters.over_time[0].window, tick)
+            start_slot = parameters.find_window_start(parameters.over_time[0].window, tick)
             counts.append(evidence.readings[0].counts[1, start_slot])
         assert counts == [1, 2]
         assert ahead.take(4) is None
@@ -65,7 +65,7 @@ def test_no_slot_is_opened_before_an_answer_about_all_shards(
     parameters = make_parameters()
     spots = HotSpots("spots", Schedule((parameters.grid.start(0),)), Fraction(1), 1, 2 * HOUR)
     parameters = replace(parameters, hot_spots=(spots,))
-    assert parameters.draws_hot_spots_at(1)
+    assert parameters.draws_totals_at(1)
     site = make_site(parameters, clock)
     with closing(start(site, parameters, noise, site.stop)) as ahead:
         assert [ahead.has_begun(tick) for tick in range(4)] == [True, False, False, False]

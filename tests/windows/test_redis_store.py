@@ -19,7 +19,7 @@ from monitor.windows.facts import COMPLETE_FROM_START, Question, ShardFacts, Spa
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from monitor.windows.packing import pack_shard_facts
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 
 ANN, BOB = b"a" * 16, b"b" * 16
@@ -243,7 +243,7 @@ def test_stopped_cluster() -> None:
     with EmbeddedValkey(ValkeySettings(cluster=True)) as server:
         url = server.url
     with pytest.raises(UnreachableError, match="Redis cluster"):
-        redis_client(RedisAddress(url, cluster=True))
+        create_client(RedisAddress(url, cluster=True))
 
 
 def test_wrong_password(parameters: Parameters) -> None:
@@ -251,13 +251,13 @@ def test_wrong_password(parameters: Parameters) -> None:
     with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
         wrong, right = "hunter2", "the-right-one"
         address = RedisAddress(server.url, password=wrong)
-        windows = RedisWindows(parameters, "f" * 16, redis_client(address))
+        windows = RedisWindows(parameters, "f" * 16, create_client(address))
         with pytest.raises(UnreachableError, match="refused them") as refusal:
             windows.check()
         windows.close()
         assert wrong not in "".join(traceback.format_exception(refusal.value))
         assert wrong not in repr(address)
-        windows = RedisWindows(parameters, "f" * 16, redis_client(replace(address, password=right)))
+        windows = RedisWindows(parameters, "f" * 16, create_client(replace(address, password=right)))
         windows.check()
         windows.close()
 
@@ -269,7 +269,7 @@ def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, fact
         client.acl_setuser(
             "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
         )
-        windows = RedisWindows(parameters, "f" * 16, redis_client(RedisAddress(valkey.url, "reader", "secret")))
+        windows = RedisWindows(parameters, "f" * 16, create_client(RedisAddress(valkey.url, "reader", "secret")))
         windows.begin(0, 0, 0)
         with pytest.raises(WindowsError, match="NOPERM") as refusal:
             windows.write([Span(0, 0, 10)], facts)

@@ -29,7 +29,7 @@ from monitor.config.monitors import (
 from monitor.config.servers import find_url_password
 from monitor.config.validate import ValidConfig, validate_config
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import false_alarm, mean_noise, over_updates
+from monitor.privacy.odds import compute_false_alarm, compute_mean_noise, compute_over_updates
 from monitor.privacy.payments import Charge
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.tools.check.default_stay import Overlap
@@ -189,7 +189,7 @@ def find_threshold(epsilon: Fraction, updates: int, chance: float = SELDOM) -> i
     # 1 - (1 - e^(-εT))^n < c if and only if e^(-εT) < -expm1(log1p(-c)/n). The loop corrects rounding errors.
     per_update = -math.expm1(math.log1p(-chance) / updates)
     threshold = max(1, math.floor(-math.log(per_update) / float(epsilon)))
-    while over_updates(false_alarm(epsilon, threshold, 0), updates) >= chance:
+    while compute_over_updates(compute_false_alarm(epsilon, threshold, 0), updates) >= chance:
         threshold += 1
     return threshold
 
@@ -242,12 +242,12 @@ def _compute_lower_bounds(monitor: AtTimesMonitor) -> LowerBounds | None:
     if monitor.at_least is None:
         return None
     epsilon = monitor.at_least.epsilon
-    return LowerBounds(epsilon, mean_noise(epsilon), find_threshold(epsilon, 1))
+    return LowerBounds(epsilon, compute_mean_noise(epsilon), find_threshold(epsilon, 1))
 
 
 def _compute_ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
     below = find_threshold(monitor.epsilon, locations)
-    return Ranking(monitor.top, mean_noise(monitor.epsilon), below)
+    return Ranking(monitor.top, compute_mean_noise(monitor.epsilon), below)
 
 
 def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
@@ -293,8 +293,8 @@ def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str
 def _compute_odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[Odds]:
     for epsilon, locations in sorted(shares.items(), reverse=True):
         for people in sorted({0, threshold - 1}):
-            p = false_alarm(epsilon, threshold, people)
-            yield Odds(epsilon, locations, people, p, over_updates(p, updates))
+            p = compute_false_alarm(epsilon, threshold, people)
+            yield Odds(epsilon, locations, people, p, compute_over_updates(p, updates))
 
 
 def _compute_overlap(valid: ValidConfig) -> Overlap | None:

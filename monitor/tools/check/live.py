@@ -26,7 +26,7 @@ from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionRe
 from monitor.tools.check.live_silence import AfterTakeover, find_silences
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.probe import StoreProbe
-from monitor.windows.redis_client import redis_client
+from monitor.windows.redis_client import create_client
 
 NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
 
@@ -83,7 +83,7 @@ def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicSummary:
 def _check_cost(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
     """Add what one person may pay, and the refusal of `run` if it is too much."""
     parameters, stated, worst = settings.parameters, settings.config.privacy.epsilon, settings.worst
-    tick = parameters.grid.slot_of(report.at) - 1  # as in `monitor.run.prepare`
+    tick = parameters.grid.find_slot(report.at) - 1  # as in `monitor.run.prepare`
     account = open_account(parameters, found.states, worst)
     total = account.total(tick)
     fits_from = None if total <= stated else account.fits_from(stated, tick)
@@ -129,7 +129,7 @@ def _look_at_facts(
     """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
     now, complete_from = report.at, COMPLETE_FROM_START
     try:
-        with closing(StoreProbe(redis_client(settings.redis), clock.now if clock.simulated else None)) as store:
+        with closing(StoreProbe(create_client(settings.redis), clock.now if clock.simulated else None)) as store:
             report = _check_store(report, settings, store, clock)
             now = store.time()
             if has_key:
@@ -142,7 +142,7 @@ def _look_at_facts(
             report = _note(report, error)
         report = replace(report, facts_unknown=str(error))
     complete_from = max(complete_from, _find_input_since(settings, found, now))
-    takeover = AfterTakeover(settings.parameters.grid.slot_of(now), complete_from)
+    takeover = AfterTakeover(settings.parameters.grid.find_slot(now), complete_from)
     return replace(report, silences=find_silences(settings.parameters, found.states, takeover))
 
 

@@ -40,7 +40,7 @@ _WHY_NOT: Final = {
 class _Nobody:
     """A hasher for callers that need only fates: all people have the same hash."""
 
-    def many(self, persons: list[str]) -> list[bytes]:
+    def hash_many(self, persons: list[str]) -> list[bytes]:
         """Return one meaningless hash per person."""
         return [bytes(HASH_BYTES)] * len(persons)
 
@@ -93,7 +93,7 @@ def judge(parameters: Parameters, visit: bytes, stamp: int) -> tuple[str, Fault 
     The code is that of the service, so the service will decide the same.
     """
     columns = decode_records([b'{"visits":[' + visit + b"]}"], parameters.default_stay)
-    accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.slot_of(stamp)]))
+    accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.find_slot(stamp)]))
     if accepted.refused:
         return DEAD_LETTER, accepted.refused[0].fault
     return next(fate for fate, count in accepted.fates.items() if count), None
@@ -195,7 +195,7 @@ def _require_topic(connections: KafkaConnections, topic: str) -> None:
 def explain(sent: Sent, parameters: Parameters) -> Iterator[str]:
     """Yield sentences about the fates of the sent visits, and the first tick that counts all of them."""
     grid = parameters.grid
-    stamped, as_of = format_instant(sent.stamped), format_instant(grid.as_of(grid.slot_of(sent.stamped)))
+    stamped, as_of = format_instant(sent.stamped), format_instant(grid.as_of(grid.find_slot(sent.stamped)))
     fates = ", ".join(f"{fate} {count}" for fate, count in sent.fates.items())
     yield (
         f"Their fates: {fates}. The last one has the timestamp {stamped}, so they count from the tick at {as_of} on. "

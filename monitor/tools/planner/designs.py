@@ -13,7 +13,7 @@ from typing import Protocol
 
 from monitor.config import AtTimesMonitor
 from monitor.config.charges import count_most_designated_times
-from monitor.privacy.payments import at_times_payment, over_time_payment
+from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 
 
 class Design(Protocol):
@@ -101,7 +101,7 @@ class OverTime:
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return the payment for visits in all slots that a period touches (docs/rules.md, section 6)."""
         slots = -(-period // self.slot) + 1
-        return over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
+        return compute_over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class AtTimes:
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return ε times the largest number of designated times in a period."""
-        return at_times_payment(epsilon, _most_times(self.times, period))
+        return compute_at_times_payment(epsilon, _most_times(self.times, period))
 
 
 @lru_cache(maxsize=256)

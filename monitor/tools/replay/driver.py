@@ -79,7 +79,7 @@ def plan_replay(path: Path, parameters: Parameters, until: int | None, on_line: 
         raise ReplayError(
             f"{path}: no visit is at a location of the registry (locations.file), so there is nothing to replay"
         )
-    last = extent.last_tick if until is None else min(extent.last_tick, parameters.grid.last_tick_until(until))
+    last = extent.last_tick if until is None else min(extent.last_tick, parameters.grid.find_last_tick(until))
     return ReplayPlan(lines, extent, extent.first_tick, last)
 
 
