@@ -26,7 +26,7 @@ from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, HOUR, MINUTE, format_instant
-from monitor.service import Settings, redis_windows, settings_of
+from monitor.service import Settings, create_windows, prepare_settings
 from monitor.tools.convert.progress import progress
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import Windows
@@ -131,12 +131,12 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
     clock = SystemClock()
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
         moved = replace(valid, config=with_servers(config, kafka.bootstrap_servers, valkey.url))
-        settings = settings_of(moved, os.urandom(32))
+        settings = prepare_settings(moved, os.urandom(32))
         wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
         set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, clock.now())
         _produce(settings, make_records(load, clock.now()), console)
         found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
-        windows = redis_windows(settings, found, clock)
+        windows = create_windows(settings, found, clock)
         used = _read_used_memory(valkey.url)
         metrics = Metrics()
         source = InputLog(settings.kafka, config.kafka.topics.visits, settings.parameters.name)

@@ -155,7 +155,7 @@ def require_room(
     rules, key = _list_rules(parameters), "max.message.bytes"
     sizes = (
         measure_place(
-            rule, (mark.epsilon for mark in select_running_marks(extend_marks(rule, state.marks_of(*place)), last))
+            rule, (mark.epsilon for mark in select_running_marks(extend_marks(rule, state.find_marks(*place)), last))
         )
         for state in states
         for last in (state.last_tick or 0,)
@@ -214,7 +214,9 @@ def check_past_charges(
 
 def open_account(parameters: Parameters, states: Sequence[LedgerState], worst: Fraction) -> PeriodAccount:
     """Return the account of what one person may pay, given the state of each ledger partition."""
-    return PeriodAccount(parameters, worst, {partition: state.spent() for partition, state in enumerate(states)})
+    return PeriodAccount(
+        parameters, worst, {partition: state.summarize_spent() for partition, state in enumerate(states)}
+    )
 
 
 def _list_rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:

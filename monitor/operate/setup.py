@@ -136,7 +136,7 @@ def _count_ledger_partitions(states: Sequence[LedgerState], ledger: TopicNeeds) 
     return read_ledger_partitions(states, ledger.topic, ledger.tool_options) or len(states)
 
 
-def redis_time(address: RedisAddress) -> int:
+def read_redis_time(address: RedisAddress) -> int:
     """Return the present instant according to Redis's clock.
 
     Raises:

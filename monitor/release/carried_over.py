@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Final, Literal
 
 from monitor.public.parameters import Charged, Parameters
-from monitor.release.state import Spent, later
+from monitor.release.state import Spent, find_later
 
 _BEGINNING: Final = -(2**62)
 _ENDLESS: Final = 2**62
@@ -47,7 +47,7 @@ class CarriedOverTimes:
         self._times = sorted(self._paid)
         known_from = None
         for state in states:
-            known_from = later(known_from, state.lost_at)
+            known_from = find_later(known_from, state.lost_at)
         self._known_from = _BEGINNING if known_from is None else known_from
 
     def compute_excess(self, tick: int) -> Fraction:

@@ -146,9 +146,9 @@ class Owner:
             self.state.terms = replace(terms, input_partitions=partitions)
             self._input_grew = True
 
-    def questions(self, tick: int) -> dict[int, Question]:
+    def build_questions(self, tick: int) -> dict[int, Question]:
         """Return the question to ask each owned shard at a tick."""
-        return self._decider.questions(tick)
+        return self._decider.build_questions(tick)
 
     @property
     def first_undecided(self) -> int:

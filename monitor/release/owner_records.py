@@ -13,7 +13,7 @@ from monitor.errors import FencedError, LedgerError
 from monitor.failpoints import failpoint
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord, Writer, fence_earlier_builds, require_ledger
-from monitor.release.state import FencePoint, OwnerTerms, later
+from monitor.release.state import FencePoint, OwnerTerms, find_later
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +74,10 @@ class OwnerRecords:
     def _find_input_since(self, known: OwnerTerms) -> int | None:
         since, tolerance = known.input_since, self.parameters.tolerance
         if known.input_topic_id not in ("", self.place.input_topic_id):
-            since = later(since, self._find_complete_slot(self.place.input_seen_at + tolerance))
+            since = find_later(since, self._find_complete_slot(self.place.input_seen_at + tolerance))
         if known.fingerprint == "" and known.lost_at is not None:
             # Only the lost ledger contained the id of its input topic, so the present topic may be another one.
-            since = later(since, self._find_complete_slot(known.lost_at + tolerance))
+            since = find_later(since, self._find_complete_slot(known.lost_at + tolerance))
         return since
 
     def _find_complete_slot(self, instant: int) -> int:
@@ -125,8 +125,8 @@ class OwnerRecords:
             updated = self.update_terms(read(offset), partition)
             updated = replace(
                 updated,
-                input_since=later(updated.input_since, terms.input_since),
-                fenced_to=later(updated.fenced_to, terms.fenced_to),
+                input_since=find_later(updated.input_since, terms.input_since),
+                fenced_to=find_later(updated.fenced_to, terms.fenced_to),
             )
             if updated == terms:
                 return terms

@@ -70,7 +70,7 @@ class TakeoverRules:
         }
         if len(known) < len(others):
             return False
-        return PeriodAccount(self.parameters, self.limits.worst, spent, known).total(tick) <= self.limits.stated
+        return PeriodAccount(self.parameters, self.limits.worst, spent, known).compute_total(tick) <= self.limits.stated
 
 
 class PeriodCheck:
@@ -125,7 +125,7 @@ class PeriodCheck:
         self._reader.forget(tick)
         for _ in range(ATTEMPTS):
             self._reader.refresh()
-            spent = self._reader.spent(self._partitions) | {partition: state.spent()}
+            spent = self._reader.read_spent(self._partitions) | {partition: state.summarize_spent()}
             others = self._rules.find_others(spent)
             if others and self._rules.fits_with(spent, others, tick):
                 return

@@ -13,7 +13,7 @@ from monitor.config import load_registry
 from monitor.config.validate import validate_config
 from monitor.errors import FailedError
 from monitor.public.clock import SteppedClock
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from monitor.tools.replay.driver import Replay, prepare_empty
 from simulators.bench.bench import Bench, MissingPeerError
 from simulators.bench.line import Measured, Target
@@ -90,7 +90,7 @@ def _measure_service(bench: Bench) -> dict[str, float]:
 
 def _settings_of(site: Site) -> Settings:
     key = (site.folder / "person.key").read_bytes()
-    return settings_of(validate_config(site.config, load_registry(site.config.locations.file)), key)
+    return prepare_settings(validate_config(site.config, load_registry(site.config.locations.file)), key)
 
 
 def _produce(site: Site, first: int, ticks: int, visits: int) -> None:

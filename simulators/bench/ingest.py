@@ -29,7 +29,7 @@ from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
-from monitor.service import Settings, kafka_connections, redis_windows, settings_of
+from monitor.service import Settings, build_kafka_connections, create_windows, prepare_settings
 from monitor.windows.facts import ShardFacts, Span, Windows
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import SEEN
@@ -126,7 +126,7 @@ def _prepare_settings(bench: Bench, name: str, backlog: Backlog) -> Settings:
     path = folder / "config.yaml"
     watched = ", ".join(ids[:: PLACES // backlog.watched])
     path.write_text(_CONFIG.format(name=name, watched=watched, partitions=PARTITIONS), encoding="utf-8")
-    return settings_of(load_valid_config(path, {}), os.urandom(32))
+    return prepare_settings(load_valid_config(path, {}), os.urandom(32))
 
 
 def _with_kafka(settings: Settings, bootstrap: str) -> Settings:
@@ -135,7 +135,7 @@ def _with_kafka(settings: Settings, bootstrap: str) -> Settings:
         bootstrap_servers=(bootstrap,), topics=config.kafka.topics, partitions=config.kafka.partitions
     )
     changed = config.model_copy(update={"kafka": kafka})
-    return replace(settings, config=changed, kafka=kafka_connections(changed))
+    return replace(settings, config=changed, kafka=build_kafka_connections(changed))
 
 
 def fill_topics(bench: Bench, name: str, backlog: Backlog) -> FilledTopics:
@@ -156,7 +156,7 @@ def _open_windows(filled: FilledTopics, url: str) -> RedisWindows:
     settings, config = filled.settings, filled.settings.config
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
     found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
-    return redis_windows(replace(settings, redis=RedisAddress(url)), found, SystemClock())
+    return create_windows(replace(settings, redis=RedisAddress(url)), found, SystemClock())
 
 
 def read_backlog(bench: Bench, filled: FilledTopics) -> float:

@@ -41,7 +41,7 @@ from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
 from monitor.release.upkeep import Upkeep
-from monitor.service import settings_of
+from monitor.service import prepare_settings
 from monitor.signals import Signal
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import COMPLETE_FROM_START, ShardFacts, Span
@@ -217,7 +217,7 @@ def read_registry(folder: Path, bootstrap_servers: str, registered: int) -> Para
     """Read the configuration of a service with one designated time, and compute what the service derives from it."""
     name, at = f"registered-{registered}", format_instant(_GRID.start(_FIRST_TICK))
     (folder / "service.yaml").write_text(_CONFIG.format(name=name, at=at, kafka=bootstrap_servers), encoding="utf-8")
-    parameters = settings_of(load_valid_config(folder / "service.yaml", {}), _KEY).parameters
+    parameters = prepare_settings(load_valid_config(folder / "service.yaml", {}), _KEY).parameters
     registry = parameters.registry
     _ = registry.rows, registry.by_shard, registry.digest, parameters.row_window
     return parameters

@@ -15,7 +15,7 @@ from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord
 from monitor.public.parameters import Registry
 from monitor.public.slot_grid import SlotGrid
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from tests.client.records import REGISTRY, SLOTS, hot_spots, over_time, snapshot
 from tests.shared_kafka import SharedKafka
 
@@ -62,7 +62,7 @@ def settings(kafka: SharedKafka, topic: Callable[[str], str]) -> Settings:
         bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
     )
     changed = config.model_copy(update={"kafka": servers})
-    return settings_of(replace(valid, config=changed), bytes(16))
+    return prepare_settings(replace(valid, config=changed), bytes(16))
 
 
 @pytest.fixture

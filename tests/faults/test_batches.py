@@ -18,7 +18,7 @@ import zstandard
 from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND
 from monitor.run import prepare
-from monitor.service import redis_windows
+from monitor.service import create_windows
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Windows
 from tests.builders import build_visit
@@ -158,7 +158,7 @@ class Site:
         self.town, self.sender = town, Sender(town)
         self.subscriber = Subscriber(town)
         self.instance = town.start()
-        self.windows: Windows = redis_windows(town.settings, prepare(town.settings, SystemClock()), SystemClock())
+        self.windows: Windows = create_windows(town.settings, prepare(town.settings, SystemClock()), SystemClock())
         until(lambda: '"ok": true' in self.instance.page("/readyz"), 60, "ready")
 
     def is_read(self) -> bool:

@@ -21,7 +21,7 @@ from monitor.operate.preflight import read_ledger, run_preflight
 from monitor.operate.setup import SetupResult
 from monitor.public.clock import SystemClock
 from monitor.release.ledger import Writer, read_partition
-from monitor.service import redis_windows
+from monitor.service import create_windows
 from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
@@ -123,7 +123,7 @@ def lowest_progress(scene: Scene) -> dict[int, int]:
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
     found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
-    with closing(redis_windows(town.settings, found, SystemClock())) as windows:
+    with closing(create_windows(town.settings, found, SystemClock())) as windows:
         shards = windows.progress()
     common = set.intersection(*(set(shard) for shard in shards))
     return {partition: min(shard[partition] for shard in shards) for partition in common}

@@ -30,7 +30,7 @@ from monitor.errors import MonitorError
 from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import MINUTE, SECOND, format_instant
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from tests.faults.processes import Instance, until
 from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic
@@ -144,7 +144,7 @@ class Town:
         """Write a configuration, by default to the town's file, and return its settings."""
         config = config or self.config
         config.write_text(yaml.safe_dump(tree))
-        return settings_of(load_valid_config(config, {}), KEY.encode())
+        return prepare_settings(load_valid_config(config, {}), KEY.encode())
 
     def create(self, beginning: Beginning = Beginning.UNSPECIFIED) -> SetupResult:
         """Create the topics as `topics --create` does."""

@@ -54,7 +54,7 @@ def published(
                     shard: Reading(
                         {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, 10), {}
                     )
-                    for shard, question in owner.questions(tick).items()
+                    for shard, question in owner.build_questions(tick).items()
                 }
                 owner.decide(tick, Evidence(readings))
 

@@ -16,7 +16,7 @@ from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import read_ledger
-from monitor.operate.setup import Beginning, SetupResult, date_ledger_loss, redis_time
+from monitor.operate.setup import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.public.clock import SteppedClock, SystemClock
 from monitor.public.instants import HOUR, SECOND, format_instant
@@ -273,7 +273,7 @@ class TestDateLedgerLoss:
         """Redis's time is read without writing a key."""
         address = RedisAddress(valkey.url)
         before = SystemClock().now()
-        assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND
+        assert before - SECOND <= read_redis_time(address) <= SystemClock().now() + SECOND
         with closing(RedisWindows(parameters, "clock", create_client(address))) as windows:
             assert windows.is_empty()
 

@@ -97,7 +97,7 @@ def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
                 )
                 offset += 1
         clock.move_to(town.grid.as_of(tick) + town.tolerance)
-        reading = windows.read({0: decider.questions(tick)[0]})[0]
+        reading = windows.read({0: decider.build_questions(tick)[0]})[0]
         assert reading.settled
         windows.open([0], tick + 1)
     by_person: dict[bytes, dict[int, int]] = {}

@@ -36,7 +36,7 @@ def decide_one_by_one(
     records = []
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
         location = parameters.registry.ids[row]
-        marks = state.marks_of(monitor.name, location)
+        marks = state.find_marks(monitor.name, location)
         answer = over_time.step(rule, marks, tick, counts[row], drawn[n], lost_tick=lost_tick)
         state.spend(monitor.name, location, answer.marks)
         as_of = parameters.grid.as_of(tick)
@@ -106,7 +106,7 @@ def test_decision_equals_that_of_each_place_alone(seed: int, make_parameters: Ma
     decider = Decider(parameters, [0, 1], noise[0])
     for _ in range(60):
         people = {row: rng.randrange(3) for row in range(PLACES)}
-        readings = read(decider.questions(tick), people)
+        readings = read(decider.build_questions(tick), people)
         unknown = {shard for shard in readings if rng.random() < 0.1}
         known = {shard: reading for shard, reading in readings.items() if shard not in unknown}
         counts = {row: None if int(parameters.registry.shard[row]) in unknown else people[row] for row in people}
@@ -116,7 +116,7 @@ def test_decision_equals_that_of_each_place_alone(seed: int, make_parameters: Ma
         )
         assert records == list(records), "records can be built again"
         tick = advance(rng, tick, states, parameters)
-        assert states[0].spent() == states[1].spent()
+        assert states[0].summarize_spent() == states[1].summarize_spent()
 
 
 def test_standing_holds_until_its_last_tick() -> None:

@@ -194,10 +194,10 @@ def test_end_offsets_are_read_once_per_tick(
     """The first partition thread reads the end offsets of a tick, and the others use them."""
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert topic.end_offsets_at(7) == {0: 0}
+        assert topic.read_end_offsets_at(7) == {0: 0}
         put(producer, name, 0, 2)
-        assert topic.end_offsets_at(7) == {0: 0}
-        assert topic.end_offsets_at(8) == {0: 2}
+        assert topic.read_end_offsets_at(7) == {0: 0}
+        assert topic.read_end_offsets_at(8) == {0: 2}
 
 
 @pytest.mark.promise(5)
@@ -212,9 +212,9 @@ def test_end_offsets_of_a_later_tick_are_not_used(
     """
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert topic.end_offsets_at(70) == {0: 0}
+        assert topic.read_end_offsets_at(70) == {0: 0}
         put(producer, name, 0, 2)
-        assert topic.end_offsets_at(61) == {0: 2}
+        assert topic.read_end_offsets_at(61) == {0: 2}
 
 
 def test_expected_input_is_read_once(
@@ -225,8 +225,8 @@ def test_expected_input_is_read_once(
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.expect_input(9)
         put(producer, name, 0, 2)
-        assert [topic.end_offsets_at(tick) for tick in (7, 8, 9)] == [{0: 0}] * 3
-        assert topic.end_offsets_at(10) == {0: 2}
+        assert [topic.read_end_offsets_at(tick) for tick in (7, 8, 9)] == [{0: 0}] * 3
+        assert topic.read_end_offsets_at(10) == {0: 2}
 
 
 def test_waiting_threads_share_one_failure(
@@ -258,7 +258,7 @@ def test_waiting_threads_share_one_failure(
         topic._admin.describe_topics = hanging
         monkeypatch.setattr("monitor.release.input_topic.time", SimpleNamespace(monotonic=monotonic))
         with ThreadPoolExecutor(5) as pool:
-            waiting = [pool.submit(topic.end_offsets_at, 7) for _ in range(5)]
+            waiting = [pool.submit(topic.read_end_offsets_at, 7) for _ in range(5)]
             eventually(lambda: calls and len(began) == 5)
             answering.set()
             errors = [str(future.exception()) for future in waiting]
@@ -267,7 +267,7 @@ def test_waiting_threads_share_one_failure(
         assert len(set(errors)) == 1
         assert "did not answer in time" in errors[0]
         del topic._admin.describe_topics
-        assert topic.end_offsets_at(7) == {0: 0}
+        assert topic.read_end_offsets_at(7) == {0: 0}
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])

@@ -42,12 +42,12 @@ def worst(parameters: Parameters) -> Fraction:
 
 
 def empty(partitions: int) -> dict[int, Spent]:
-    return {partition: LedgerState().spent() for partition in range(partitions)}
+    return {partition: LedgerState().summarize_spent() for partition in range(partitions)}
 
 
 def total(parameters: Parameters, others: Mapping[int, Parameters], partitions: int = 1, tick: int = 12) -> Fraction:
     charges = {partition: declare_charges(other) for partition, other in others.items()}
-    return PeriodAccount(parameters, worst(parameters), empty(partitions), charges).total(tick)
+    return PeriodAccount(parameters, worst(parameters), empty(partitions), charges).compute_total(tick)
 
 
 def halves(parameters: Parameters) -> Parameters:
@@ -90,8 +90,8 @@ class TestOthers:
         new, old = halves(parameters), watching(parameters, {0: HALF, 7: HALF})
         state = LedgerState()
         state.spend("stations", "place-7", (Mark(11, 5, HALF, 35),))
-        account = PeriodAccount(new, worst(new), {0: state.spent()}, {0: declare_charges(old)})
-        assert account.total(12) == worst(new) + (worst(new) - 3) / 2
+        account = PeriodAccount(new, worst(new), {0: state.summarize_spent()}, {0: declare_charges(old)})
+        assert account.compute_total(12) == worst(new) + (worst(new) - 3) / 2
 
     @pytest.mark.parametrize(
         ("epsilon", "at", "name", "more"),
@@ -117,7 +117,7 @@ class TestOthers:
         account = PeriodAccount(
             thirds(parameters), worst(thirds(parameters)), empty(1), {0: declare_charges(halves(parameters))}
         )
-        assert account.fits_from(worst(thirds(parameters)), 12) is None
+        assert account.find_fitting_tick(worst(thirds(parameters)), 12) is None
 
 
 class TestCharges:
@@ -180,5 +180,5 @@ class TestCharges:
         for number, location in enumerate(ids):
             state.spend("all", location, (Mark(number % 50, 5, HALF, number % 50 + rule.mark_lifetime - 1),))
         stated = worst(wide)
-        PeriodAccount(wide, stated, {0: state.spent()}).require(stated, 50)
+        PeriodAccount(wide, stated, {0: state.summarize_spent()}).require(stated, 50)
         assert isinstance(declare_charges(wide), Charges)

@@ -112,7 +112,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
             {window: 100 * (window[0] in rows) for window in question.windows},
             {},
         )
-        for shard, question in owner.questions(tick).items()
+        for shard, question in owner.build_questions(tick).items()
     }
     owner.decide(tick, Evidence(readings))
 
@@ -299,14 +299,14 @@ class TestSurvey:
         scene = make_scene(3)
         reader = LedgerReader(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
         reader.refresh()
-        assert [spent.owned for spent in reader.spent(3).values()] == [False] * 3
+        assert [spent.owned for spent in reader.read_spent(3).values()] == [False] * 3
         owners = [scene.take(scene.old, row) for row in (0, 1)]
         reader.refresh()
-        assert [spent.owned for spent in reader.spent(3).values()] == [True, True, False]
+        assert [spent.owned for spent in reader.read_spent(3).values()] == [True, True, False]
         for row, owner in enumerate(owners):
             decide(owner, {row})
         reader.refresh()
-        marked = [list(spent.marks) for spent in reader.spent(3).values()]
+        marked = [list(spent.marks) for spent in reader.read_spent(3).values()]
         assert marked == [[("stations", IDS[0])], [("stations", IDS[1])], []]
 
     def test_later_reading_serves_waiting_threads(

@@ -33,7 +33,7 @@ def start(site: Any, parameters: Parameters, noise: Any, stop: threading.Event) 
     context = replace(site.context, windows_at=site.windows.at)
     context.input_topic.expect_input(3)
     ahead = ReadAhead(context)
-    ahead.start(0, Decider(parameters, [0], noise).questions, stop, lambda: None, {})
+    ahead.start(0, Decider(parameters, [0], noise).build_questions, stop, lambda: None, {})
     return ahead
 
 
@@ -70,7 +70,7 @@ def test_no_slot_is_opened_before_an_answer_about_all_shards(
     with closing(start(site, parameters, noise, site.stop)) as ahead:
         assert [ahead.has_begun(tick) for tick in range(4)] == [True, False, False, False]
         assert ahead.take(0) is not None
-        ahead.start(2, Decider(parameters, [0], noise).questions, site.stop, lambda: None, {})
+        ahead.start(2, Decider(parameters, [0], noise).build_questions, site.stop, lambda: None, {})
         assert not ahead.has_begun(2)
 
 

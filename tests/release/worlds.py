@@ -173,7 +173,7 @@ class FakeInputTopic:
     most_partitions: int = 1
     last_ticks: dict[int, int] | None = None
 
-    def end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # the same at all ticks
+    def read_end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # the same at all ticks
         self.require_same()
         return {0: self.end}
 
@@ -212,8 +212,8 @@ class FakeOwner:
     def lower_first_tick(self, slot: int) -> None:
         self.first_tick = min(self.first_tick, slot)
 
-    def questions(self, tick: int) -> dict[int, Question]:
-        return self._decider.questions(tick)
+    def build_questions(self, tick: int) -> dict[int, Question]:
+        return self._decider.build_questions(tick)
 
     def note_input_partitions(self, partitions: int) -> None:
         self.input_partitions = partitions

@@ -17,7 +17,7 @@ import pytest
 from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_config
 from monitor.release.ledger import read_partition
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 from monitor.tools.embedded import EmbeddedKafka
 from tests.security.connecting import (
     by_certificate,
@@ -109,7 +109,7 @@ def test_client_certificate_is_accepted(
         redis_by_password(certificates, tmp_path, guarded_redis),
     )
     config = load_config(configure(tmp_path, kafka, stored), {})
-    connections = kafka_connections(config)
+    connections = build_kafka_connections(config)
     with closing(connections.create_admin()) as admin:
         admin.create_topics({"mutual": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
     with closing(connections.create_producer()) as producer:

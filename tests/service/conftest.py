@@ -24,7 +24,7 @@ from monitor.operate.preflight import Preflight
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, parse_instant
 from monitor.release.ledger import read_partition
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay.driver import prepare_empty
 from tests.builders import build_visit
@@ -186,7 +186,7 @@ def make_settings(
         }
         (tmp_path / "locations.csv").write_text("location_id\n" + "\n".join(LOCATIONS) + "\n")
         (tmp_path / "town.yaml").write_text(yaml.safe_dump(tree))
-        return settings_of(load_valid_config(tmp_path / "town.yaml", {}), b"0123456789abcdef0123456789abcdef")
+        return prepare_settings(load_valid_config(tmp_path / "town.yaml", {}), b"0123456789abcdef0123456789abcdef")
 
     return make
 

@@ -17,7 +17,7 @@ from monitor.public.clock import SystemClock
 from monitor.public.instants import HOUR, MINUTE
 from monitor.release.owner import LedgerPlace
 from monitor.run import prepare
-from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.service import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.driver import Replay
 
 PERSONS = [f"p-{n}" for n in range(5)]
@@ -120,9 +120,9 @@ def test_input_check_uses_store_clock(
     monkeypatch.setattr("monitor.release.owner.Owner", record_place)
     town = make_town()
     preflight = town.prepare()
-    with closing(redis_windows(town.settings, preflight, SlowClock())) as windows:
+    with closing(create_windows(town.settings, preflight, SlowClock())) as windows:
         before = SystemClock().now()
-        service = Service(town.settings, preflight, windows, SlowClock(), secure_noise(), Metrics(), Health())
+        service = Service(town.settings, preflight, windows, SlowClock(), create_noise(), Metrics(), Health())
         service.start()
         try:
             eventually(lambda: places, 30)

@@ -19,7 +19,7 @@ from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.operate.health import Endpoint, Health
 from monitor.public.clock import SystemClock
 from monitor.public.instants import parse_instant
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 from monitor.tools import audit
 from monitor.tools.audit.follow import Sources
 from monitor.tools.audit.terms import read_terms
@@ -46,7 +46,7 @@ class FollowOptions:
 
 def connect(config: Config) -> KafkaConnections:
     """Return the connection settings of Kafka with the auditor's own identity, if it has one."""
-    return kafka_connections(config.model_copy(update={"kafka": config.auditor.identify(config.kafka)}))
+    return build_kafka_connections(config.model_copy(update={"kafka": config.auditor.identify(config.kafka)}))
 
 
 def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], console: Console) -> audit.AuditReport:

@@ -68,7 +68,7 @@ def _find_pause(
     The list is empty if the place is not paused. Published marks run until their `until`; a longer window or lead
     lengthens them.
     """
-    marks = state.marks_of(*place)
+    marks = state.find_marks(*place)
     lost_tick = None if state.lost_at is None else parameters.grid.find_slot(state.lost_at)
     if not marks and lost_tick is None:
         return []

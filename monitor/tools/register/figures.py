@@ -170,7 +170,8 @@ def _describe_width(report: MonitorReport) -> str:
         )
     widths = (
         f"{compute_mean_noise(odds.epsilon):,.2g} people on average "
-        f"and fewer than {find_threshold(odds.epsilon, 1)} with a chance of 95 % (ε of an answer {format_epsilon(odds.epsilon)})"
+        f"and fewer than {find_threshold(odds.epsilon, 1)} with a chance of "
+        f"95 % (ε of an answer {format_epsilon(odds.epsilon)})"
         for odds in report.odds
         if odds.people == 0
     )

@@ -23,7 +23,7 @@ from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord
-from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.service import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
 from monitor.tools.replay.refusals import Refusals
@@ -134,7 +134,7 @@ class Replay:
         self._parameters = settings.parameters
         self._clock = clock
         self.metrics = Metrics()
-        windows = redis_windows(settings, found, clock)
+        windows = create_windows(settings, found, clock)
         self.windows: Windows = windows
         if not resumes and not self.windows.is_empty():
             self.windows.close()
@@ -144,7 +144,7 @@ class Replay:
             )
         if settings.defer_commits:
             settings = replace(settings, windows_at=windows.at)
-        self.service = Service(settings, found, self.windows, clock, secure_noise(), self.metrics, Health())
+        self.service = Service(settings, found, self.windows, clock, create_noise(), self.metrics, Health())
 
     def __enter__(self) -> Self:
         """Start, and wait until every ledger partition is taken over."""
