@@ -108,7 +108,7 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
         UsageError: the configuration enables OpenTelemetry, and its packages are not installed.
     """
     _describe(settings, metrics)
-    metrics.watch_readiness(lambda: not health.waiting())
+    metrics.watch_readiness(lambda: not health.list_waiting())
     certificates = CertificateWatch(list_certificates(settings.config), metrics, time.monotonic)
     with open_telemetry(settings, metrics) as spans, _call_repeatedly("certificates", certificates.look):
         _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)

@@ -168,7 +168,7 @@ def _produce(settings: Settings, made: list[bytes], console: Console) -> None:
 def _open_present_slot(reader: Reader, windows: Windows, settings: Settings, clock: Clock) -> None:
     """Start reading, then open the current slot, as an owner does after the previous tick is in the ledger."""
     reader.step(0)
-    while not all(windows.progress()):
+    while not all(windows.read_progress()):
         reader.step(200)
     parameters = settings.parameters
     windows.open(range(parameters.registry.shards), parameters.grid.find_slot(clock.now()))

@@ -77,7 +77,7 @@ class Readiness:
 
     def _describe_missing(self, ends: Mapping[int, int]) -> str:
         """Return a description of the records that must still be read; empty if there are none."""
-        progress = self._windows.progress()
+        progress = self._windows.read_progress()
         reached = {partition: min(shard.get(partition, -1) for shard in progress) for partition in ends}
         missing = {partition: end for partition, end in ends.items() if reached[partition] < end}
         if not missing:

@@ -35,7 +35,7 @@ UNKNOWN: Final = "unknown"
 class Progress(Protocol):
     """The progress of the windows."""
 
-    def progress(self) -> list[dict[int, int]]:
+    def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
 
 
@@ -165,7 +165,7 @@ class InstanceWatch:
     ) -> Iterator[Difference]:
         """Yield the members whose committed facts are not in this Redis, if its progress stands still for a while."""
         mine = self._assigned()
-        progress = self._windows.progress()
+        progress = self._windows.read_progress()
         behind: dict[int, tuple[int, float]] = {}
         for member in members:
             for partition in sorted(member.partitions - frozenset(mine)):

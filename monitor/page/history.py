@@ -40,16 +40,16 @@ def write_history(location_id: str, row: int, board: Board, parameters: Paramete
 def _list_over_time(location_id: str, row: int, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
     for monitor in parameters.over_time:
         if row in monitor.rows:
-            entries = board.of_key(f"{monitor.name}/{location_id}")
+            entries = board.list_by_key(f"{monitor.name}/{location_id}")
             answers = ((entry.as_of, _read_alert(entry)) for entry in entries)
             yield from _join({"monitor": monitor.name, "kind": "over_time"}, answers)
 
 
 def _list_at_times(location_id: str, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
     for monitor in parameters.at_times:
-        for key in board.keys(f"{monitor.name}/"):
+        for key in board.list_keys(f"{monitor.name}/"):
             time = key.split("/")[1]
-            entries = (entry for entry in board.of_key(key) if _is_about(entry, location_id))
+            entries = (entry for entry in board.list_by_key(key) if _is_about(entry, location_id))
             answers = ((entry.as_of, _read_snapshot(entry, location_id, parameters.registry)) for entry in entries)
             yield from _join({"monitor": monitor.name, "kind": "at_times", "time": time}, answers)
 

@@ -170,7 +170,7 @@ def read_backlog(bench: Bench, filled: FilledTopics) -> float:
             reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics)
             with closing(reader):
                 reader.step(0)
-                while not all(windows.progress()):
+                while not all(windows.read_progress()):
                     reader.step(200)
                 _open_slot(settings, windows)
                 return _drain(reader, metrics, filled.backlog.visits)

@@ -107,7 +107,7 @@ class OpenPartition:
         self._write(group_by_shard((), split_by_shard(self.parameters.registry.shard[rows], stamp, packed)))
 
     def _write(self, facts: dict[int, list[ShardFacts]]) -> None:
-        reached = min(progress[0] for progress in self.windows.progress())
+        reached = min(progress[0] for progress in self.windows.read_progress())
         self.windows.write([Span(0, reached, reached + 1)], facts)
 
 

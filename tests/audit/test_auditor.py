@@ -261,4 +261,4 @@ def test_catalog_has_closed_sets() -> None:
     names = [metric.name for metric in AUDITOR_METRICS]
     assert len(set(names)) == len(names)
     (state,) = (metric for metric in AUDITOR_METRICS if metric.name == "audit_state")
-    assert state.closed_labels() == [(name,) for name in STATES]
+    assert state.list_closed_labels() == [(name,) for name in STATES]

@@ -63,7 +63,7 @@ def wait_ready(settings: Settings, found: Preflight, windows: RedisWindows, even
     service = Service(settings, found, windows, SystemClock(), create_noise(), Metrics(), health)
     try:
         service.start()
-        eventually(lambda: service.ended.is_set() or not health.waiting(), 60)
+        eventually(lambda: service.ended.is_set() or not health.list_waiting(), 60)
         assert service.failure is None, service.failure
     finally:
         service.stop()

@@ -55,7 +55,7 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
         assert windows.is_empty()
         windows.begin(0, 0, 0)
         windows.write([Span(0, 0, 1)], {shard: facts})
-        assert windows.progress()[shard] == {0: 1}
+        assert windows.read_progress()[shard] == {0: 1}
         reading = windows.read({shard: Question(((row, 0),), (1_000_000,))})[shard]
         assert reading.counts == {(row, 0): 1}
         windows.restart(0, 0, 0)

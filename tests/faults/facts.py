@@ -59,7 +59,7 @@ class Shard:
         """The slot from which facts are complete."""
         return self.meta.get("since", NEVER)
 
-    def progress(self, partition: int) -> int:
+    def read_progress(self, partition: int) -> int:
         """Return the next offset of an input partition; 0 if reading has not begun."""
         return self.reached.get(partition, 0)
 
@@ -84,12 +84,12 @@ def compare(town: Town) -> Comparison:
     ends = town.ends(town.topics.visits)
     reported = _merge(record_fates, ends)
     for number, shard in enumerate(shards):
-        comparison.unread += sum(max(0, end - shard.progress(partition)) for partition, end in ends.items())
+        comparison.unread += sum(max(0, end - shard.read_progress(partition)) for partition, end in ends.items())
         due = _merge(record_fates, shard.reached)
         comparison.broken += check_windows(number, shard, (reported, due), terms, comparison)
         comparison.broken += check_moments(number, shard, (reported, due), terms, comparison)
         comparison.broken += find_shown_early(shard, _first_stamps(record_fates, terms), terms)
-    reached = {partition: min(shard.progress(partition) for shard in shards) for partition in ends}
+    reached = {partition: min(shard.read_progress(partition) for shard in shards) for partition in ends}
     comparison.broken += list(check_dead_letters(town, written, record_fates, reached))
     comparison.broken += list(_check_sent(sent, record_fates))
     return comparison

@@ -164,7 +164,7 @@ class Site:
     def is_read(self) -> bool:
         """Return whether the progress of all shards has reached the end of the input."""
         end = self.town.ends(self.town.topics.visits)[0]
-        return all(shard.get(0, -1) >= end for shard in self.windows.progress())
+        return all(shard.get(0, -1) >= end for shard in self.windows.read_progress())
 
     def people(self) -> int:
         """Return the number of people in the windows at the place that all of them visit."""

@@ -124,7 +124,7 @@ def lowest_progress(scene: Scene) -> dict[int, int]:
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
     found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
     with closing(create_windows(town.settings, found, SystemClock())) as windows:
-        shards = windows.progress()
+        shards = windows.read_progress()
     common = set.intersection(*(set(shard) for shard in shards))
     return {partition: min(shard[partition] for shard in shards) for partition in common}
 

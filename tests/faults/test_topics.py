@@ -243,7 +243,7 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
         until(lambda: "reading" in json.loads(instance.page("/readyz")), 90, "not ready, since reading waits")
     unwritten = find_unwritten(town, saved)
     for shard in read_town_shards(town):
-        assert all(shard.progress(letter.partition) <= letter.offset for letter in unwritten)
+        assert all(shard.read_progress(letter.partition) <= letter.offset for letter in unwritten)
     assert instance.code is None
     town.create()
     scene.subscriber.wait_complete(90)

@@ -99,8 +99,8 @@ def test_lagging_shard(
     class Lagging(MemoryWindows):
         """The last shard has no progress in partition 0."""
 
-        def progress(self) -> list[dict[int, int]]:
-            *others, last = super().progress()
+        def read_progress(self) -> list[dict[int, int]]:
+            *others, last = super().read_progress()
             return [*others, {partition: reached for partition, reached in last.items() if partition}]
 
     name, produce = produced

@@ -32,7 +32,7 @@ class Reached:
     reader: Reader
 
     def is_read(self) -> bool:
-        ends, progress = self.world.ends(), self.reader._windows.progress()
+        ends, progress = self.world.ends(), self.reader._windows.read_progress()
         return all(shard.get(p, -1) >= end for shard in progress for p, end in ends.items())
 
 
@@ -132,7 +132,7 @@ def test_first_start_commits_all_partitions(world: World, eventually: Eventually
         world.put_raw(b"not json", slot=slot, partition=partition)
     reader = world.reader()
     eventually(lambda: (reader.step(20), reader.assigned == {0, 1})[1])
-    reader._start_offsets.find(0, world.windows.progress())
+    reader._start_offsets.find(0, world.windows.read_progress())
     assert committed(world) == {0: 1, 1: 2}
 
 

@@ -221,7 +221,7 @@ class World:
     def is_read(self) -> bool:
         """Return whether every shard's progress has reached the end of every partition."""
         ends = self.ends()
-        return all(shard.get(p, -1) >= end for shard in self.windows.progress() for p, end in ends.items())
+        return all(shard.get(p, -1) >= end for shard in self.windows.read_progress() for p, end in ends.items())
 
     def count(self, location: str, first_slot: int) -> int:
         """Count the distinct people whose last slot at a location is at or after a slot."""

@@ -214,7 +214,7 @@ class TestEndOffsets:
         site.windows.write([Span(0, 0, 1)], {})
         with closing(create_client(RedisAddress(valkey.url))) as raw:
             raw.hset(Keys(parameters.name, site.fingerprint).meta(1), f"{PROGRESS}0", "0")
-        assert [progress[0] for progress in site.windows.progress()] == [1, 0]
+        assert [progress[0] for progress in site.windows.read_progress()] == [1, 0]
         watched = spied(site)
         site.tick(site.release.find_next_tick())
         shards = [int(shard) for shard in parameters.registry.shard]

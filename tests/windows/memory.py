@@ -115,7 +115,7 @@ class MemoryWindows:
     def _slot(self) -> int:
         return self._grid.find_slot(self._clock.now())
 
-    def progress(self) -> list[dict[int, int]]:
+    def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
         with self._lock:
             return [dict(shard.progress) for shard in self._shards]

@@ -64,7 +64,7 @@ def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: d
     raw.flushall()
     # offsets  0 ——— 10 ——— 20
     #              flush
-    assert redis_windows.progress() == [{}, {}, {}, {}]
+    assert redis_windows.read_progress() == [{}, {}, {}, {}]
     assert redis_windows.write([Span(0, 10, 20)], {}) == {0: -1}
     redis_windows.begin(0, 4, 7)
     reading = redis_windows.read({2: Question(windows=((row, 0),))})[2]
@@ -94,7 +94,7 @@ def test_foreign_key_drops_progress(
     with pytest.raises(WindowsError) as refusal:
         redis_windows.write([Span(0, 10, 20)], facts)
     # The facts under the key are missing too, so the shard is read again, even after someone deletes the key.
-    assert redis_windows.progress()[2] == {}
+    assert redis_windows.read_progress()[2] == {}
     assert KEYS.tag(2) in str(refusal.value)
     assert ":w:" not in str(refusal.value)
     assert ":t:" not in str(refusal.value)
@@ -121,7 +121,7 @@ def test_foreign_key_without_client(
         patch.setattr(redis_windows, "_raise_failure", die)
         with pytest.raises(KeyboardInterrupt):
             redis_windows.write([Span(0, 0, 10)], facts)
-    assert redis_windows.progress()[2] == {0: 0}
+    assert redis_windows.read_progress()[2] == {0: 0}
 
 
 @pytest.mark.parametrize("spoilt", ["window", "time"])
@@ -131,7 +131,7 @@ def test_read_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, r
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
     with pytest.raises(WindowsError, match="Delete all keys"):
         redis_windows.read({2: Question(windows=((row, 0),), times=(EVENING,))})
-    assert redis_windows.progress()[2] == {}
+    assert redis_windows.read_progress()[2] == {}
 
 
 def test_evict_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, row: int) -> None:
@@ -140,14 +140,14 @@ def test_evict_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, 
     raw.set(KEYS.window(2, row), "someone else's")
     with pytest.raises(WindowsError, match="Delete all keys"):
         redis_windows.evict(ALL, 1, [], [])
-    assert redis_windows.progress()[2] == {}
+    assert redis_windows.read_progress()[2] == {}
 
 
 def test_foreign_meta_key(redis_windows: RedisWindows, raw: redis.Redis) -> None:
     """If the meta key has another type, every operation raises an error."""
     raw.set(KEYS.meta(2), "someone else's")
     for attempt in (
-        redis_windows.progress,
+        redis_windows.read_progress,
         lambda: redis_windows.begin(0, 0, 0),
         lambda: redis_windows.restart(0, 0, 0),
         lambda: redis_windows.write([Span(0, 0, 1)], {}),
@@ -177,7 +177,7 @@ def test_out_of_memory(
             redis_windows.write([Span(0, 0, 10)], facts)
         with pytest.raises(UnreachableError, match="out of memory"):
             redis_windows.write([Span(0, 0, 10)], {})
-        assert redis_windows.progress() == [{0: 0}] * 4
+        assert redis_windows.read_progress() == [{0: 0}] * 4
     assert redis_windows.read({2: Question(windows=((row, 0),))})[2].counts == {(row, 0): 0}
     assert redis_windows.write([Span(0, 0, 10)], facts) == {0: 10}
 
@@ -273,7 +273,7 @@ def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, fact
         windows.begin(0, 0, 0)
         with pytest.raises(WindowsError, match="NOPERM") as refusal:
             windows.write([Span(0, 0, 10)], facts)
-        assert windows.progress() == [{0: 0}] * 4
+        assert windows.read_progress() == [{0: 0}] * 4
         windows.close()
         client.acl_deluser("reader")
     assert "aaaa" not in "".join(traceback.format_exception(refusal.value))
@@ -367,7 +367,7 @@ def test_fingerprints_are_separate(
     one, other = open_windows(server), open_windows(server, fingerprint="f" * 16)
     one.begin(0, 0, 0)
     one.write([Span(0, 0, 10)], facts)
-    assert other.progress() == [{}, {}, {}, {}]
+    assert other.read_progress() == [{}, {}, {}, {}]
     assert other.read({2: Question(windows=((row, 0),))})[2].counts == {(row, 0): 0}
     assert not other.is_empty()
 
