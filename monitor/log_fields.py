@@ -26,6 +26,6 @@ def log_fields(**fields: str | int) -> Iterator[None]:
         _FIELDS.reset(token)
 
 
-def current_log_fields() -> Mapping[str, str | int]:
+def get_log_fields() -> Mapping[str, str | int]:
     """Return the fields of the current thread."""
     return _FIELDS.get()

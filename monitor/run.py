@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Final, Protocol
 
-from monitor.brokers.groups import input_group
+from monitor.brokers.groups import name_input_group
 from monitor.brokers.topic_watch import TopicWatch
 from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
@@ -24,9 +24,9 @@ from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight, check_past_charges, run_preflight
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND, format_duration, format_instant
-from monitor.service import Service, Settings, open_telemetry, redis_windows, secure_noise
+from monitor.service import Service, Settings, create_noise, create_windows, open_telemetry
 from monitor.windows.memory_usage import MemoryProbe
-from monitor.windows.redis_client import redis_client
+from monitor.windows.redis_client import create_client
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
@@ -46,14 +46,14 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
         UnreachableError: a server does not answer.
     """
     config, parameters = settings.config, settings.parameters
-    needs = topic_needs(settings, clock)
+    needs = find_topic_needs(settings, clock)
     preflight = run_preflight(settings.kafka, parameters, needs, config.kafka.topics.alerts, clock.now)
-    tick = parameters.grid.slot_of(clock.now()) - 1  # the last closed tick may still be decided
+    tick = parameters.grid.find_slot(clock.now()) - 1  # the last closed tick may still be decided
     check_past_charges(parameters, preflight.states, config.privacy.epsilon, settings.worst, tick)
     return preflight
 
 
-def topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
+def find_topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
     """Return the required settings of each topic."""
     return list_topic_needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
 
@@ -108,7 +108,7 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
         UsageError: the configuration enables OpenTelemetry, and its packages are not installed.
     """
     _describe(settings, metrics)
-    metrics.watch_readiness(lambda: not health.waiting())
+    metrics.watch_readiness(lambda: not health.list_waiting())
     certificates = CertificateWatch(list_certificates(settings.config), metrics, time.monotonic)
     with open_telemetry(settings, metrics) as spans, _call_repeatedly("certificates", certificates.look):
         _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)
@@ -154,16 +154,16 @@ def _run_once(
 ) -> None:
     health.report_alive("service", "checking the servers")
     preflight = prepare(settings, clock)
-    windows = redis_windows(settings, preflight, clock)
+    windows = create_windows(settings, preflight, clock)
     try:
         windows.check()
         check_clock(windows, clock, settings.parameters.tolerance)
-        service = Service(settings, preflight, windows, clock, secure_noise(), metrics, health)
+        service = Service(settings, preflight, windows, clock, create_noise(), metrics, health)
         try:
             service.start()
             ran.set()
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
-            watch = TopicWatch(settings.kafka, topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
+            watch = TopicWatch(settings.kafka, find_topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
             instances = create_instance_watch(settings, preflight, windows, service, metrics)
             with _call_repeatedly("instances", instances.look), watch_memory(settings, preflight, metrics):
                 while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
@@ -202,7 +202,7 @@ def watch_memory(settings: Settings, preflight: Preflight, metrics: Metrics) -> 
     """Read the memory of Redis for the metrics until the end of the block."""
 
     def open_probe() -> MemoryProbe:
-        return MemoryProbe(settings.parameters, settings.fingerprint(preflight), redis_client(settings.redis))
+        return MemoryProbe(settings.parameters, settings.compute_fingerprint(preflight), create_client(settings.redis))
 
     watch = MemoryWatch(open_probe, metrics, time.monotonic)
     with _call_repeatedly("memory", watch.look, watch.close):
@@ -219,9 +219,9 @@ def create_instance_watch(
 ) -> InstanceWatch:
     """Return a watch that compares this instance with the others of the service. `monotonic` returns seconds."""
     name, topic = settings.parameters.name, settings.config.kafka.topics.visits
-    group = input_group(name, settings.fingerprint(preflight))
+    group = name_input_group(name, settings.compute_fingerprint(preflight))
     place = InstancePlace(name, group, topic, preflight.topics[topic].topic_id, windows.address)
-    identity = settings.identity(preflight)
+    identity = settings.make_identity(preflight)
     log.info("configuration %s, person key with tag %s, %s", identity.configuration, identity.key, windows.address)
     return InstanceWatch(settings.kafka, place, identity, windows, lambda: service.reader.assigned, metrics, monotonic)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import input_group, release_group
+from monitor.brokers.groups import name_input_group, name_release_group
 from monitor.brokers.membership import Membership
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
 from monitor.errors import InsecureNoiseError, MonitorError, UsageError
@@ -43,9 +43,9 @@ from monitor.signals import Signal
 from monitor.spans import NO_SPANS, Spans
 from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
-from monitor.windows.fingerprint import fingerprint, published_fingerprint
+from monitor.windows.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.windows.hashing import PersonHasher
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
@@ -65,30 +65,30 @@ class Settings:
     windows_at: Callable[[int], Windows] | None = None  # as in `ReleaseContext`; only a replay sets it
     spans: Spans = NO_SPANS  # only `run` sets it
 
-    def fingerprint(self, found: Preflight) -> str:
+    def compute_fingerprint(self, found: Preflight) -> str:
         """Return the fingerprint of this configuration's facts for the present input topic."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
-        return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
+        return compute_fingerprint(self.parameters, self.hasher.key_digest, topic_id)
 
-    def identity(self, found: Preflight) -> Identity:
+    def make_identity(self, found: Preflight) -> Identity:
         """Return what this instance announces to the other instances of the service."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
-        version = compute_version(self.parameters, published_fingerprint(self.parameters, topic_id))
+        version = compute_version(self.parameters, compute_published_fingerprint(self.parameters, topic_id))
         return Identity(version, self.hasher.key_tag)
 
 
-def settings_of(valid: ValidConfig, key: bytes) -> Settings:
+def prepare_settings(valid: ValidConfig, key: bytes) -> Settings:
     """Prepare a configuration for use. This reads the password files, but opens no connection.
 
     Raises:
         ConfigError: (exit 2) a password file is wrong.
     """
     config = valid.config
-    connections, address = kafka_connections(config), redis_address(config)
+    connections, address = build_kafka_connections(config), build_redis_address(config)
     return Settings(config, valid.parameters, connections, address, PersonHasher(key), valid.worst)
 
 
-def kafka_connections(config: Config) -> KafkaConnections:
+def build_kafka_connections(config: Config) -> KafkaConnections:
     """Return the connection settings of the configured Kafka.
 
     Raises:
@@ -110,7 +110,7 @@ def kafka_connections(config: Config) -> KafkaConnections:
     return KafkaConnections(kafka.bootstrap_servers, security, f"location-monitor-{config.service.name}")
 
 
-def redis_address(config: Config) -> RedisAddress:
+def build_redis_address(config: Config) -> RedisAddress:
     """Return the address and the credentials of the configured Redis."""
     redis = config.redis
     password = read_redis_password(config.redis)
@@ -147,18 +147,18 @@ def open_telemetry(settings: Settings, metrics: Metrics) -> Iterator[Spans]:
         export.close()
 
 
-def secure_noise() -> OneSidedNoise:
+def create_noise() -> OneSidedNoise:
     """Return the noise source for published answers."""
     return OneSidedNoise(SystemEntropy())
 
 
-def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
+def create_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
     """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
     now = clock.now if clock.simulated else None
-    return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), now)
+    return RedisWindows(settings.parameters, settings.compute_fingerprint(found), create_client(settings.redis), now)
 
 
-def ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
+def make_ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
     """Return the ledger and the input topic. `seen_at`: an instant at which the input topic existed."""
     topics = settings.config.kafka.topics
     visits, alerts = found.topics[topics.visits], found.topics[topics.alerts]
@@ -166,7 +166,7 @@ def ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPl
         topics.alerts,
         alerts.topic_id,
         visits.topic_id,
-        published_fingerprint(settings.parameters, visits.topic_id),
+        compute_published_fingerprint(settings.parameters, visits.topic_id),
         seen_at,
         visits.partitions,
         settings.defer_commits,
@@ -230,20 +230,20 @@ class Service:
     def _create_membership(self) -> Membership | DelayedMembership:
         """Create the membership of the release group. A replay runs alone, so it joins at once."""
         settings, parameters = self._settings, self._settings.parameters
-        topic, group = settings.config.kafka.topics.alerts, release_group(parameters.name)
+        topic, group = settings.config.kafka.topics.alerts, name_release_group(parameters.name)
         if self._clock.simulated:
             return Membership(settings.kafka, topic, group, self._wake)
-        version = compute_version(parameters, settings.fingerprint(self._found))
+        version = compute_version(parameters, settings.compute_fingerprint(self._found))
         candidate = Candidate(group, version, parameters.grid.length / SECOND)
         return DelayedMembership(settings.kafka, topic, candidate, self._readiness, self._wake)
 
     def _create_source(self) -> InputLog:
         settings, topic = self._settings, self._settings.config.kafka.topics.visits
         name, topic_id = settings.parameters.name, self._found.topics[topic].topic_id
-        group = input_group(name, settings.fingerprint(self._found))
+        group = name_input_group(name, settings.compute_fingerprint(self._found))
         by_brokers = not self._clock.simulated
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
-        client_id = settings.identity(self._found).client_id(settings.kafka.client_id)
+        client_id = settings.make_identity(self._found).make_client_id(settings.kafka.client_id)
         kafka = replace(settings.kafka, client_id=client_id)
         return InputLog(kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
@@ -254,7 +254,7 @@ class Service:
 
     def _create_loop(self, progressed: Signal) -> ReleaseLoop:
         settings, topics = self._settings, self._settings.config.kafka.topics
-        place = ledger_place(settings, self._found, self._input_seen_at)
+        place = make_ledger_place(settings, self._found, self._input_seen_at)
         check = self._create_period_check(place)
         owners = OwnerFactory(settings.kafka, place, settings.parameters, self._noise, self._clock, check)
         context = ReleaseContext(
@@ -309,16 +309,16 @@ class Service:
     def _read(self) -> None:
         simulated = self._clock.simulated
 
-        def heartbeat(waiting: str) -> None:
+        def report_heartbeat(waiting: str) -> None:
             self._health.report_alive("reading", waiting or ("" if simulated else self._readiness.waiting))
 
-        run_reader(self.reader, self._stop, heartbeat)
+        run_reader(self.reader, self._stop, report_heartbeat)
 
     def _release(self) -> None:
-        def heartbeat(waiting: str) -> None:
+        def report_heartbeat(waiting: str) -> None:
             self._health.report_alive("release", waiting)
 
-        self.loop.run(self._stop, self._wake, heartbeat)
+        self.loop.run(self._stop, self._wake, report_heartbeat)
 
     def stop(self) -> None:
         """Finish pending work within `FINISH_SECONDS`, leave both consumer groups, and close every connection."""

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import click
 from rich.console import Console
 
-from monitor.commands.convert import consent_option, convert
+from monitor.commands.convert import add_consent_option, convert
 from monitor.commands.options import EXISTING, NEW
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
 from monitor.public.instants import DAY, parse_instant, to_datetime
@@ -97,7 +97,7 @@ def cli() -> None:
 @click.option("--all-visits", is_flag=True, help="Write the visits of all people, reported in the following night.")
 @click.option("--out", type=NEW, required=True, help="The file of visits to write.")
 @click.option("--registry", type=NEW, required=True, help="The registry to write.")
-@consent_option
+@add_consent_option
 def city(
     people: int,
     days: int,

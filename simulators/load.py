@@ -26,7 +26,7 @@ from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, HOUR, MINUTE, format_instant
-from monitor.service import Settings, redis_windows, settings_of
+from monitor.service import Settings, create_windows, prepare_settings
 from monitor.tools.convert.progress import progress
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import Windows
@@ -131,12 +131,12 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
     clock = SystemClock()
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
         moved = replace(valid, config=with_servers(config, kafka.bootstrap_servers, valkey.url))
-        settings = settings_of(moved, os.urandom(32))
+        settings = prepare_settings(moved, os.urandom(32))
         wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
         set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, clock.now())
         _produce(settings, make_records(load, clock.now()), console)
         found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
-        windows = redis_windows(settings, found, clock)
+        windows = create_windows(settings, found, clock)
         used = _read_used_memory(valkey.url)
         metrics = Metrics()
         source = InputLog(settings.kafka, config.kafka.topics.visits, settings.parameters.name)
@@ -154,7 +154,7 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
 
 def _produce(settings: Settings, made: list[bytes], console: Console) -> None:
     topic = settings.config.kafka.topics.visits
-    producer = settings.kafka.producer(linger_ms=20, batch_size=1024 * 1024)
+    producer = settings.kafka.create_producer(linger_ms=20, batch_size=1024 * 1024)
     try:
         with progress("Producing", len(made), console) as meter:
             for number, value in enumerate(made):
@@ -168,10 +168,10 @@ def _produce(settings: Settings, made: list[bytes], console: Console) -> None:
 def _open_present_slot(reader: Reader, windows: Windows, settings: Settings, clock: Clock) -> None:
     """Start reading, then open the current slot, as an owner does after the previous tick is in the ledger."""
     reader.step(0)
-    while not all(windows.progress()):
+    while not all(windows.read_progress()):
         reader.step(200)
     parameters = settings.parameters
-    windows.open(range(parameters.registry.shards), parameters.grid.slot_of(clock.now()))
+    windows.open(range(parameters.registry.shards), parameters.grid.find_slot(clock.now()))
 
 
 def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> float:

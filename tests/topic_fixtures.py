@@ -60,7 +60,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 @pytest.fixture
 def admin(connections: KafkaConnections) -> Iterator[Any]:
     """An admin client."""
-    with closing(connections.admin()) as client:
+    with closing(connections.create_admin()) as client:
         yield client
 
 

@@ -200,7 +200,7 @@ def _report_visits(town: Town, seconds: float, draw: random.Random) -> None:
         redis.Redis.from_url(town.servers.valkey.url),
     )
     began, full = time.monotonic(), False
-    with closing(kafka.producer()) as producer, closing(valkey):
+    with closing(kafka.create_producer()) as producer, closing(valkey):
         valkey.config_set("maxmemory", "64mb")
         while (passed := time.monotonic() - began) < seconds:
             if full is not (0.5 <= passed / seconds < 0.6):  # noqa: PLR2004  # a tenth, in the middle

@@ -44,15 +44,15 @@ class KafkaConnections:
     client_id: str = "location-monitor"
     session_timeout_ms: int = 10_000
 
-    def admin(self) -> Any:
+    def create_admin(self) -> Any:
         """Return an admin client. This and the other clients raise UnreachableError if no broker can be used."""
         return self._create(KafkaAdminClient, self._make_common_settings() | {"retry_backoff_ms": 20})
 
-    def consumer(self, **settings: Any) -> Any:
+    def create_consumer(self, **settings: Any) -> Any:
         """Return a consumer that neither commits nor resets a position automatically."""
         return self._create(KafkaConsumer, self._make_consumer_settings(settings))
 
-    def member(self, group: str, **settings: Any) -> Any:
+    def create_member(self, group: str, **settings: Any) -> Any:
         """Return a consumer in a group. Other members keep reading during a rebalance (cooperative)."""
         membership: dict[str, Any] = {
             "group_id": group,
@@ -62,7 +62,7 @@ class KafkaConnections:
         }
         return self._create(Member, self._make_consumer_settings(membership | settings))
 
-    def producer(self, **settings: Any) -> Any:
+    def create_producer(self, **settings: Any) -> Any:
         """Return an idempotent producer that waits for all in-sync replicas."""
         defaults: dict[str, Any] = {
             "acks": "all",
@@ -81,9 +81,9 @@ class KafkaConnections:
         try:
             yield
         except (KafkaError, OSError) as error:
-            raise self.unreachable_error(error) from error
+            raise self.make_unreachable_error(error) from error
 
-    def unreachable_error(self, *reasons: BaseException) -> UnreachableError:
+    def make_unreachable_error(self, *reasons: BaseException) -> UnreachableError:
         """Return an error with the first of these reasons that can be explained, and the setting to check."""
         explanation = next(filter(None, map(_explain, reasons)), None)
         if explanation is None and any(_DISCONNECTED in str(reason) for reason in reasons):
@@ -116,7 +116,7 @@ class KafkaConnections:
                 net_client.close()
             if not isinstance(error, KafkaError | OSError):
                 raise
-            raise self.unreachable_error(
+            raise self.make_unreachable_error(
                 *(reason for net_client in nets for reason in net_client.reasons), error
             ) from error
         for net_client in nets:

@@ -17,12 +17,12 @@ from kafka.errors import GroupIdNotFoundError, for_code
 from monitor.brokers.connections import KafkaConnections
 
 
-def input_group(name: str, fingerprint: str) -> str:
+def name_input_group(name: str, fingerprint: str) -> str:
     """Return the name of the group in which a configuration reads the input."""
     return f"{name}-{fingerprint}"
 
 
-def release_group(name: str) -> str:
+def name_release_group(name: str) -> str:
     """Return the name of the group in which all configurations share the output partitions."""
     return f"{name}-release"
 
@@ -47,7 +47,7 @@ def list_groups(connections: KafkaConnections, name: str) -> list[str]:
         UnreachableError: Kafka does not answer.
     """
     with connections.translate_errors():
-        admin = connections.admin()
+        admin = connections.create_admin()
         try:
             return find_groups(admin, name)
         finally:
@@ -71,7 +71,7 @@ def read_committed_offsets(
         UnreachableError: Kafka does not answer.
     """
     with connections.translate_errors():
-        admin = connections.admin()
+        admin = connections.create_admin()
         try:
             groups = find_groups(admin, name)
             commits = admin.list_group_offsets(dict.fromkeys(groups)) if groups else {}

@@ -62,7 +62,7 @@ class Membership:
         self._committed_at: float | None = None
         self._failure: Exception | None = None
         self._ownership = _Ownership(wake)
-        self._consumer = connections.member(group, retry_backoff_ms=POLL_MS)
+        self._consumer = connections.create_member(group, retry_backoff_ms=POLL_MS)
         self._ownership.consumer = self._consumer
         self._consumer.subscribe([topic], listener=self._ownership)
         self._stop = threading.Event()

@@ -191,7 +191,7 @@ class _FilledBuilder(MemoryRecordsBuilder):  # type: ignore[misc]  # kafka-pytho
 def enqueue_batch(producer: Any, topic: str, partition: int, batch: RecordBatch) -> Any:
     """Add a batch to a partition's queue in an idempotent producer; return the future of its first offset.
 
-    `KafkaProducer.flush` sends it. Read the future with `first_offset_of` after the flush.
+    `KafkaProducer.flush` sends it. Read the future with `find_first_offset` after the flush.
     """
     place = TopicPartition(topic, partition)
     accumulator = producer._accumulator
@@ -205,17 +205,17 @@ def enqueue_batch(producer: Any, topic: str, partition: int, batch: RecordBatch)
     return enqueued.produce_future
 
 
-def error_of(future: Any) -> KafkaError | None:
+def find_error(future: Any) -> KafkaError | None:
     """Return why a batch is not known to be in the log; None if it is there."""
     failure: KafkaError | None = None
     try:
-        first_offset_of(future)
+        find_first_offset(future)
     except KafkaError as error:
         failure = error
     return failure
 
 
-def first_offset_of(future: Any) -> int:
+def find_first_offset(future: Any) -> int:
     """Return the offset of the first record of a batch that was sent.
 
     Raises:

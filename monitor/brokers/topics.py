@@ -12,7 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAuthorizationFailedError, for_code
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.record_sizes import largest_record, shards_that_fit
+from monitor.contracts.record_sizes import estimate_shards, measure_largest_record
 from monitor.errors import TopicError
 from monitor.public.instants import DAY, MILLISECOND, format_duration
 from monitor.public.parameters import Parameters
@@ -53,7 +53,7 @@ class TopicNeeds:
     partitions: int
     settings: tuple[Setting, ...]
     durable: bool = False  # whether the loss of an acknowledged record would break a guarantee
-    tool_options: str = ""  # how Kafka's own tools reach the brokers (`tool_options`)
+    tool_options: str = ""  # how Kafka's own tools reach the brokers (`format_tool_options`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ _SIMULATED: Final = (
 )
 
 
-def tool_options(bootstrap_servers: Sequence[str], security_protocol: str = "PLAINTEXT") -> str:
+def format_tool_options(bootstrap_servers: Sequence[str], security_protocol: str = "PLAINTEXT") -> str:
     """Return the options with which Kafka's own tools reach the brokers, for messages.
 
     Unless the protocol is PLAINTEXT, the operator has to write the settings of TLS and the password into a file.
@@ -104,8 +104,8 @@ def tool_options(bootstrap_servers: Sequence[str], security_protocol: str = "PLA
     return servers if security_protocol == "PLAINTEXT" else f"{servers} --command-config client.properties"
 
 
-def alter_command(options: str, topic: str, key: str, value: object) -> str:
-    """Return the command that changes a setting of a topic, in backquotes. `options`: those of `tool_options`."""
+def format_alter_command(options: str, topic: str, key: str, value: object) -> str:
+    """Return the command that changes a setting of a topic, in backquotes. `options`: of `format_tool_options`."""
     return f"`kafka-configs.sh{options} --alter --topic {topic} --add-config {key}={value}`"
 
 
@@ -126,7 +126,7 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
     alerts = (_require_retention(spent, "what one person has paid within a period is read from this topic"),)
     size = (_require_message_bytes(parameters),)
     topics, partitions = kafka.topics, kafka.partitions
-    options = tool_options(kafka.bootstrap_servers, kafka.security_protocol)
+    options = format_tool_options(kafka.bootstrap_servers, kafka.security_protocol)
     return (
         TopicNeeds(
             "kafka.topics.visits",
@@ -150,9 +150,9 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
 
 def _require_message_bytes(parameters: Parameters) -> Setting:
     """Return the required `max.message.bytes`, in which the largest possible answer must fit."""
-    largest = largest_record(parameters)
+    largest = measure_largest_record(parameters)
     least = max(largest, LEAST_MESSAGE_BYTES)
-    enough = shards_that_fit(parameters, DEFAULT_RECORD_BYTES)
+    enough = estimate_shards(parameters, DEFAULT_RECORD_BYTES)
     why = f"the largest answer may have {largest} bytes; with {enough} shards it would fit in 1 MB"
     return _require_at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 
@@ -201,7 +201,7 @@ def list_problems(wanted: TopicNeeds, found: TopicDescription | None) -> list[st
     return [
         f"{wanted.config_key} is {wanted.topic!r}, whose {setting.key} is {found.settings.get(setting.key)}: expected "
         f"{setting.expected}, because {setting.why}; change it with "
-        f"{alter_command(wanted.tool_options, wanted.topic, setting.key, setting.create)}"
+        f"{format_alter_command(wanted.tool_options, wanted.topic, setting.key, setting.create)}"
         for setting in wanted.settings
         if not setting.suffices(found.settings.get(setting.key, "0"))
     ]
@@ -223,7 +223,7 @@ def _list_risks_of(need: TopicNeeds, found: TopicDescription) -> list[tuple[str,
     if found.replicas < LEAST_REPLICAS:
         return [("partitions have one replica", "use three brokers and kafka.replication_factor 3")]
     if in_sync < LEAST_REPLICAS:
-        change = alter_command(need.tool_options, need.topic, _IN_SYNC, LEAST_REPLICAS)
+        change = format_alter_command(need.tool_options, need.topic, _IN_SYNC, LEAST_REPLICAS)
         return [(f"{_IN_SYNC} is {in_sync} with {found.replicas} replicas of a partition", f"change it with {change}")]
     return []
 
@@ -250,7 +250,7 @@ def check_existing_topics(connections: KafkaConnections, wanted: Sequence[TopicN
 
 
 def _describe(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
-    with connections.translate_errors(), closing(connections.admin()) as admin:
+    with connections.translate_errors(), closing(connections.create_admin()) as admin:
         return describe_topics(admin, [need.topic for need in wanted])
 
 
@@ -270,7 +270,7 @@ def create_topics(
         UnreachableError: Kafka cannot create them.
     """
     with connections.translate_errors():
-        admin = connections.admin()
+        admin = connections.create_admin()
         try:
             existing = describe_topics(admin, [need.topic for need in wanted])
             missing = {

@@ -19,7 +19,7 @@ from monitor.public.instants import DAY
 from monitor.public.parameters import Parameters, Total
 from monitor.public.slot_grid import SlotGrid
 from monitor.run import stop_on_signals
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 
 _NEWS: Final = 5
 _LOOK_BACK: Final = 7 * DAY
@@ -43,7 +43,7 @@ def watch(valid: ValidConfig, console: Console, clock: Clock, stop: threading.Ev
     """Do what `watch_command` does, until `stop` is set."""
     parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
     registry, slot, timed = parameters.registry, parameters.grid.length, bool(parameters.timed)
-    words, connections = Words(parameters.grid), kafka_connections(valid.config)
+    words, connections = Words(parameters.grid), build_kafka_connections(valid.config)
     with open_places(connections, topic, registry, slot, clock, timed=timed) as places:
         look_back(places, parameters)
         if once or not console.is_terminal:
@@ -79,8 +79,8 @@ def _find_total(places: Places, monitor: Total, grid: SlotGrid) -> None:
 def list_final_ticks(monitor: Total, grid: SlotGrid, until: int) -> list[int]:
     """Return the ticks that publish hot spots or dwell times in the week up to tick `until`, in order."""
     end = grid.as_of(until + 1) - monitor.horizon
-    times = monitor.times.between(end - _LOOK_BACK, end)
-    return sorted({grid.last_tick_until(int(time) + monitor.horizon) for time in times})
+    times = monitor.times.find_between(end - _LOOK_BACK, end)
+    return sorted({grid.find_last_tick(int(time) + monitor.horizon) for time in times})
 
 
 def _print_news(places: Places, words: Words, console: Console, stop: threading.Event) -> None:

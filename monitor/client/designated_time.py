@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from monitor.contracts.alerts import AtTimesSnapshot
-from monitor.public.parameters import Registry, shard_of
+from monitor.public.parameters import Registry, find_shard
 
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
@@ -74,7 +74,7 @@ class Shards:
         row = self._registry.rows.get(location_id)
         if row is not None:
             return self.all_for(shards)[row]
-        return shard_of(location_id.encode(errors="replace").decode(), shards)  # callers may pass any text
+        return find_shard(location_id.encode(errors="replace").decode(), shards)  # callers may pass any text
 
 
 def calls_others_safe(snapshot: AtTimesSnapshot | Unreadable | None, registry: Registry) -> bool:

@@ -24,7 +24,7 @@ from monitor.errors import TimeError
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, MILLISECOND, parse_duration, parse_instant, to_instant
 from monitor.public.parameters import Registry
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 
 FINAL_FOR: Final = DAY
 """How long the last answer about a designated time stays valid."""
@@ -227,7 +227,7 @@ def subscribe(config: str | Path, *, resume: str | None = None, clock: Clock | N
     valid = load_valid_config(Path(config), os.environ)
     parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
     registry, slot, timed = parameters.registry, parameters.grid.length, bool(parameters.timed)
-    return open_places(kafka_connections(valid.config), topic, registry, slot, clock, resume=resume, timed=timed)
+    return open_places(build_kafka_connections(valid.config), topic, registry, slot, clock, resume=resume, timed=timed)
 
 
 def connect(

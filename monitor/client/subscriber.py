@@ -53,7 +53,7 @@ class Subscriber:
     def __init__(self, connections: KafkaConnections, topic: str, tick_ms: int, back_ms: int | None = None) -> None:
         self._connections, self.topic = connections, topic
         self._tick_ms = tick_ms
-        self._consumer: Any = connections.consumer(isolation_level="read_committed")
+        self._consumer: Any = connections.create_consumer(isolation_level="read_committed")
         try:
             with connections.translate_errors():
                 self._topic_partitions = self._partitions(topic)
@@ -85,7 +85,7 @@ class Subscriber:
 
     def _read_state(self) -> tuple[str, dict[TopicPartition, int]]:
         """Return Kafka's id of the topic, and the latest timestamp of each non-empty partition, in milliseconds."""
-        admin = self._connections.admin()
+        admin = self._connections.create_admin()
         try:
             topic_id = read_topic_id(admin, self.topic)
             offsets = admin.list_partition_offsets(dict.fromkeys(self._topic_partitions, OffsetSpec.MAX_TIMESTAMP))

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import config_option, report_errors
+from monitor.commands.options import add_config_option, report_errors
 from monitor.commands.settings import find_secret_problems
 from monitor.config import ParsedConfig, read_config, read_person_key
 from monitor.config.validate import collect_problems, examine
@@ -21,7 +21,7 @@ from monitor.tools.check.command import check_command, check_live_command
 
 
 @click.command()
-@config_option
+@add_config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--live", is_flag=True, help="Also show what `run` would decide now; reads the servers, changes nothing.")
 @report_errors

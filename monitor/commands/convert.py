@@ -18,7 +18,7 @@ from monitor.tools.convert.progress import progress
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def consent_option(command: _Command) -> _Command:
+def add_consent_option(command: _Command) -> _Command:
     """Add the option --consent, which `python -m simulators city` also has."""
     help_text = "Share of people who consent to lower bounds (0 to 1): adds the column consent."
     return click.option("--consent", type=click.FloatRange(0, 1), metavar="SHARE", help=help_text)(command)
@@ -58,7 +58,7 @@ def consent_option(command: _Command) -> _Command:
     help="Time from the end of a visit to its report.",
 )
 @click.option("--person-per-day", is_flag=True, help="Treat the same id on another day (UTC) as another person.")
-@consent_option
+@add_consent_option
 @click.option("--strict", is_flag=True, help="Stop at the first bad row: write nothing, exit with 1.")
 @report_errors
 def convert(**options: Any) -> None:

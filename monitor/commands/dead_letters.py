@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, config_option, report_errors
+from monitor.commands.options import EXISTING, add_config_option, report_errors
 from monitor.commands.settings import load_settings
 from monitor.errors import UsageError
 from monitor.operate.logs import set_up_logging
@@ -17,7 +17,7 @@ from monitor.tools.dead_letters.command import ShowOptions, export_command, reas
 
 
 @click.command("dead-letters")
-@config_option
+@add_config_option
 @click.option("--reason", "reason", multiple=True, type=click.Choice(reasons()), help="Only this reason; repeatable.")
 @click.option("--since", help="Only since this time (RFC 3339), or within this duration before now, such as 2h.")
 @click.option("--latest", type=click.IntRange(0), default=20, show_default=True, help="How many to list.")

@@ -41,7 +41,7 @@ def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return wrapped
 
 
-def config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
+def add_config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add the option --config, whose parameter is `config_file`."""
     return click.option("--config", "config_file", type=EXISTING, required=True, help="The configuration file (YAML).")(
         command

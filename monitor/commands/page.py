@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import config_option, report_errors
+from monitor.commands.options import add_config_option, report_errors
 from monitor.config import load_valid_config
 from monitor.operate.logs import set_up_logging
 from monitor.page import require_page
@@ -17,7 +17,7 @@ from monitor.run import stop_on_signals
 
 
 @click.command()
-@config_option
+@add_config_option
 @report_errors
 def page(config_file: Path) -> None:
     """Serve the public page until SIGTERM or SIGINT.

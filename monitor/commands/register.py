@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
-from monitor.commands.options import config_option, report_errors
+from monitor.commands.options import add_config_option, report_errors
 from monitor.config import load_valid_config
 from monitor.public.clock import SystemClock
 from monitor.public.instants import to_datetime
-from monitor.tools.register import publisher_options, read_publisher, register_command
+from monitor.tools.register import add_publisher_options, read_publisher, register_command
 
 
 @click.command()
-@config_option
+@add_config_option
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The folder to write to.")
 @click.option("--json", "as_json", is_flag=True, help="Write the registry entry as JSON.")
 @click.option("--overwrite", is_flag=True, help="Replace files that exist.")
-@publisher_options
+@add_publisher_options
 @report_errors
 def register(config_file: Path, out: Path, as_json: bool, overwrite: bool, **publisher: Any) -> None:  # noqa: FBT001  # by name
     """Write what a publisher discloses about a configuration.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import EXISTING, config_option, report_errors
+from monitor.commands.options import EXISTING, add_config_option, report_errors
 from monitor.errors import TimeError, UsageError
 from monitor.operate.logs import set_up_logging
 from monitor.public.instants import parse_instant
@@ -15,7 +15,7 @@ from monitor.tools.replay.command import replay_command
 
 @click.command()
 @click.argument("visits", type=EXISTING)
-@config_option
+@add_config_option
 @click.option(
     "--alerts", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the alerts to."
 )

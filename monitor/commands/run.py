@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import config_option, report_errors
+from monitor.commands.options import add_config_option, report_errors
 from monitor.commands.settings import load_settings
 from monitor.config import load_config
 from monitor.operate.logs import LogFormat, set_up_logging
@@ -20,7 +20,7 @@ from monitor.run import stop_on_signals
 
 
 @click.command()
-@config_option
+@add_config_option
 @click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="The number of processes.")
 @click.option("--verbose", is_flag=True, help="Log at level DEBUG.")
 @click.option(

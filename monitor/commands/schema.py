@@ -20,8 +20,8 @@ def schema(what: str) -> None:
     """Print a JSON Schema, or the AsyncAPI document."""
     documents: dict[str, Callable[[], Any]] = {
         "config": Config.model_json_schema,
-        "visits": schemas.visits_schema,
-        "alerts": schemas.alerts_schema,
-        "asyncapi": schemas.asyncapi,
+        "visits": schemas.build_visits_schema,
+        "alerts": schemas.build_alerts_schema,
+        "asyncapi": schemas.build_asyncapi,
     }
     click.echo(json.dumps(documents[what](), indent=2, ensure_ascii=False))

@@ -16,7 +16,7 @@ from monitor.config import (
 )
 from monitor.config.validate import collect_problems, examine
 from monitor.errors import Problem
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 
 
 def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
@@ -28,7 +28,7 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
     """
     read = read_config(config_file, os.environ)
     valid = examine(read, tuple(find_secret_problems(read, needs_key=key is None)))
-    return settings_of(valid, read_person_key(valid.config.visits) if key is None else key)
+    return prepare_settings(valid, read_person_key(valid.config.visits) if key is None else key)
 
 
 def find_secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:

@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
-from monitor.commands.options import config_option, report_errors
+from monitor.commands.options import add_config_option, report_errors
 from monitor.config import load_valid_config
 from monitor.tools.size.command import size_command
 from monitor.tools.size.load import Options as SizeOptions
-from monitor.tools.size.options import size_options
+from monitor.tools.size.options import add_size_options
 
 
 @click.command()
-@config_option
-@size_options
+@add_config_option
+@add_size_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @report_errors
 def size(config_file: Path, as_json: bool, **options: Any) -> None:  # noqa: FBT001  # click passes options by name

@@ -9,16 +9,16 @@ from pathlib import Path
 import click
 
 from monitor.brokers.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
-from monitor.commands.options import config_option, report_errors
+from monitor.commands.options import add_config_option, report_errors
 from monitor.commands.settings import load_settings
 from monitor.errors import UsageError
-from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
+from monitor.operate.setup import Beginning, date_ledger_loss, read_redis_time, set_up
 from monitor.public.clock import SystemClock
 from monitor.service import Settings
 
 
 @click.command()
-@config_option
+@add_config_option
 @click.option("--create", is_flag=True, help="Create the missing topics, with the required settings.")
 @click.option("--first-start", is_flag=True, help="With --create: no answer was ever published.")
 @click.option("--ledger-lost", is_flag=True, help="With --create: answers were published, but the ledger is lost.")
@@ -41,7 +41,7 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
         beginning = Beginning.LEDGER_LOST
     lost_by = None
     if ledger_lost:
-        ask_redis = partial(redis_time, settings.redis)
+        ask_redis = partial(read_redis_time, settings.redis)
         lost_by, explanation = date_ledger_loss(SystemClock(), settings.parameters.tolerance, ask_redis)
         click.echo(f"the ledger counts as lost at {explanation}")
     factor = settings.config.kafka.replication_factor

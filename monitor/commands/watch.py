@@ -11,7 +11,7 @@ from rich.console import Console
 
 from monitor.client import watch_command
 from monitor.client.exporter import MOST_PLACES, ExportOptions, export_command
-from monitor.commands.options import config_option, report_errors
+from monitor.commands.options import add_config_option, report_errors
 from monitor.config import load_valid_config
 from monitor.errors import UsageError
 from monitor.operate.logs import set_up_logging
@@ -21,7 +21,7 @@ _DEFAULTS = ExportOptions(0)
 
 
 @click.command()
-@config_option
+@add_config_option
 @click.option("--once", is_flag=True, help="Print the current state, and exit.")
 @click.option(
     "--metrics", type=click.IntRange(0, 65535), help="Serve the answers as metrics on this port; 0: any free port."

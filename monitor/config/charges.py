@@ -36,17 +36,17 @@ def report_overspending(config: Config, error: OverspentError) -> Problem:
     return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
 
 
-def charges(config: Config) -> tuple[Charge, ...]:
+def compute_charges(config: Config) -> tuple[Charge, ...]:
     """Return the most that each monitor may charge one person within any period, in the order of the configuration."""
     return tuple(charge_monitor(config, monitor) for monitor in config.monitors)
 
 
-def period_slots(config: Config) -> int:
+def count_period_slots(config: Config) -> int:
     """Return the most slots that a period can overlap: one more than fit in it, because it may begin within a slot."""
-    return slots_in(config, config.privacy.period) + 1
+    return count_slots(config, config.privacy.period) + 1
 
 
-def most_designated_times(monitor: TimedMonitor, period: int) -> int:
+def count_most_designated_times(monitor: TimedMonitor, period: int) -> int:
     """Return the maximum number of designated times in a half-open interval of length `period` (microseconds).
 
     The maximum is over the intervals that begin at a designated time. They cover all single instants, and the daily
@@ -61,27 +61,27 @@ def _count_most_times(at: tuple[str, ...], timezone: str | None, period: int) ->
     instants = designated.instants
     low = min((_RULES_FROM, *instants))
     high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
-    times = designated.between(low, high)
+    times = designated.find_between(low, high)
     return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
 
 
 def charge_monitor(config: Config, monitor: AnyMonitor) -> Charge:
     """Return the most that one monitor may charge one person within any period."""
     if isinstance(monitor, OverTimeMonitor):
-        window, slots = monitor.window // config.clock.slot, period_slots(config)
+        window, slots = monitor.window // config.clock.slot, count_period_slots(config)
         return charge_over_time(
-            monitor.name, monitor.epsilon, monitor.answers_per_window, window, max_lead_slots(config), slots
+            monitor.name, monitor.epsilon, monitor.answers_per_window, window, compute_max_lead(config), slots
         )
-    times = most_designated_times(monitor, config.privacy.period)
+    times = count_most_designated_times(monitor, config.privacy.period)
     bounds = monitor.at_least if isinstance(monitor, AtTimesMonitor) else None
     return charge_at_times(monitor.name, monitor.epsilon, times, None if bounds is None else bounds.epsilon)
 
 
-def max_lead_slots(config: Config) -> int:
+def compute_max_lead(config: Config) -> int:
     """Return F: how many slots after its record's timestamp a visit may begin or end."""
     return config.visits.accept_ahead // config.clock.slot
 
 
-def slots_in(config: Config, duration: int) -> int:
+def count_slots(config: Config, duration: int) -> int:
     """Return how many slots a duration (microseconds) takes, rounded up."""
     return -(-duration // config.clock.slot)

@@ -44,7 +44,7 @@ def derive_parameters(config: Config, locations: Sequence[Location]) -> Paramete
 
 
 def _derive_over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, max_lead: int) -> OverTime:
-    shares = monitor.location_epsilons()
+    shares = monitor.compute_shares()
     rows = sorted(registry.rows[location] for location in shares)
     rules = {
         epsilon: OverTimeRule(

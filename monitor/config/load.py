@@ -13,7 +13,7 @@ from monitor.config.environment import SECRETS, Overrides, override
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS, AnyMonitor
 from monitor.config.page import PageSettings
-from monitor.config.problems import format_value, problems_of, report_misplaced_secret, report_unknown_key
+from monitor.config.problems import format_value, list_problems, report_misplaced_secret, report_unknown_key
 from monitor.config.rules import Sections, find_broken_rules
 from monitor.config.sections import (
     ClockSettings,
@@ -28,7 +28,7 @@ from monitor.config.servers import (
     MetricsSettings,
     OtelSettings,
     RedisSettings,
-    url_password,
+    find_url_password,
 )
 from monitor.config.source import read_yaml
 from monitor.errors import ConfigError, Problem
@@ -103,7 +103,7 @@ def _remove_secrets(tree: dict[str, Any]) -> Iterator[Problem]:
         if isinstance(values, dict) and values.pop(name, None) is not None:
             yield report_misplaced_secret(f"{section}.{name}")
     redis = tree.get("redis")
-    if isinstance(redis, dict) and isinstance(redis.get("url"), str) and url_password(redis["url"]) is not None:
+    if isinstance(redis, dict) and isinstance(redis.get("url"), str) and find_url_password(redis["url"]) is not None:
         yield report_misplaced_secret("redis.url")
 
 
@@ -170,5 +170,5 @@ class _Parser:
         try:
             return model.model_validate(value, context=self.context)
         except ValidationError as error:
-            self.problems += problems_of(error, key, model)
+            self.problems += list_problems(error, key, model)
             return None

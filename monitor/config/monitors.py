@@ -18,7 +18,7 @@ from monitor.config.scalars import (
     PositiveDuration,
     Section,
     WholeNumber,
-    invalid_value,
+    make_value_error,
 )
 from monitor.errors import TimeError
 from monitor.public.instants import parse_instant
@@ -41,17 +41,17 @@ Locations = Annotated[
 def _parse_designated_time(value: object) -> str:
     what = 'a time of day in quotes such as "18:00", or an RFC 3339 time with an offset'
     if isinstance(value, int) and not isinstance(value, bool):
-        raise invalid_value(
+        raise make_value_error(
             what, f"YAML reads an unquoted {_format_clock_time(value)} as the number {value}: put it in quotes."
         )
     if not isinstance(value, str):
-        raise invalid_value(what)
+        raise make_value_error(what)
     if DAILY.fullmatch(value) is not None:
         return value
     try:
         parse_instant(value)
     except TimeError as error:
-        raise invalid_value(what, f"Write the hours with two digits, or correct the instant: {error}.") from None
+        raise make_value_error(what, f"Write the hours with two digits, or correct the instant: {error}.") from None
     return value
 
 
@@ -66,12 +66,12 @@ def _format_clock_time(number: int) -> str:
 def _parse_timezone(value: object) -> str:
     what = "the IANA name of a time zone, such as Asia/Tokyo"
     if not isinstance(value, str):
-        raise invalid_value(what)
+        raise make_value_error(what)
     try:
         zoneinfo.ZoneInfo(value)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a folder, such as Europe
         near = difflib.get_close_matches(value, zoneinfo.available_timezones(), n=1)
-        raise invalid_value(what, f"Did you mean {near[0]}?" if near else "") from None
+        raise make_value_error(what, f"Did you mean {near[0]}?" if near else "") from None
     return value
 
 
@@ -101,7 +101,7 @@ class OverTimeMonitor(Section):
         """The ids of the watched locations, in the order written."""
         return tuple(self.locations)
 
-    def location_epsilons(self) -> dict[str, Fraction]:
+    def compute_shares(self) -> dict[str, Fraction]:
         """Return each location's share ε_l of the monitor's ε: equal shares, or in proportion to the public weights."""
         weights = self.locations if isinstance(self.locations, dict) else dict.fromkeys(self.locations, 1)
         total = sum(weights.values())

@@ -32,7 +32,7 @@ _SIMPLE: Final = {"bool_parsing": "true or false", "bool_type": "true or false"}
 _MAX_LENGTH: Final = 80
 
 
-def problems_of(error: ValidationError, prefix: str, model: type[BaseModel]) -> Iterator[Problem]:
+def list_problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> Iterator[Problem]:
     """Yield the problems of one section or monitor. `prefix` is its dotted key."""
     for detail in error.errors(include_url=False):
         path = _simplify_path(detail["loc"])

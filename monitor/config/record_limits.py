@@ -8,11 +8,11 @@ from monitor.config.model import Config
 from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     LARGEST_SNAPSHOT,
-    hot_spots_bytes,
-    max_answers_per_record,
-    place_bytes,
-    shards_that_fit,
-    snapshot_bytes,
+    estimate_shards,
+    find_max_answers_per_record,
+    measure_hot_spots,
+    measure_place,
+    measure_snapshots,
 )
 from monitor.errors import Problem
 from monitor.public.parameters import OverTime, Parameters
@@ -32,20 +32,20 @@ def find_oversized_records(config: Config, parameters: Parameters) -> Iterator[P
 
 
 def _check_answers(key: str, monitor: OverTime) -> Iterator[Problem]:
-    largest = max(set(monitor.rules), key=place_bytes)
-    size = place_bytes(largest)
+    largest = max(set(monitor.rules), key=measure_place)
+    size = measure_place(largest)
     if size > LARGEST_OF_ONE_PLACE:
         yield Problem(
             f"{key}.answers_per_window",
             str(largest.answers),
             f"records of at most {LARGEST_OF_ONE_PLACE} bytes: each record repeats all answers that still count, and "
             f"may take {size} bytes",
-            f"Set it to {max_answers_per_record(largest)} or less, or use a shorter window or longer slots.",
+            f"Set it to {find_max_answers_per_record(largest)} or less, or use a shorter window or longer slots.",
         )
 
 
 def _check_top(key: str, parameters: Parameters, top: int) -> Iterator[Problem]:
-    size = hot_spots_bytes(parameters, top)
+    size = measure_hot_spots(parameters, top)
     if size > LARGEST_SNAPSHOT:
         yield Problem(
             f"{key}.top",
@@ -56,11 +56,11 @@ def _check_top(key: str, parameters: Parameters, top: int) -> Iterator[Problem]:
 
 
 def _check_snapshots(parameters: Parameters) -> Iterator[Problem]:
-    size = max(snapshot_bytes(parameters))
+    size = max(measure_snapshots(parameters))
     if size > LARGEST_SNAPSHOT:
         yield Problem(
             "service.shards",
             str(parameters.registry.shards),
             f"snapshots of at most {LARGEST_SNAPSHOT} bytes: one with all locations of a shard may take {size} bytes",
-            f"Set it to {2 * shards_that_fit(parameters, LARGEST_SNAPSHOT)} or more.",
+            f"Set it to {2 * estimate_shards(parameters, LARGEST_SNAPSHOT)} or more.",
         )

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.scalars import MAX_SHARDS
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
-from monitor.config.servers import AuditorSettings, KafkaSettings, RedisSettings, url_password
+from monitor.config.servers import AuditorSettings, KafkaSettings, RedisSettings, find_url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.public.instants import DAY, SECOND, format_duration, format_instant, to_datetime
@@ -150,7 +150,7 @@ def _check_over_time(key: str, monitor: OverTimeMonitor, clock: ClockSettings | 
             "each location once",
             "Remove the duplicate, or give the location a larger weight.",
         )
-    smallest = min(monitor.location_epsilons().values(), default=monitor.epsilon) / monitor.answers_per_window
+    smallest = min(monitor.compute_shares().values(), default=monitor.epsilon) / monitor.answers_per_window
     if smallest < SMALLEST:
         yield Problem(
             f"{key}.epsilon",
@@ -334,7 +334,7 @@ def _check_redis(redis: RedisSettings) -> Iterator[Problem]:
         )
     if redis.username is not None and parts.username:
         yield Problem("redis.username", "set twice", "one user", "Remove it here, or from redis.url.")
-    if redis.password is not None and url_password(redis.url.get_secret_value()) is not None:
+    if redis.password is not None and find_url_password(redis.url.get_secret_value()) is not None:
         yield Problem("redis.password", "set twice", "one password", "Remove it here, or from redis.url.")
     if redis.cluster and (parts.scheme == "unix" or parts.path.strip("/") not in {"", "0"} or "db=" in parts.query):
         yield Problem(

@@ -1,7 +1,7 @@
 """Validate single values of the configuration: durations, instants, ε, names, numbers, paths.
 
 Each validator takes a value from YAML or the environment. It returns the parsed value, or raises the error from
-`invalid_value`, which says what was expected and what to do. `problems.py` turns this error into a problem.
+`make_value_error`, which says what was expected and what to do. `problems.py` turns this error into a problem.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-def invalid_value(what: str, remedy: str = "") -> PydanticCustomError:
+def make_value_error(what: str, remedy: str = "") -> PydanticCustomError:
     """Return the error of an invalid value: what was expected, and what to do."""
     return PydanticCustomError(PROBLEM, "expected {what}. {remedy}", {"what": what, "remedy": remedy})
 
@@ -75,15 +75,15 @@ def _make_duration_parser(least: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         example = "a duration such as 30s, 1h or 14d"
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise invalid_value(example, f"Add the unit: {value}s, {value}m, {value}h or {value}d.")
+            raise make_value_error(example, f"Add the unit: {value}s, {value}m, {value}h or {value}d.")
         if not isinstance(value, str):
-            raise invalid_value(example)
+            raise make_value_error(example)
         try:
             duration = parse_duration(value)
         except DurationError:
-            raise invalid_value(example, "Write it as in Prometheus: a number and y, w, d, h, m, s or ms.") from None
+            raise make_value_error(example, "Write it as in Prometheus: a number and y, w, d, h, m, s or ms.") from None
         if not least <= duration <= MAX_DURATION:
-            raise invalid_value(f"a duration from {format_duration(least)} to 100y")
+            raise make_value_error(f"a duration from {format_duration(least)} to 100y")
         return duration
 
     return read
@@ -92,15 +92,15 @@ def _make_duration_parser(least: int) -> Callable[[object], int]:
 def _parse_instant(value: object) -> int:
     what = "an RFC 3339 time with an offset and whole milliseconds, such as 2026-01-05T00:00:00Z"
     if not isinstance(value, str):
-        raise invalid_value(what)
+        raise make_value_error(what)
     try:
         instant = parse_instant(value)
     except TimeError as error:
-        raise invalid_value(
+        raise make_value_error(
             what, f"The value is {error}." if str(error).startswith("not") else f"The error: {error}."
         ) from None
     if instant % MILLISECOND:
-        raise invalid_value(what, "Kafka's timestamps are whole milliseconds: remove the digits after the third.")
+        raise make_value_error(what, "Kafka's timestamps are whole milliseconds: remove the digits after the third.")
     return instant
 
 
@@ -108,17 +108,17 @@ def _parse_epsilon(value: object) -> Fraction:
     what = 'an exact ε above zero: an integer, or a string such as "1/2" or "0.5"'
     if isinstance(value, float):
         if not math.isfinite(value) or value <= 0:
-            raise invalid_value(what)
+            raise make_value_error(what)
         exact = Fraction(repr(value))
-        raise invalid_value(
+        raise make_value_error(
             what, f'YAML reads a float, which is not exact: write "{exact}" or "{value!r}", with quotes.'
         )
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        raise invalid_value(what)
+        raise make_value_error(what)
     try:
         return parse_epsilon(value)
     except EpsilonError as error:
-        raise invalid_value(what, _to_sentence(str(error))) from None
+        raise make_value_error(what, _to_sentence(str(error))) from None
 
 
 def _to_sentence(text: str) -> str:
@@ -138,7 +138,7 @@ def _make_number_parser(least: int, most: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         number = read_whole_number(value)
         if number is None or not least <= number <= most:
-            raise invalid_value(what)
+            raise make_value_error(what)
         return number
 
     return read
@@ -149,9 +149,9 @@ def _make_text_parser(pattern: str, what: str) -> Callable[[object], str]:
 
     def read(value: object) -> str:
         if not isinstance(value, str):
-            raise invalid_value(what, "YAML does not read this as a string: put it in quotes.")
+            raise make_value_error(what, "YAML does not read this as a string: put it in quotes.")
         if compiled.fullmatch(value) is None:
-            raise invalid_value(what)
+            raise make_value_error(what)
         return value
 
     return read
@@ -160,9 +160,9 @@ def _make_text_parser(pattern: str, what: str) -> Callable[[object], str]:
 def _parse_location_id(value: object) -> str:
     what = f"a location's id: 1 to {ID_BYTES} bytes of UTF-8 without control characters"
     if not isinstance(value, str):
-        raise invalid_value(what, "YAML does not read this as a string: put it in quotes.")
+        raise make_value_error(what, "YAML does not read this as a string: put it in quotes.")
     if not is_identifier(value):
-        raise invalid_value(what)
+        raise make_value_error(what)
     return value
 
 
@@ -170,7 +170,7 @@ def _parse_path(value: object, info: ValidationInfo) -> Path:
     if isinstance(value, Path):
         return value
     if not isinstance(value, str) or not value or "\0" in value:
-        raise invalid_value("the path of a file, absolute or relative to the configuration file")
+        raise make_value_error("the path of a file, absolute or relative to the configuration file")
     folder = (info.context or {}).get("folder")
     return Path(value) if folder is None else Path(folder) / value
 
@@ -178,14 +178,14 @@ def _parse_path(value: object, info: ValidationInfo) -> Path:
 def _parse_password(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or not text:
-        raise invalid_value("a secret of at least 1 byte")
+        raise make_value_error("a secret of at least 1 byte")
     return SecretStr(text)
 
 
 def _parse_person_key(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or is_guessable(text.encode(errors="surrogateescape")):
-        raise invalid_value(STRONG_KEY, f"Create one: {CREATE_KEY}.")
+        raise make_value_error(STRONG_KEY, f"Create one: {CREATE_KEY}.")
     return SecretStr(text)
 
 

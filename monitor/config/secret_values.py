@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from monitor.config.environment import PREFIX
 from monitor.config.key_strength import CREATE_KEY, STRONG_KEY, is_guessable
 from monitor.config.sections import VisitsSettings
-from monitor.config.servers import KafkaSettings, RedisSettings, url_password
+from monitor.config.servers import KafkaSettings, RedisSettings, find_url_password
 from monitor.errors import ConfigError, Problem
 
 _CREATE_KEY: Final = f"Create one: {CREATE_KEY}"
@@ -28,11 +28,11 @@ def read_person_key(visits: VisitsSettings) -> bytes:
     if visits.person_key_file is None:
         remedy = f"{_CREATE_KEY}; then name the file here, or set {PREFIX}VISITS__PERSON_KEY."
         what = "the file with the secret that person ids are hashed with"
-        raise _config_error("visits.person_key_file", "missing", what, remedy)
+        raise _make_error("visits.person_key_file", "missing", what, remedy)
     key = _read_bytes("visits.person_key_file", visits.person_key_file, f"{_CREATE_KEY}.")
     if is_guessable(key):
         what = f"a file with {STRONG_KEY}"
-        raise _config_error("visits.person_key_file", str(visits.person_key_file), what, f"{_CREATE_KEY}.")
+        raise _make_error("visits.person_key_file", str(visits.person_key_file), what, f"{_CREATE_KEY}.")
     return key
 
 
@@ -53,7 +53,7 @@ def read_redis_password(redis: RedisSettings) -> SecretStr | None:
     Raises:
         ConfigError: the password file cannot be read, is empty, or is not UTF-8.
     """
-    in_url = url_password(redis.url.get_secret_value())
+    in_url = find_url_password(redis.url.get_secret_value())
     if redis.password is None and in_url is not None:
         return SecretStr(in_url)
     return redis.password or _read_password("redis.password_file", redis.password_file)
@@ -88,9 +88,9 @@ def _read_password(key: str, path: Path | None) -> SecretStr | None:
     try:
         text = _read_bytes(key, path, "Put the password there, or correct the path.").decode()
     except UnicodeDecodeError:
-        raise _config_error(key, str(path), "a UTF-8 text file", "Write the password again.") from None
+        raise _make_error(key, str(path), "a UTF-8 text file", "Write the password again.") from None
     if not text:
-        raise _config_error(key, f"{path} (empty)", "a file with the password", "Write the password there.")
+        raise _make_error(key, f"{path} (empty)", "a file with the password", "Write the password there.")
     return SecretStr(text)
 
 
@@ -100,9 +100,9 @@ def _read_bytes(key: str, path: Path, remedy: str) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         reason = error.strerror or "unreadable"
-        raise _config_error(key, f"{path} ({reason})", "a readable file", remedy) from None
+        raise _make_error(key, f"{path} ({reason})", "a readable file", remedy) from None
     return content.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _config_error(key: str, value: str, expected: str, remedy: str) -> ConfigError:
+def _make_error(key: str, value: str, expected: str, remedy: str) -> ConfigError:
     return ConfigError(_SOURCE, (Problem(key, value, expected, remedy),))

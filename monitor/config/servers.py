@@ -21,7 +21,7 @@ from monitor.config.scalars import (
     TopicName,
     WebAddress,
     WholeNumber,
-    invalid_value,
+    make_value_error,
 )
 from monitor.public.instants import MINUTE
 
@@ -37,7 +37,7 @@ def _split_addresses(value: object) -> object:
 
 def _require_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
     if not addresses:
-        raise invalid_value("the address of at least one broker", "Add one, such as localhost:9092.")
+        raise make_value_error("the address of at least one broker", "Add one, such as localhost:9092.")
     return addresses
 
 
@@ -110,7 +110,7 @@ def split_redis_url(text: str) -> SplitResult | None:
     return parts if parts.scheme in {"redis", "rediss", "unix"} and valid else None
 
 
-def url_password(text: str) -> str | None:
+def find_url_password(text: str) -> str | None:
     """Return the password in a Redis URL, from the user part or the query; None if there is none."""
     parts = split_redis_url(text)
     if parts is None:
@@ -122,7 +122,7 @@ def url_password(text: str) -> str | None:
 def _parse_redis_url(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or split_redis_url(text) is None:
-        raise invalid_value(_URL)
+        raise make_value_error(_URL)
     return SecretStr(text)
 
 

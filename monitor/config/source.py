@@ -48,26 +48,26 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise _config_error(
+        raise _make_error(
             path, error.strerror or "unreadable", "a readable file", "Correct the path in --config."
         ) from None
     except UnicodeDecodeError as error:
-        raise _config_error(path, f"not UTF-8 from byte {error.start} on", "UTF-8", "Save it as UTF-8.") from None
+        raise _make_error(path, f"not UTF-8 from byte {error.start} on", "UTF-8", "Save it as UTF-8.") from None
     try:
         tree = yaml.load(text, _Loader)  # noqa: S506 - a restricted SafeLoader
     except yaml.YAMLError as error:
-        raise _config_error(path, _describe_error(error), "YAML without duplicate keys", "Correct that line.") from None
+        raise _make_error(path, _describe_error(error), "YAML without duplicate keys", "Correct that line.") from None
     except (RecursionError, ValueError):
-        raise _config_error(
+        raise _make_error(
             path, "nested too deeply, or with a number of too many digits", "YAML", "Compare it with config/demo.yaml."
         ) from None
     if not isinstance(tree, dict):
         value = "empty" if tree is None else "not a mapping"
-        raise _config_error(path, value, "a mapping with service, clock, locations, …", "Start from config/demo.yaml.")
+        raise _make_error(path, value, "a mapping with service, clock, locations, …", "Start from config/demo.yaml.")
     return tree
 
 
-def _config_error(path: Path, value: str, expected: str, remedy: str) -> ConfigError:
+def _make_error(path: Path, value: str, expected: str, remedy: str) -> ConfigError:
     return ConfigError(str(path), (Problem("the file", value, expected, remedy),))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from monitor.config.charges import charges, find_overspending, report_overspending
+from monitor.config.charges import compute_charges, find_overspending, report_overspending
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
 from monitor.config.location import Location
@@ -49,7 +49,7 @@ def validate_config(config: Config, registry: Sequence[Location]) -> ValidConfig
     parameters = None if problems else derive_parameters(config, registry)
     if parameters is not None:
         problems = tuple(find_oversized_records(config, parameters))
-    charged = charges(config)
+    charged = compute_charges(config)
     overspent = find_overspending(config, charged)
     if parameters is None or problems:
         spending = [report_overspending(config, overspent)] if overspent else []
@@ -127,7 +127,7 @@ def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None)
         return
     valid = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", invalid)]
     config = Config.model_construct(**parts, monitors=tuple(valid))
-    if (error := find_overspending(config, charges(config))) is not None:
+    if (error := find_overspending(config, compute_charges(config))) is not None:
         yield report_overspending(config, error)
 
 

@@ -20,7 +20,7 @@ from monitor.contracts.charges import EPSILON_PATTERN, Charges
 from monitor.contracts.versions import COUNTING, FENCE, LEDGER_VERSION
 from monitor.contracts.visits import ID_BYTES, remove_default
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
+from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, compute_p_value
 from monitor.public.instants import format_instant
 
 TYPE_PREFIX: Final = "org.location-monitor."
@@ -214,7 +214,7 @@ def _make_record(source: str, ce_type: str, ce_id: str, time: int, key: str, val
     return OutputRecord(key.encode(), value, make_cloud_event_headers(source, ce_type, ce_id, time))
 
 
-def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+def make_over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     monitor: str,
@@ -247,14 +247,14 @@ def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
     }
     if answer.noisy_count is not None:
         value["noisy_count"] = value["count_at_most"] = answer.noisy_count
-        value["p_value"] = p_value(rule.answer_epsilon, rule.threshold, answer.noisy_count)
+        value["p_value"] = compute_p_value(rule.answer_epsilon, rule.threshold, answer.noisy_count)
     if resumes_at is not None:
         value["resumes_at"] = format_time(resumes_at)
     key = f"{monitor}/{location_id}"
     return _make_record(source, OVER_TIME, f"{key}/{tick}", as_of, key, _encode(value))
 
 
-def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+def make_at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     monitor: str,
@@ -300,7 +300,7 @@ def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the re
     return _make_record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
 
 
-def hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+def make_hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     monitor: str,
@@ -334,7 +334,7 @@ def hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
     return _make_record(source, HOT_SPOTS, f"{key}/{tick}", as_of, key, _encode(value))
 
 
-def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     service: str,
@@ -371,7 +371,7 @@ def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the recor
     return _make_tickless_record(source, OWNER, "owner", partition, at, _encode(value))
 
 
-def ledger_record(
+def make_ledger_record(
     *,
     source: str,
     service: str,

@@ -51,7 +51,7 @@ class DwellSnapshot(Contract):
     )
 
 
-def dwell_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+def make_dwell_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     monitor: str,

@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 
 from monitor.contracts.alerts import (
     OutputRecord,
-    at_times_record,
-    hot_spots_record,
-    ledger_record,
-    over_time_record,
-    owner_record,
+    make_at_times_record,
+    make_hot_spots_record,
+    make_ledger_record,
+    make_over_time_record,
+    make_owner_record,
 )
 from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
-from monitor.contracts.dwell import dwell_record
+from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.visits import Fault, Reason
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
 from monitor.privacy.paired import PairedTotals
@@ -90,7 +90,7 @@ def _make_output_example(name: str, summary: str, record: OutputRecord) -> Examp
 def _make_over_time(status: Status, tick: int, noisy_count: int | None = None) -> OutputRecord:
     mark = Mark(16, 12, Fraction(1), 16 + _RULE.window + _RULE.max_lead - 1)
     answer = OverTimeAnswer(status, noisy_count, (mark,) if tick >= mark.tick else (), None)
-    return over_time_record(
+    return make_over_time_record(
         source="town",
         monitor="places",
         location_id="station-central",
@@ -104,7 +104,7 @@ def _make_over_time(status: Status, tick: int, noisy_count: int | None = None) -
 
 
 def _make_at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRecord:
-    return at_times_record(
+    return make_at_times_record(
         source="town",
         monitor="midday",
         time=_NOON,
@@ -124,7 +124,7 @@ def _make_at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRec
 
 
 def _make_hot_spots() -> OutputRecord:
-    return hot_spots_record(
+    return make_hot_spots_record(
         source="town",
         monitor="busiest",
         time=_NOON,
@@ -139,7 +139,7 @@ def _make_hot_spots() -> OutputRecord:
 
 
 def _make_dwell() -> OutputRecord:
-    return dwell_record(
+    return make_dwell_record(
         source="town",
         monitor="lengths",
         time=_NOON,
@@ -155,7 +155,7 @@ def _make_dwell() -> OutputRecord:
 
 
 def _make_owner() -> OutputRecord:
-    return owner_record(
+    return make_owner_record(
         source="town",
         service="town",
         fingerprint="9f86d081884c7d65",
@@ -170,7 +170,7 @@ def _make_owner() -> OutputRecord:
 
 
 def _make_ledger() -> OutputRecord:
-    return ledger_record(
+    return make_ledger_record(
         source="town",
         service="town",
         partitions=1,

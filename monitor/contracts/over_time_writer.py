@@ -1,7 +1,7 @@
 """Write the records of one `over_time` monitor at one tick.
 
 Of the 500 bytes of such a record, only the location and the marks differ from place to place, and while a place is
-paused, only the times differ from tick to tick. `alerts.over_time_record` encodes each record as a whole, which takes
+paused, only the times differ from tick to tick. `make_over_time_record` encodes each record as a whole, which takes
 20 µs. This module encodes the common bytes once per tick, and the end of a record once per answer, and takes 1 µs. The
 tests check that both write the same bytes.
 """
@@ -15,7 +15,7 @@ import msgspec
 
 from monitor.contracts.alerts import OVER_TIME, format_time, make_cloud_event_headers
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, p_value
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, compute_p_value
 from monitor.public.parameters import OverTime, Parameters
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -60,7 +60,7 @@ class AnswerWriter:
         """Return the fields that only some answers have."""
         if answer.noisy_count is not None:
             rule, noisy_count = self._rules[kind], answer.noisy_count
-            chance = _encode(p_value(rule.answer_epsilon, rule.threshold, noisy_count))
+            chance = _encode(compute_p_value(rule.answer_epsilon, rule.threshold, noisy_count))
             return b',"noisy_count":%d,"count_at_most":%d,"p_value":%b' % (noisy_count, noisy_count, chance)
         if answer.resumes_at is not None:
             return b',"resumes_at":"%b"' % format_time(self._grid.as_of(answer.resumes_at)).encode()
@@ -75,7 +75,7 @@ class OverTimeWriter:
 
     def __init__(self, parameters: Parameters, monitor: OverTime, tick: int) -> None:
         grid = parameters.grid
-        as_of, start = grid.as_of(tick), grid.start(parameters.window_start(monitor.window, tick))
+        as_of, start = grid.as_of(tick), grid.start(parameters.find_window_start(monitor.window, tick))
         self._key = f"{monitor.name}/".encode()
         self._suffix = b"/%d" % tick
         self._begin = b'{"monitor":%b,"kind":"over_time","location_id":' % _encode(monitor.name)

@@ -37,7 +37,7 @@ def mark_bytes(epsilon: Fraction) -> int:
     return _MARK + len(format_epsilon(epsilon))
 
 
-def place_bytes(rule: OverTimeRule, running: Iterable[Fraction] = ()) -> int:
+def measure_place(rule: OverTimeRule, running: Iterable[Fraction] = ()) -> int:
     """Return the maximum bytes of a place's record.
 
     Args:
@@ -53,7 +53,7 @@ def place_bytes(rule: OverTimeRule, running: Iterable[Fraction] = ()) -> int:
     return _PLACE_OVERHEAD + max(kept, min(rule.answers, rule.mark_lifetime) * each + heavier)
 
 
-def max_answers_per_record(rule: OverTimeRule) -> int:
+def find_max_answers_per_record(rule: OverTimeRule) -> int:
     """Return the largest `answers_per_window` at which this place's record has at most `LARGEST_OF_ONE_PLACE` bytes.
 
     The result assumes that the ε of one answer has as many digits as under the present `answers_per_window`.
@@ -61,35 +61,35 @@ def max_answers_per_record(rule: OverTimeRule) -> int:
     return (LARGEST_OF_ONE_PLACE - _PLACE_OVERHEAD) // mark_bytes(rule.answer_epsilon)
 
 
-def snapshot_bytes(parameters: Parameters) -> list[int]:
+def measure_snapshots(parameters: Parameters) -> list[int]:
     """Return the maximum bytes of each shard's snapshot, in which every place has a noisy count."""
-    sizes = _snapshot_location_bytes(parameters)
+    sizes = _measure_snapshot_locations(parameters)
     return [SNAPSHOT_OVERHEAD + int(sizes[rows].sum()) for rows in parameters.registry.by_shard]
 
 
-def hot_spots_bytes(parameters: Parameters, top: int) -> int:
+def measure_hot_spots(parameters: Parameters, top: int) -> int:
     """Return the maximum bytes of a hot-spots record that names `top` places."""
-    return SNAPSHOT_OVERHEAD + int(np.sort(_location_bytes(parameters))[-top:].sum())
+    return SNAPSHOT_OVERHEAD + int(np.sort(_measure_locations(parameters))[-top:].sum())
 
 
-def shards_that_fit(parameters: Parameters, limit: int) -> int:
+def estimate_shards(parameters: Parameters, limit: int) -> int:
     """Return the approximate number of shards with which each snapshot fits in `limit` bytes."""
-    return max(1, -(-int(_snapshot_location_bytes(parameters).sum()) // (limit - SNAPSHOT_OVERHEAD)))
+    return max(1, -(-int(_measure_snapshot_locations(parameters).sum()) // (limit - SNAPSHOT_OVERHEAD)))
 
 
-def largest_record(parameters: Parameters) -> int:
+def measure_largest_record(parameters: Parameters) -> int:
     """Return the maximum bytes of any record of this configuration."""
-    places = (place_bytes(rule) for monitor in parameters.over_time for rule in set(monitor.rules))
-    hot_spots = (hot_spots_bytes(parameters, monitor.top) for monitor in parameters.hot_spots)
-    snapshots = snapshot_bytes(parameters) if parameters.at_times else []
+    places = (measure_place(rule) for monitor in parameters.over_time for rule in set(monitor.rules))
+    hot_spots = (measure_hot_spots(parameters, monitor.top) for monitor in parameters.hot_spots)
+    snapshots = measure_snapshots(parameters) if parameters.at_times else []
     return max((*snapshots, *places, *hot_spots, SNAPSHOT_OVERHEAD))
 
 
-def _snapshot_location_bytes(parameters: Parameters) -> NDArray[np.int64]:
+def _measure_snapshot_locations(parameters: Parameters) -> NDArray[np.int64]:
     """Return the maximum bytes of each place in a snapshot: its noisy count, and its lower bound if there are any."""
-    sizes = _location_bytes(parameters)
+    sizes = _measure_locations(parameters)
     return 2 * sizes if parameters.at_least else sizes
 
 
-def _location_bytes(parameters: Parameters) -> NDArray[np.int64]:
+def _measure_locations(parameters: Parameters) -> NDArray[np.int64]:
     return parameters.registry.json_lengths + _LOCATION

@@ -42,12 +42,12 @@ _ALERTS: Final[tuple[type[BaseModel], ...]] = (
 _HEADERS: Final[tuple[type[BaseModel], ...]] = (CloudEventHeaders, DeadLetterHeaders)
 
 
-def visits_schema() -> Schema:
+def build_visits_schema() -> Schema:
     """Return the JSON Schema of the values of the input topic: a batch of visits, or a single visit."""
     return _build_any_of("Visits", "The values of the input topic: a batch of visits, or a single visit.", _VISITS)
 
 
-def alerts_schema() -> Schema:
+def build_alerts_schema() -> Schema:
     """Return the JSON Schema of the values of the output topic."""
     return _build_any_of("Alerts", "The values of the output topic, by the header ce_type.", _ALERTS)
 
@@ -183,7 +183,7 @@ def _describe_servers() -> Schema:
     }
 
 
-def asyncapi() -> Schema:
+def build_asyncapi() -> Schema:
     """Return the AsyncAPI 3 document, with three channels at the default topic names."""
     models = (*_VISITS, *_ALERTS, *_HEADERS)
     return {

@@ -53,7 +53,7 @@ _AHEAD: Final = Fault(
 class Persons(Protocol):
     """The keyed hashes of person ids."""
 
-    def many(self, persons: list[str]) -> list[bytes]:
+    def hash_many(self, persons: list[str]) -> list[bytes]:
         """Return the hash of each person, 16 bytes."""
 
 
@@ -174,7 +174,7 @@ def _select_present(parameters: Parameters, stays: _Stays) -> tuple[_LiveFacts, 
     taken = np.empty(0, np.int64)
     by_horizon = []
     for horizon, monitors in _group_by_horizon(parameters):
-        all_times = np.concatenate([times.between(low, high) for times in monitors])
+        all_times = np.concatenate([times.find_between(low, high) for times in monitors])
         times = np.setdiff1d(all_times, taken)
         taken = np.concatenate([taken, times])
         stay = _find_covering(times, stays)
@@ -201,12 +201,12 @@ def _select_live(parameters: Parameters, times: Ints, horizon: int, stays: _Stay
     return _LiveFacts(np.repeat(stay, counts), times[np.repeat(first, counts) + within])
 
 
-def _belongs_to(monitors: Sequence[Charged], instants: Ints) -> Flags:
+def _find_designated(monitors: Sequence[Charged], instants: Ints) -> Flags:
     """Return which of these instants are designated times of at least one of the monitors."""
     if not instants.size:
         return np.zeros(0, np.bool_)
     low, high = int(instants.min()), int(instants.max()) + 1
-    return np.isin(instants, np.concatenate([monitor.times.between(low, high) for monitor in monitors]))
+    return np.isin(instants, np.concatenate([monitor.times.find_between(low, high) for monitor in monitors]))
 
 
 def _pack_facts(
@@ -220,7 +220,7 @@ def _pack_facts(
     """Hash the people of the applied stays, and pack their facts by shard and stamp."""
     if not applied.size:
         return {}
-    hashes = persons.many([columns.persons[place] for place in stays.place[applied].tolist()])
+    hashes = persons.hash_many([columns.persons[place] for place in stays.place[applied].tolist()])
     table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
     seen, present = ((live.value, live.stay, table[np.searchsorted(applied, live.stay)]) for live in facts)
     shard = parameters.registry.shard
@@ -231,7 +231,7 @@ def _pack_facts(
     instant, stay, people = present
     flag = np.zeros(stay.size, np.int64)
     if columns.consent is not None and parameters.at_least:
-        consenting = np.flatnonzero(columns.consent[stays.place[stay]] & _belongs_to(parameters.at_least, instant))
+        consenting = np.flatnonzero(columns.consent[stays.place[stay]] & _find_designated(parameters.at_least, instant))
         instant, stay, people = (np.concatenate([values, values[consenting]]) for values in (instant, stay, people))
         flag = np.repeat([0, CONSENT], [flag.size, consenting.size])
     row, stamp = stays.row[stay], stays.current[stay]
@@ -246,7 +246,7 @@ def _pack_stays(
     instant, stay, people = present
     if not instant.size:
         return iter(())
-    asked = np.flatnonzero(_belongs_to(parameters.dwell, instant))
+    asked = np.flatnonzero(_find_designated(parameters.dwell, instant))
     instant, stay, people = instant[asked], stay[asked], people[asked]
     longest = max(monitor.rule.longest for monitor in parameters.dwell)
     length = np.minimum((stays.left[stay] - stays.arrived[stay]) // SECOND, longest)

@@ -49,7 +49,7 @@ class DeadLetterTopic:
             # With a batch size above the topic's limit, kafka-python would split a refused batch into equal ones,
             # forever.
             batch_size = max(1, min(BATCH_BYTES, self._limit))
-            self._producer = self._connections.producer(linger_ms=5, batch_size=batch_size)
+            self._producer = self._connections.create_producer(linger_ms=5, batch_size=batch_size)
         sent = []
         for letter in letters:
             refusal = letter.refusal

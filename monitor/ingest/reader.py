@@ -108,7 +108,7 @@ class Reader:
         # Write all queued batches first: a loss may move the progress back, and a batch that is written afterwards
         # could move it forward again, past records that were not read.
         self._finish()
-        progress = self._windows.progress()
+        progress = self._windows.read_progress()
         self._start_offsets.forget_commits()
         for partition in sorted(self._source.waiting):
             self._source.resume(partition, self._start_offsets.find(partition, progress))
@@ -199,7 +199,7 @@ class Reader:
         if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return
         written, reading = self._written_offsets, dict(self._source.reading)
-        progress = self._windows.progress()
+        progress = self._windows.read_progress()
         self._checked_at = time.monotonic()
         for partition in self._start_offsets.lost:
             # Progress ahead of this reader may be from before the loss: after a failover, the store may have no record

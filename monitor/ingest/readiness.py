@@ -64,7 +64,7 @@ class Readiness:
     def _read_ends(self) -> Mapping[int, int]:
         """Return the offsets up to which all partitions can be read with isolation level read_committed."""
         with self._connections.translate_errors():
-            consumer = self._connections.consumer(isolation_level="read_committed")
+            consumer = self._connections.create_consumer(isolation_level="read_committed")
             try:
                 partitions = consumer.partitions_for_topic(self._topic) or ()
                 places = [TopicPartition(self._topic, partition) for partition in partitions]
@@ -77,7 +77,7 @@ class Readiness:
 
     def _describe_missing(self, ends: Mapping[int, int]) -> str:
         """Return a description of the records that must still be read; empty if there are none."""
-        progress = self._windows.progress()
+        progress = self._windows.read_progress()
         reached = {partition: min(shard.get(partition, -1) for shard in progress) for partition in ends}
         missing = {partition: end for partition, end in ends.items() if reached[partition] < end}
         if not missing:

@@ -133,7 +133,7 @@ class InputLog(InputOffsets):
     def _open(self) -> None:
         """Join the group. Raises UnreachableError if no broker can be used."""
         self._rebalances = _Rebalances()
-        consumer = self._connections.member(
+        consumer = self._connections.create_member(
             self._group,
             isolation_level="read_committed",
             fetch_max_bytes=FETCH_BYTES,

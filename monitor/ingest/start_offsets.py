@@ -144,7 +144,7 @@ class StartOffsets:
         because the retention may have been set for a shorter window.
         """
         grid = self._parameters.grid
-        complete_from = grid.slot_of(self._now()) - self._parameters.history_slots
+        complete_from = grid.find_slot(self._now()) - self._parameters.history_slots
         offset = self._source.find_offset_at(partition, grid.start(complete_from - self._parameters.max_lead))
         offset = end if offset is None else offset
         # The bounds are read after the offset, so that records that expire meanwhile do not seem to exist.
@@ -162,7 +162,7 @@ class StartOffsets:
         F slots after that.
         """
         grid, max_lead = self._parameters.grid, self._parameters.max_lead
-        now = grid.slot_of(self._now() + self._parameters.tolerance)
+        now = grid.find_slot(self._now() + self._parameters.tolerance)
         if first == end:
             return now + 1 + max_lead
         candidates = range(complete_from - max_lead + 1, now + 1)
@@ -220,7 +220,7 @@ class StartOffsets:
     def _restart_after_loss(self, partition: int, offset: int) -> None:
         """Restart at an offset after a loss of unread records, whose visits may end up to F slots from now."""
         now = self._now() + self._parameters.tolerance
-        complete_from = self._parameters.grid.slot_of(now) + self._parameters.max_lead + 1
+        complete_from = self._parameters.grid.find_slot(now) + self._parameters.max_lead + 1
         self._windows.restart(partition, offset, complete_from)
         self.lost[partition] = complete_from
         self.dead_letters_from.pop(partition, None)
@@ -242,7 +242,7 @@ class StartOffsets:
         began = time.perf_counter()
         letter = DeadLetter(refuse_unreadable(0, unread), partition, unread.first)
         self._dead_letters.put([letter])
-        self._windows.restart(partition, offset, self._parameters.grid.slot_of(stamp) + self._parameters.max_lead + 1)
+        self._windows.restart(partition, offset, self._parameters.grid.find_slot(stamp) + self._parameters.max_lead + 1)
         self._observer.count_recovery("log_lost_records")
         reasons = count_by_reason([letter.refusal])
         self._observer.count_batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)

@@ -54,7 +54,7 @@ class InputProbe(InputOffsets):
         super().__init__(connections, topic, topic_id, service)
         self.truncated: dict[int, int] = {}
         self.unread: dict[int, Unreadable] = {}
-        self._consumer = connections.consumer(isolation_level="read_committed")
+        self._consumer = connections.create_consumer(isolation_level="read_committed")
 
     def commit_starts(self, offsets: Mapping[int, int]) -> None:
         """Do nothing: a probe has no group."""

@@ -128,7 +128,7 @@ class Accountant:
         """Return the cost of an event without adding it. Raise MixedPoliciesError or UnknownEventError."""
         match event:
             case Released(policy=policy, epsilon=epsilon):
-                return self._cost_of_released(policy, epsilon)
+                return self._compute_released_cost(policy, epsilon)
             case PostProcessed(source=source):
                 return self.cost(source)
             case Sequential(events=events):
@@ -143,7 +143,7 @@ class Accountant:
                     "Parallel; write it as one of these, with a proof of its ε."
                 )
 
-    def _cost_of_released(self, policy: RecordPolicy, epsilon: Fraction) -> Fraction:
+    def _compute_released_cost(self, policy: RecordPolicy, epsilon: Fraction) -> Fraction:
         if not policy.covers(self._policy):
             raise MixedPoliciesError(
                 "The event is proven for another policy than the accountant's: expected one with the same attributes "

@@ -14,14 +14,14 @@ from monitor.errors import ExactnessError, PrivacyError
 from monitor.onesided.mechanisms import Monotone
 from monitor.privacy.epsilon import require_drawable
 from monitor.privacy.exact import floor_exp
-from monitor.privacy.odds import mean_noise
+from monitor.privacy.odds import compute_mean_noise
 
 _FIRST_BITS = 64
 
 
 def noise_mean(epsilon: Fraction) -> float:
     """Return E[G] = 1/(e^ε - 1), which is 1/ε for exponential noise. `epsilon` is the ε of the noise."""
-    return mean_noise(epsilon)
+    return compute_mean_noise(epsilon)
 
 
 def noise_variance(epsilon: Fraction) -> float:

@@ -245,10 +245,10 @@ def _measure(changes: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Sensitiv
         falls |= any(step < 0 for step in steps)
         sizes = [abs(step) for step in steps if step]
         largest, total, changed = max(largest, *sizes, 0), max(total, sum(sizes)), max(changed, len(sizes))
-    return Sensitivity(_direction(rises=rises, falls=falls), largest, total, changed)
+    return Sensitivity(_find_direction(rises=rises, falls=falls), largest, total, changed)
 
 
-def _direction(*, rises: bool, falls: bool) -> Direction:
+def _find_direction(*, rises: bool, falls: bool) -> Direction:
     if rises and falls:
         return "not monotone"
     if falls:

@@ -57,19 +57,19 @@ REQUIREMENTS: Final[Mapping[Mechanism, Requirement]] = MappingProxyType(
 
 def list_applicable(query: Sensitivity) -> tuple[Mechanism, ...]:
     """Return the mechanisms whose proof is valid for a query of this sensitivity, in the order of `Mechanism`."""
-    return tuple(mechanism for mechanism in Mechanism if not _objections(mechanism, query))
+    return tuple(mechanism for mechanism in Mechanism if not _list_objections(mechanism, query))
 
 
 def require(mechanism: Mechanism, query: Sensitivity) -> None:
     """Raise UnsuitableError, with the reason and the valid mechanisms, if the mechanism's proof is not valid."""
-    objections = _objections(mechanism, query)
+    objections = _list_objections(mechanism, query)
     if objections:
         raise UnsuitableError(
             f"{mechanism} is not valid: {' '.join(objections)} Valid mechanisms: {'; '.join(list_applicable(query))}."
         )
 
 
-def _objections(mechanism: Mechanism, query: Sensitivity) -> list[str]:
+def _list_objections(mechanism: Mechanism, query: Sensitivity) -> list[str]:
     needed = REQUIREMENTS[mechanism]
     objections = []
     if needed.direction not in ("not monotone", query.direction) and query.direction != "constant":

@@ -52,7 +52,7 @@ class Metric:
         """The name in the exposition."""
         return f"{PREFIX}_{self.name}{'_total' if self.kind == 'counter' else ''}"
 
-    def closed_labels(self) -> list[tuple[str, ...]]:
+    def list_closed_labels(self) -> list[tuple[str, ...]]:
         """Return the combinations of label values whose series exist from the start; none if a label is open."""
         if not self.starts:
             return []

@@ -60,6 +60,6 @@ def _create_collector(metric: Metric, registry: CollectorRegistry) -> Counter | 
         collector = Histogram(
             metric.name, metric.help, labels, namespace=PREFIX, registry=registry, buckets=metric.buckets
         )
-    for values in metric.closed_labels():
+    for values in metric.list_closed_labels():
         collector.labels(*values)
     return collector

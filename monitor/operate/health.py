@@ -24,10 +24,10 @@ STALL_SECONDS: Final = 180.0  # a loop makes no report while it reads a long led
 class Probes(Protocol):
     """The health and readiness that the endpoint reports."""
 
-    def stalled(self) -> list[str]:
+    def list_stalled(self) -> list[str]:
         """Return the loops that have not reported for three minutes."""
 
-    def waiting(self) -> dict[str, str]:
+    def list_waiting(self) -> dict[str, str]:
         """Return, for each loop that is not ready, the reason why it waits."""
 
 
@@ -56,13 +56,13 @@ class Health:
             self._last_turns[loop] = self._monotonic()
             self._waiting_for[loop] = waiting_for
 
-    def stalled(self) -> list[str]:
+    def list_stalled(self) -> list[str]:
         """Return the loops that have not reported for three minutes."""
         with self._lock:
             now = self._monotonic()
             return [loop for loop, last_turn in self._last_turns.items() if now - last_turn > STALL_SECONDS]
 
-    def waiting(self) -> dict[str, str]:
+    def list_waiting(self) -> dict[str, str]:
         """Return, for each loop that is not ready, the reason why it waits."""
         with self._lock:
             return {loop: reason for loop, reason in self._waiting_for.items() if reason}
@@ -110,9 +110,9 @@ class Endpoint:
         if path == "/metrics":
             return cast("Iterable[bytes]", self._metrics(environ, start))
         if path == "/healthz":
-            return _probe(start, dict.fromkeys(self._health.stalled(), "no report for three minutes"))
+            return _probe(start, dict.fromkeys(self._health.list_stalled(), "no report for three minutes"))
         if path == "/readyz":
-            return _probe(start, self._health.waiting())
+            return _probe(start, self._health.list_waiting())
         start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
         return [b"/metrics, /healthz or /readyz\n"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import GroupMember, find_groups, list_members, release_group
+from monitor.brokers.groups import GroupMember, find_groups, list_members, name_release_group
 from monitor.errors import UnreachableError, WindowsError
 from monitor.release.version import Identity, read_identity
 
@@ -35,7 +35,7 @@ UNKNOWN: Final = "unknown"
 class Progress(Protocol):
     """The progress of the windows."""
 
-    def progress(self) -> list[dict[int, int]]:
+    def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
 
 
@@ -129,8 +129,10 @@ class InstanceWatch:
 
     def _compare(self, now: float) -> Iterator[Difference]:
         place = self._place
-        with self._connections.translate_errors(), closing(self._connections.admin()) as admin:
-            groups = [group for group in find_groups(admin, place.service) if group != release_group(place.service)]
+        with self._connections.translate_errors(), closing(self._connections.create_admin()) as admin:
+            groups = [
+                group for group in find_groups(admin, place.service) if group != name_release_group(place.service)
+            ]
             others = list_members(admin, [group for group in groups if group != place.group], place.topic)
             own = list_members(admin, [place.group], place.topic) if place.group in groups else []
             committed = _read_commits(admin, place) if own else {}
@@ -163,7 +165,7 @@ class InstanceWatch:
     ) -> Iterator[Difference]:
         """Yield the members whose committed facts are not in this Redis, if its progress stands still for a while."""
         mine = self._assigned()
-        progress = self._windows.progress()
+        progress = self._windows.read_progress()
         behind: dict[int, tuple[int, float]] = {}
         for member in members:
             for partition in sorted(member.partitions - frozenset(mine)):

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from rich.console import Console
 from rich.logging import RichHandler
 
-from monitor.log_fields import current_log_fields
+from monitor.log_fields import get_log_fields
 
 LogFormat = Literal["auto", "text", "json"]
 
@@ -40,7 +40,7 @@ class _JsonFormatter(_UtcFormatter):
             "logger": record.name,
             "message": record.getMessage(),
             **self._fields,
-            **current_log_fields(),
+            **get_log_fields(),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicDescription, TopicNeeds, alter_command, check_topics, list_risks
-from monitor.contracts.record_sizes import place_bytes
+from monitor.brokers.topics import TopicDescription, TopicNeeds, check_topics, format_alter_command, list_risks
+from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
-from monitor.privacy.over_time import OverTimeRule, extend_marks, running_marks
+from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import read_first_offset
 from monitor.release.ledger_reader import LedgerReader
@@ -154,7 +154,9 @@ def require_room(
     """
     rules, key = _list_rules(parameters), "max.message.bytes"
     sizes = (
-        place_bytes(rule, (mark.epsilon for mark in running_marks(extend_marks(rule, state.marks_of(*place)), last)))
+        measure_place(
+            rule, (mark.epsilon for mark in select_running_marks(extend_marks(rule, state.find_marks(*place)), last))
+        )
         for state in states
         for last in (state.last_tick or 0,)
         for place in state.marks
@@ -166,7 +168,7 @@ def require_room(
         raise TopicError(
             f"kafka.topics.alerts is {topic!r}, whose {key} is {settings[key]}: expected at least {largest}, because "
             "a record repeats the answers that still count, including those of earlier configurations. Run "
-            f"{alter_command(options, topic, key, largest)}"
+            f"{format_alter_command(options, topic, key, largest)}"
         )
 
 
@@ -212,7 +214,9 @@ def check_past_charges(
 
 def open_account(parameters: Parameters, states: Sequence[LedgerState], worst: Fraction) -> PeriodAccount:
     """Return the account of what one person may pay, given the state of each ledger partition."""
-    return PeriodAccount(parameters, worst, {partition: state.spent() for partition, state in enumerate(states)})
+    return PeriodAccount(
+        parameters, worst, {partition: state.summarize_spent() for partition, state in enumerate(states)}
+    )
 
 
 def _list_rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:

@@ -14,7 +14,7 @@ from enum import Enum
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import list_groups
 from monitor.brokers.topics import TopicNeeds, check_existing_topics, check_topics, create_topics
-from monitor.contracts.alerts import ledger_record
+from monitor.contracts.alerts import make_ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import failpoint
 from monitor.operate.preflight import read_ledger, read_ledger_partitions, require_shards
@@ -24,7 +24,7 @@ from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord, Writer, read_first_offset
 from monitor.release.ledger_reader import LedgerReader
 from monitor.release.state import LedgerState
-from monitor.windows.redis_client import RedisAddress, redis_client, server_time
+from monitor.windows.redis_client import RedisAddress, create_client, read_server_time
 
 
 class Beginning(Enum):
@@ -102,7 +102,7 @@ def set_up(
     contents = _inspect_ledger(connections, ledger, states)
     lost_at = _find_loss_time(beginning, groups, contents, ledger, lost_by or now)
     for partition in empty:
-        record = ledger_record(
+        record = make_ledger_record(
             source=parameters.name,
             service=parameters.name,
             partitions=len(states),
@@ -136,15 +136,15 @@ def _count_ledger_partitions(states: Sequence[LedgerState], ledger: TopicNeeds) 
     return read_ledger_partitions(states, ledger.topic, ledger.tool_options) or len(states)
 
 
-def redis_time(address: RedisAddress) -> int:
+def read_redis_time(address: RedisAddress) -> int:
     """Return the present instant according to Redis's clock.
 
     Raises:
         FailedError: Redis does not answer.
     """
-    client = redis_client(address)
+    client = create_client(address)
     try:
-        return server_time(client)
+        return read_server_time(client)
     finally:
         client.close()
 

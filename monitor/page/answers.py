@@ -57,9 +57,9 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
 
 def describe_place(place: Place) -> dict[str, Any]:
     """Return a place as JSON: the registry's fields, the answer that counts, and the answers of all monitors."""
-    leading = describe_answer(place.leading, place.reason(place.leading))
+    leading = describe_answer(place.leading, place.find_reason(place.leading))
     answer = {name: leading[name] for name in CSV_COLUMNS[4:] if name in leading}
-    answers = [describe_answer(each, place.reason(each)) for each in place.answers]
+    answers = [describe_answer(each, place.find_reason(each)) for each in place.answers]
     return _describe_location(place) | answer | {"answers": answers}
 
 

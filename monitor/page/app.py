@@ -21,7 +21,7 @@ from monitor.page.bodies import Bodies, Body
 from monitor.page.headers import Headers
 from monitor.page.history import write_history
 from monitor.page.html import Html, View, count_pages
-from monitor.page.late import seconds_left
+from monitor.page.late import round_seconds_left
 from monitor.page.metrics import CountResponses
 from monitor.page.openapi import describe_api
 from monitor.page.present import Present, Recount
@@ -55,7 +55,7 @@ class Site:
         """Create the cache of the bodies of `/v1/records`."""
         self._records = Records(self.present.feed)
 
-    def app(self, embed_from: tuple[str, ...]) -> Starlette:
+    def create_app(self, embed_from: tuple[str, ...]) -> Starlette:
         """Return the application."""
         routes = [
             Route("/", self.page),
@@ -88,7 +88,7 @@ class Site:
         present, recount, as_of = await self.present.read(), self.read_recount(), self.present.feed.board.as_of
         pages = count_pages(len(present.places))
         view = View(language, _read_page_number(query.get("page", "1"), pages), query.get("embed") == "1")
-        left = seconds_left(present.expires - self.present.feed.clock.now())
+        left = round_seconds_left(present.expires - self.present.feed.clock.now())
         body = await self._bodies.get_large(
             ("page", view),
             (present.number, recount, left),
@@ -148,9 +148,9 @@ class Site:
         feed, grid = self.present.feed, self.present.parameters.grid
         at = _read_instant(query["at"]) if "at" in query else None
         if at is None or feed.board.as_of is None or at >= feed.board.as_of:
-            body = await self._records.present()
+            body = await self._records.prepare_present()
             return _respond(request, body, "application/json", _NEVER if at is None else _BRIEF)
-        body = await self._records.past(grid.as_of(grid.last_tick_until(at)))
+        body = await self._records.prepare_past(grid.as_of(grid.find_last_tick(at)))
         return _respond(request, body, "application/json", _BRIEF)
 
     async def ticks(self, request: Request) -> Response:
@@ -178,7 +178,7 @@ class Site:
             # Subscribe only now: if the client has left, the generator never starts, and could not end a subscription.
             subscription = hub.subscribe(feed.resume(after))
             try:
-                async with aclosing(subscription.events()) as following:
+                async with aclosing(subscription.read_events()) as following:
                     async for event in following:
                         yield event
             finally:
@@ -210,7 +210,7 @@ class Site:
     async def health(self, _request: Request) -> Response:
         """Return 200 if Kafka has answered recently, otherwise 503."""
         reachable = self.present.is_reachable
-        status = {**self.present.feed.status(), "subscribers": len(self.present.feed.hub)}
+        status = {**self.present.feed.report_status(), "subscribers": len(self.present.feed.hub)}
         return JSONResponse(status, 200 if reachable else 503, headers={"Cache-Control": _NEVER})
 
 

@@ -85,7 +85,7 @@ class Board:
         if known and known[-1].as_of >= entry.as_of:
             return False
         known.append(entry)
-        self._bytes += _size(entry)
+        self._bytes += _measure(entry)
         self.as_of = entry.as_of if self.as_of is None else max(self.as_of, entry.as_of)
         if entry.key in self._unbatched:
             self._drop(self._unbatched.pop(entry.key))
@@ -108,7 +108,7 @@ class Board:
         """Drop the first record of a key: batches are in the order in which the records were added to their keys."""
         known = self._by_key[entry.key]
         known.pop(0)
-        self._bytes -= _size(entry)
+        self._bytes -= _measure(entry)
         until = entry.as_of + self.valid
         self.complete_since = max(self.complete_since, min(until, known[0].as_of) if known else until)
         if not known:
@@ -145,30 +145,30 @@ class Board:
         kept = all(position.get(partition, 0) >= offset for partition, offset in oldest.items())
         return wanted[::-1] if kept else None
 
-    def state(self, at: int | None = None) -> list[Entry]:
+    def find_state(self, at: int | None = None) -> list[Entry]:
         """Return the latest record of each key up to an instant, but only of the latest designated times.
 
         Before `complete_since` the list is empty: a place whose alarm was dropped must not look safe.
         """
         if at is not None and at < self.complete_since:
             return []
-        latest = [entry for known in self._by_key.values() if (entry := _latest(known, at)) is not None]
-        return sorted(_without_old_times(latest), key=lambda entry: (entry.as_of, entry.key))
+        latest = [entry for known in self._by_key.values() if (entry := _find_latest(known, at)) is not None]
+        return sorted(_drop_old_times(latest), key=lambda entry: (entry.as_of, entry.key))
 
-    def of_key(self, key: str) -> Sequence[Entry]:
+    def list_by_key(self, key: str) -> Sequence[Entry]:
         """Return the kept records of a key, in the order of as_of."""
         return self._by_key.get(key, ())
 
-    def keys(self, prefix: str) -> list[str]:
+    def list_keys(self, prefix: str) -> list[str]:
         """Return the keys that begin with a prefix, sorted."""
         return sorted(key for key in self._by_key if key.startswith(prefix))
 
 
-def _size(entry: Entry) -> int:
+def _measure(entry: Entry) -> int:
     return len(entry.line) + _OVERHEAD
 
 
-def _latest(known: Sequence[Entry], at: int | None) -> Entry | None:
+def _find_latest(known: Sequence[Entry], at: int | None) -> Entry | None:
     """Return the last record with as_of ≤ `at`; the last one if `at` is None."""
     if at is None:
         return known[-1]
@@ -176,7 +176,7 @@ def _latest(known: Sequence[Entry], at: int | None) -> Entry | None:
     return known[end - 1] if end else None
 
 
-def _without_old_times(entries: Iterable[Entry]) -> Iterator[Entry]:
+def _drop_old_times(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Yield the entries, without those of the earlier designated times of each monitor and shard."""
     timed: dict[tuple[str, str, str], dict[str, Entry]] = {}
     for entry in entries:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from monitor.config import ValidConfig
 from monitor.page.server import Page, PageParts
 from monitor.public.clock import SystemClock
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 
 
 def page_command(
@@ -26,7 +26,7 @@ def page_command(
         UnreachableError: Kafka does not answer.
         FailedError: the address cannot be used, or the HTTP server has ended by itself.
     """
-    parts = PageParts(valid.config, valid.parameters, valid.locations, kafka_connections(valid.config))
+    parts = PageParts(valid.config, valid.parameters, valid.locations, build_kafka_connections(valid.config))
     with signals(), Page(parts, SystemClock()) as page:
         print_line(f"The page is at {page.url}")
         if page.metrics_url:

@@ -86,9 +86,9 @@ class Feed:
 
     def write_beat_event(self) -> bytes:
         """Return the event with the present time, the latest as_of and the seconds since Kafka answered."""
-        return b"event: beat\ndata: %s\n\n" % _encode(self.status())
+        return b"event: beat\ndata: %s\n\n" % _encode(self.report_status())
 
-    def status(self) -> dict[str, object]:
+    def report_status(self) -> dict[str, object]:
         """Return the present time, the latest as_of, the seconds since Kafka answered, and the position."""
         as_of = self.board.as_of
         now = self.clock.now()

@@ -16,7 +16,7 @@ from monitor.contracts.alerts import AT_TIMES, AtTimesSnapshot, NoisyCountAlert,
 from monitor.page.board import Board
 from monitor.page.entries import Entry
 from monitor.public.instants import format_instant
-from monitor.public.parameters import Parameters, Registry, shard_of
+from monitor.public.parameters import Parameters, Registry, find_shard
 
 _NOT_UNDERSTOOD: Final = {"state": "unknown"}  # a newer form of a record
 
@@ -43,17 +43,17 @@ def write_history(location_id: str, row: int, board: Board, parameters: Paramete
 def _list_over_time(location_id: str, row: int, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
     for monitor in parameters.over_time:
         if row in monitor.rows:
-            entries = board.of_key(f"{monitor.name}/{location_id}")
+            entries = board.list_by_key(f"{monitor.name}/{location_id}")
             answers = ((entry.as_of, _read_alert(entry)) for entry in entries)
             yield from _join({"monitor": monitor.name, "kind": "over_time"}, answers)
 
 
 def _list_at_times(location_id: str, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
     for monitor in parameters.at_times:
-        for key in board.keys(f"{monitor.name}/"):
+        for key in board.list_keys(f"{monitor.name}/"):
             time = key.split("/")[1]
             # A monitor of another kind may have had this name. Its records have no shard.
-            snapshots = (entry for entry in board.of_key(key) if entry.type == AT_TIMES)
+            snapshots = (entry for entry in board.list_by_key(key) if entry.type == AT_TIMES)
             entries = (entry for entry in snapshots if _is_about(entry, location_id))
             answers = ((entry.as_of, _read_snapshot(entry, location_id, parameters.registry)) for entry in entries)
             yield from _join({"monitor": monitor.name, "kind": "at_times", "time": time}, answers)
@@ -62,7 +62,7 @@ def _list_at_times(location_id: str, board: Board, parameters: Parameters) -> It
 def _is_about(entry: Entry, location_id: str) -> bool:
     """Return whether a snapshot is about the shard of a place, by the number of shards that it had then."""
     about = _read_shard(entry.raw)
-    return shard_of(location_id, about.shards) == about.shard
+    return find_shard(location_id, about.shards) == about.shard
 
 
 def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:

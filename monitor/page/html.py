@@ -90,12 +90,12 @@ def _describe(place: Place, words: Words) -> dict[str, Any]:
         "id": place.location.id,
         "name": place.name,
         "state": place.leading.state,
-        "short": words.short(place.leading, place.reason(place.leading)),
+        "short": words.summarize(place.leading, place.find_reason(place.leading)),
         "answers": [
-            _describe_answer(answer, place.reason(answer), words, leads=number == 0)
+            _describe_answer(answer, place.find_reason(answer), words, leads=number == 0)
             for number, answer in enumerate(place.answers)
         ],
-        "sections": words.sections(place.leading, place.reason(place.leading)),
+        "sections": words.list_sections(place.leading, place.find_reason(place.leading)),
     }
 
 
@@ -103,8 +103,8 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
     """Describe an answer. What to do follows only from the most cautious answer, which leads."""
     return {
         "state": answer.state,
-        "question": words.question(answer.about) if answer.about else "",
-        "sections": words.sections(answer, reason)[: 3 if leads else 2],
+        "question": words.phrase_question(answer.about) if answer.about else "",
+        "sections": words.list_sections(answer, reason)[: 3 if leads else 2],
         "as_of": format_time(answer.as_of),
         "as_of_machine": format_machine_time(answer.as_of),
         "valid_until": format_time(answer.valid_until),

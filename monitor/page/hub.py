@@ -17,7 +17,7 @@ class Subscription:
         self._first = first
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED_EVENTS)
 
-    async def events(self) -> AsyncGenerator[bytes]:
+    async def read_events(self) -> AsyncGenerator[bytes]:
         """Yield the events until the end of the stream."""
         first, self._first = self._first, ()
         for each in first:

@@ -29,6 +29,6 @@ STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest
 """The source that allows the style in a Content-Security-Policy."""
 
 
-def seconds_left(left: int) -> int:
+def round_seconds_left(left: int) -> int:
     """Return the greatest of `SECONDS` that is not above `left` (microseconds); the least one if all are above."""
     return next((seconds for seconds in SECONDS if seconds * SECOND <= left), SECONDS[-1])

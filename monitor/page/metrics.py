@@ -59,11 +59,11 @@ class PageMetrics(Collectors):
             self._has_as_of = True
             self.registry.register(self._gauge(_AS_OF))
 
-    def stalled(self) -> list[str]:
+    def list_stalled(self) -> list[str]:
         """Return nothing: a page that does not answer cannot report it."""
         return []
 
-    def waiting(self) -> dict[str, str]:
+    def list_waiting(self) -> dict[str, str]:
         """Return why the page is not ready, if Kafka has not answered for too long."""
         silent = self._silent_seconds()
         if silent * SECOND <= self._unreachable_after:

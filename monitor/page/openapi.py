@@ -96,11 +96,11 @@ _SCHEMAS: Final[dict[str, Any]] = {
 
 def describe_api() -> dict[str, Any]:
     """Return the document (OpenAPI 3.1)."""
-    at = _parameter("at", "query", "The time; without it, now.", _TIME)
+    at = _make_parameter("at", "query", "The time; without it, now.", _TIME)
     position = {"type": "string", "pattern": "^[A-Za-z0-9_-]+/[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*$"}
-    after = _parameter("after", "query", "The position of /v1/records, for the first connection.", position)
-    last = _parameter("Last-Event-ID", "header", "The id of the last event, for later connections.", position)
-    location = _parameter("id", "path", "The id of the place, percent-encoded.", {"type": "string"})
+    after = _make_parameter("after", "query", "The position of /v1/records, for the first connection.", position)
+    last = _make_parameter("Last-Event-ID", "header", "The id of the last event, for later connections.", position)
+    location = _make_parameter("id", "path", "The id of the place, percent-encoded.", {"type": "string"})
     text = {"type": "string"}
     return {
         "openapi": "3.1.0",
@@ -112,15 +112,17 @@ def describe_api() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "paths": {
-            "/v1/locations": _get("All places", "application/json", _reference("Locations")),
+            "/v1/locations": _get("All places", "application/json", _make_reference("Locations")),
             "/v1/locations.csv": _get("All places as CSV", "text/csv", text),
             "/v1/locations.geojson": _get("All places as GeoJSON", "application/geo+json", {"type": "object"}),
             "/v1/locations/{id}/history": _get(
-                "What was published about one place", "application/json", _reference("History"), location
+                "What was published about one place", "application/json", _make_reference("History"), location
             ),
             "/v1/registry": _get("The registry in columns", "application/json", {"type": "object"}),
-            "/v1/records": _get("The records of a state", "application/json", _reference("Records"), at),
-            "/v1/ticks": _get("The ticks that are kept, with their alarms", "application/json", _reference("Ticks")),
+            "/v1/records": _get("The records of a state", "application/json", _make_reference("Records"), at),
+            "/v1/ticks": _get(
+                "The ticks that are kept, with their alarms", "application/json", _make_reference("Ticks")
+            ),
             "/v1/stream": _get("All new records, as server-sent events", "text/event-stream", text, after, last),
             "/v1/background.geojson": _get("The agency's map", "application/geo+json", {"type": "object"}),
         },
@@ -128,11 +130,11 @@ def describe_api() -> dict[str, Any]:
     }
 
 
-def _reference(name: str) -> dict[str, str]:
+def _make_reference(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _make_parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": where, "required": where == "path", "description": description, "schema": schema}
 
 

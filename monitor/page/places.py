@@ -30,7 +30,7 @@ class Place:
         """The name of the place, or its id."""
         return self.location.name or self.location.id
 
-    def reason(self, answer: Answer) -> str:
+    def find_reason(self, answer: Answer) -> str:
         """Return why an answer has its state."""
         return answer.reason if self.reachable else UNREACHABLE
 

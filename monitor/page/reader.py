@@ -50,13 +50,13 @@ class Reader:
 
     def __init__(self, source: Source, topic_id: str = "", position: Mapping[int, int] | None = None) -> None:
         self._connections, self._topic = source.connections, source.topic
-        self._consumer: Any = source.connections.consumer(isolation_level="read_committed")
+        self._consumer: Any = source.connections.create_consumer(isolation_level="read_committed")
         self._admin: Any = None
         try:
             with self._connections.translate_errors():
                 self._partitions = self._find_partitions(source.topic)
                 self._consumer.assign(self._partitions)
-                self._admin = source.connections.admin()
+                self._admin = source.connections.create_admin()
                 self.topic_id = read_topic_id(self._admin, source.topic)
                 self._seek(source, (position or {}) if self.topic_id == topic_id else {})
         except BaseException:

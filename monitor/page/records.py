@@ -33,7 +33,7 @@ class _Prepared:
     compressor: Any
     status: Mapping[str, object]
 
-    def body(self, status: Mapping[str, object]) -> Body:
+    def render_body(self, status: Mapping[str, object]) -> Body:
         """Return the body with the present time. The position and as_of stay those of the records."""
         end = b"," + _encode({**status, **self.status})[1:]
         compressor = self.compressor.copy()
@@ -51,7 +51,7 @@ class Records:
     _prepared: tuple[int, _Prepared] | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def present(self) -> Body:
+    async def prepare_present(self) -> Body:
         """Return the records of the present state, the position at which the stream continues, and the time."""
         async with self._lock:
             version = self.feed.board.version
@@ -59,16 +59,16 @@ class Records:
                 board = self.feed.board
                 as_of = None if board.as_of is None else format_instant(board.as_of)
                 status = {"as_of": as_of, "position": format_position(board.topic_id, board.position)}
-                self._prepared = version, await asyncio.to_thread(_prepare, board.state(), status)
+                self._prepared = version, await asyncio.to_thread(_prepare, board.find_state(), status)
             prepared = self._prepared[1]
-        return prepared.body(self.feed.status())
+        return prepared.render_body(self.feed.report_status())
 
-    async def past(self, at: int) -> Body:
+    async def prepare_past(self, at: int) -> Body:
         """Return the records of the state at an instant."""
         version = self.feed.board.version
         found = self._bodies.find(at, version)
         if found is None:
-            entries = self.feed.board.state(at)
+            entries = self.feed.board.find_state(at)
             found = await self._bodies.get_large(at, version, lambda: _write(entries) + b"}")
         return found
 

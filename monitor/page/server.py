@@ -213,7 +213,7 @@ class Page:
 
     async def _serve(self, listening: socket.socket, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
-        server = uvicorn.Server(_uvicorn_config(self._site, self._settings.embed_from, self._settings.subscribers))
+        server = uvicorn.Server(_make_uvicorn_config(self._site, self._settings.embed_from, self._settings.subscribers))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         beating = asyncio.create_task(self._beat())
         ready.set()
@@ -229,9 +229,9 @@ class Page:
             self._feed.beat()
 
 
-def _uvicorn_config(site: Site, embed_from: tuple[str, ...], subscribers: int) -> uvicorn.Config:
+def _make_uvicorn_config(site: Site, embed_from: tuple[str, ...], subscribers: int) -> uvicorn.Config:
     return uvicorn.Config(
-        site.app(embed_from),
+        site.create_app(embed_from),
         http=LimitedProtocol,
         ws="none",
         lifespan="off",
@@ -277,13 +277,13 @@ def _read_background(path: Path | None) -> Body | None:
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise _background_error(path, f"({error})") from None
+        raise _make_background_error(path, f"({error})") from None
     if not isinstance(content, dict) or content.get("type") != "FeatureCollection":
-        raise _background_error(path, "without a FeatureCollection")
+        raise _make_background_error(path, "without a FeatureCollection")
     return make_body(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def _background_error(path: Path, found: str) -> ConfigError:
+def _make_background_error(path: Path, found: str) -> ConfigError:
     remedy = "Correct the path, which is relative to the configuration file, or the file."
     problem = Problem("page.background", f"{path} {found}", "a readable GeoJSON file (FeatureCollection)", remedy)
     return ConfigError("page", (problem,))

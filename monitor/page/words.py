@@ -29,13 +29,13 @@ class Words:
     def __init__(self, texts: Texts) -> None:
         self.texts = texts
 
-    def short(self, answer: Answer, reason: str) -> str:
+    def summarize(self, answer: Answer, reason: str) -> str:
         """Return a few words: the answer, or why there is none."""
         if answer.state == "unknown":
             return self.texts[reason]
         return self._fill(self._choose(f"{answer.state}_short", "_short", answer), answer, reason)
 
-    def sections(self, answer: Answer, reason: str) -> list[Section]:
+    def list_sections(self, answer: Answer, reason: str) -> list[Section]:
         """Return what an answer means, what it does not mean, and what to do."""
         state, about = answer.state, answer.about
         named = state == "noisy_count" and about is not None and about.kind == "hot_spots"
@@ -44,7 +44,7 @@ class Words:
         titles = (self.texts["means"], self.texts["not"], self.texts["do"])
         return [Section(title, self._fill(key, answer, reason)) for title, key in zip(titles, keys, strict=True)]
 
-    def question(self, about: About) -> str:
+    def phrase_question(self, about: About) -> str:
         """Return what a monitor asks."""
         return self.texts[f"{about.kind}_monitor"].format(name=about.monitor)
 
@@ -63,11 +63,11 @@ class Words:
             least=answer.count_at_least,
             resumes=format_time(about.resumes_at if about else None),
             as_of=format_time(answer.as_of),
-            when=self._when(about) if about else "",
+            when=self._describe_time(about) if about else "",
             reason=self.texts[reason] if answer.state == "unknown" else "",
         )
 
-    def _when(self, about: About) -> str:
+    def _describe_time(self, about: About) -> str:
         when = self.texts["at_time" if about.start == about.end else "in_window"]
         return when.format(start=format_time(about.start), end=format_time(about.end))
 

@@ -41,9 +41,9 @@ class DwellRule:
     def __post_init__(self) -> None:
         """Raise EpsilonError, BoundsError, ExactnessError or PrivacyError if noise cannot be drawn by this rule."""
         parse_epsilon(self.epsilon)
-        self.paired()
+        self.to_paired_rule()
 
-    def paired(self) -> PairedRule:
+    def to_paired_rule(self) -> PairedRule:
         """Return the rule of the two totals. It costs ε/2 to add or remove a person."""
         return PairedRule(self.epsilon / 2, 0, self.longest, self.per_person)
 
@@ -54,7 +54,7 @@ def step(rule: DwellRule, stays: Iterable[Stay], noise: Noise) -> PairedTotals:
     Raises:
         ExactnessError: a length is not an integer.
     """
-    return rule.paired().release(_group_by_person(stays), noise)
+    return rule.to_paired_rule().release(_group_by_person(stays), noise)
 
 
 def _group_by_person(stays: Iterable[Stay]) -> Iterator[list[int]]:

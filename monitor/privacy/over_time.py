@@ -96,7 +96,7 @@ class OverTimeAnswer:
     resumes_at: int | None
 
 
-def running_marks(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
+def select_running_marks(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
     """Return the marks that run at a tick: until ≥ tick.
 
     If the clock was set back, these include marks of later ticks (docs/rules.md, rule 5).
@@ -124,13 +124,13 @@ def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick
     """
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         return False
-    return _sum_epsilon(running_marks(extend_marks(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
+    return _sum_epsilon(select_running_marks(extend_marks(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
 
 
 def find_next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
     """Return the first tick after `tick` at which the location may answer, if nothing is published until then."""
     first = tick + 1 if lost_tick is None else max(tick + 1, lost_tick + rule.mark_lifetime)
-    run = running_marks(extend_marks(rule, marks), first)
+    run = select_running_marks(extend_marks(rule, marks), first)
     spent, allowed = _sum_epsilon(run), rule.epsilon - rule.answer_epsilon
     for mark in sorted(run, key=lambda mark: mark.until):
         if spent <= allowed:
@@ -164,7 +164,7 @@ def find_standing(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_t
 
     Until then, neither the running marks nor the first tick at which the location may answer change.
     """
-    run = running_marks(extend_marks(rule, marks), tick)
+    run = select_running_marks(extend_marks(rule, marks), tick)
     paused, until = None, min((mark.until for mark in run), default=NEVER)
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         until = min(until, lost_tick + rule.mark_lifetime - 1)
@@ -174,7 +174,7 @@ def find_standing(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_t
     return Standing(tick, until, run, paused, safe, unknown)
 
 
-def answer(rule: OverTimeRule, standing: Standing, tick: int, count: int | None, noise: int) -> OverTimeAnswer:
+def decide_answer(rule: OverTimeRule, standing: Standing, tick: int, count: int | None, noise: int) -> OverTimeAnswer:
     """Decide one tick of one location whose standing is known. The other arguments are those of `step`.
 
     Raises:
@@ -220,10 +220,10 @@ def step(
     Raises:
         PrivacyError: the count or the noise is negative. The message does not contain the count.
     """
-    return answer(rule, find_standing(rule, marks, tick, lost_tick), tick, count, noise)
+    return decide_answer(rule, find_standing(rule, marks, tick, lost_tick), tick, count, noise)
 
 
-def p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:
+def compute_p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:
     """Return the largest chance per update with which fewer than T people give a noisy count z or more: e^(-ε(z-T+1)).
 
     The result is a binary float, for display only (docs/rules.md, section 2). `epsilon` is the ε of the answer,

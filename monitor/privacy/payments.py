@@ -19,7 +19,7 @@ class Charge:
     reason: str
 
 
-def most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
+def compute_most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
     """Return the maximum number of noisy answers that charge visits to one location in H = `slots` consecutive slots.
 
     The visits are in the counts of N = H + W + F - 1 consecutive ticks. Any W + F consecutive ticks have at most k
@@ -38,26 +38,26 @@ def most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
     return answers * (ticks // mark_lifetime) + min(answers, ticks % mark_lifetime)
 
 
-def over_time_payment(epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Fraction:
-    """Return the maximum payment for visits in `slots` consecutive slots: ε/k for each of `most_answers`.
+def compute_over_time_payment(epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Fraction:
+    """Return the maximum payment for visits in `slots` consecutive slots: ε/k for each of `compute_most_answers`.
 
     With ε_l this is the payment to one location. With the monitor's ε, of which the ε_l are shares, it is the payment
     to all its locations. `window`, `max_lead` and `slots` are in slots. A period of n slot lengths that begins within a
     slot overlaps n + 1 slots.
     """
-    return epsilon / answers * most_answers(answers, window, max_lead, slots)
+    return epsilon / answers * compute_most_answers(answers, window, max_lead, slots)
 
 
-def at_times_payment(epsilon: Fraction, times: int) -> Fraction:
+def compute_at_times_payment(epsilon: Fraction, times: int) -> Fraction:
     """Return the maximum payment for visits at `times` designated times: ε per time."""
     return epsilon * times
 
 
 def charge_over_time(source: str, epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Charge:
     """Return the charge of an `over_time` monitor, or of one of its locations."""
-    most = most_answers(answers, window, max_lead, slots)
+    most = compute_most_answers(answers, window, max_lead, slots)
     reason = f"{most} noisy answers × {format_epsilon(epsilon / answers)}, by visits in {slots} slots"
-    return Charge(source, over_time_payment(epsilon, answers, window, max_lead, slots), reason)
+    return Charge(source, compute_over_time_payment(epsilon, answers, window, max_lead, slots), reason)
 
 
 def charge_at_times(source: str, epsilon: Fraction, times: int, at_least: Fraction | None = None) -> Charge:
@@ -66,9 +66,11 @@ def charge_at_times(source: str, epsilon: Fraction, times: int, at_least: Fracti
     The two ε are added (docs/rules.md, rule 13): a person with two visits at one time and place can pay the sum.
     """
     if at_least is None:
-        return Charge(source, at_times_payment(epsilon, times), f"{times} designated times × {format_epsilon(epsilon)}")
+        return Charge(
+            source, compute_at_times_payment(epsilon, times), f"{times} designated times × {format_epsilon(epsilon)}"
+        )
     reason = f"{times} designated times × ({format_epsilon(epsilon)} + {format_epsilon(at_least)} for lower bounds)"
-    return Charge(source, at_times_payment(epsilon + at_least, times), reason)
+    return Charge(source, compute_at_times_payment(epsilon + at_least, times), reason)
 
 
 def check_period(stated: Fraction, charges: Sequence[Charge]) -> Fraction:

@@ -69,14 +69,14 @@ class Bound:
             min(self.mark_lifetime, other.mark_lifetime),
         )
 
-    def most_in_ticks(self, ticks: int) -> Fraction:
+    def compute_most_in_ticks(self, ticks: int) -> Fraction:
         """Return the maximum ε of answers at `ticks` consecutive ticks, if no mark runs at the first of them."""
         whole, rest = divmod(max(0, ticks), self.mark_lifetime)
         return whole * self.epsilon + min(self.epsilon, rest * self.answer_epsilon)
 
-    def most_in_slots(self, slots: int) -> Fraction:
+    def compute_most_in_slots(self, slots: int) -> Fraction:
         """Return the maximum payment for visits in `slots` consecutive slots, if there are no earlier answers."""
-        return self.most_in_ticks(slots + self.window + self.max_lead - 1)
+        return self.compute_most_in_ticks(slots + self.window + self.max_lead - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,14 @@ class Place:
         return replace(self, begins=max(self.begins, tick))
 
 
-def most_paid(places: Sequence[Place], slots: int, oldest: int) -> Fraction:
+def compute_most_paid(places: Sequence[Place], slots: int, oldest: int) -> Fraction:
     """Return the maximum payment of one person for visits in any `slots` consecutive slots.
 
     Only periods that include slot `oldest` or a later slot matter, because no future answer charges an earlier visit.
     The maximum is reached in a period that begins at the last slot of a past answer, or in one without past answers.
     """
     bounds = Counter((bound, place.begins, place.list_running_ends()) for place in places for bound in place.bounds)
-    beyond = sum((times * bound.most_in_slots(slots) for (bound, _, _), times in bounds.items()), Fraction(0))
+    beyond = sum((times * bound.compute_most_in_slots(slots) for (bound, _, _), times in bounds.items()), Fraction(0))
     begins = sorted({paid.last for place in places for paid in place.paid if paid.last + slots > oldest})
     if not begins:
         return beyond
@@ -153,7 +153,7 @@ def _fits_int64(places: Sequence[Place], slots: int, unit: int) -> bool:
     known = sum((paid.epsilon for place in places for paid in place.paid), Fraction(0))
     bounds = Counter(bound for place in places for bound in place.bounds)
     new = sum(
-        (times * bound.most_in_slots(4 * slots + 4 * bound.mark_lifetime) for bound, times in bounds.items()),
+        (times * bound.compute_most_in_slots(4 * slots + 4 * bound.mark_lifetime) for bound, times in bounds.items()),
         Fraction(0),
     )
     return (known + new) * unit < _INT64

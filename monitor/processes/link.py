@@ -101,4 +101,4 @@ class Responder:
 
     def _take_snapshot(self) -> Snapshot:
         families = list(self._metrics.registry.collect())
-        return Snapshot(families, self._health.stalled(), self._health.waiting())
+        return Snapshot(families, self._health.list_stalled(), self._health.list_waiting())

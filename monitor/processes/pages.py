@@ -92,7 +92,7 @@ class Pages(Collector):
         """Yield nothing, because the names are known only after the processes have answered."""
         yield from ()
 
-    def stalled(self) -> list[str]:
+    def list_stalled(self) -> list[str]:
         """Return the loops of all processes that have not reported for three minutes, and silent processes."""
         found = []
         for status, snapshot in self._ask():
@@ -101,7 +101,7 @@ class Pages(Collector):
                 found.append(f"process {status.number}")
         return found
 
-    def waiting(self) -> dict[str, str]:
+    def list_waiting(self) -> dict[str, str]:
         """Return the reason why each loop of each process waits. A process that does not answer is not ready."""
         found: dict[str, str] = {}
         for status, snapshot in self._ask():

@@ -22,7 +22,7 @@ from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 
 
-def shard_of(location_id: str, shards: int) -> int:
+def find_shard(location_id: str, shards: int) -> int:
     """Return the shard of a location: the first 8 bytes of SHA-256 of its id, big-endian, mod `shards`."""
     return int.from_bytes(hashlib.sha256(location_id.encode()).digest()[:8], "big") % shards
 
@@ -46,7 +46,7 @@ class Registry:
         """The shard of each row; shape (locations,)."""
         if isinstance(self.ids, LocationIds):
             return (self.ids.hashes % np.uint64(self.shards)).astype(np.int64)
-        return np.array([shard_of(location, self.shards) for location in self.ids], np.int64)
+        return np.array([find_shard(location, self.shards) for location in self.ids], np.int64)
 
     @cached_property
     def by_shard(self) -> tuple[NDArray[np.int64], ...]:
@@ -91,9 +91,9 @@ class _TimedMonitor:
     times: Schedule
     horizon: int
 
-    def live(self, as_of: int) -> list[int]:
+    def list_live_times(self, as_of: int) -> list[int]:
         """Return the designated times τ that the tick with this as_of evaluates: τ < as_of ≤ τ + horizon."""
-        return [int(instant) for instant in self.times.between(as_of - self.horizon, as_of)]
+        return [int(instant) for instant in self.times.find_between(as_of - self.horizon, as_of)]
 
     def is_final(self, instant: int, as_of: int, grid: SlotGrid) -> bool:
         """Return whether the tick with this as_of is the last one that evaluates the designated time `instant`."""
@@ -237,10 +237,14 @@ class Parameters:
         """The number of past slots that any answer may depend on, including the slot of the tick itself."""
         return max(self.widest_window, self.longest_horizon) + 2
 
-    def draws_hot_spots_at(self, tick: int) -> bool:
+    def draws_totals_at(self, tick: int) -> bool:
         """Return whether hot spots or dwell times are drawn at a tick, because it is the final tick of one of them."""
         as_of = self.grid.as_of(tick)
-        return any(monitor.is_final(time, as_of, self.grid) for monitor in self.totals for time in monitor.live(as_of))
+        return any(
+            monitor.is_final(time, as_of, self.grid)
+            for monitor in self.totals
+            for time in monitor.list_live_times(as_of)
+        )
 
     @property
     def period_slots(self) -> int:
@@ -252,6 +256,6 @@ class Parameters:
         """The number of slots for which an answer may count in the period check, even after its mark has ended."""
         return self.period_slots + self.history_slots
 
-    def window_start(self, window: int, tick: int) -> int:
+    def find_window_start(self, window: int, tick: int) -> int:
         """Return the first slot of the window of `window` slots that ends with the slot of the tick."""
         return tick - window + 1

@@ -57,7 +57,7 @@ class Schedule:
         instants = tuple(sorted(parse_instant(text) for text in at if "T" in text.upper()))
         return cls(instants, daily, ZoneInfo(timezone) if timezone and daily else None)
 
-    def between(self, low: int, high: int) -> NDArray[np.int64]:
+    def find_between(self, low: int, high: int) -> NDArray[np.int64]:
         """Return the designated times in [low, high), sorted and distinct; shape (n,), microseconds."""
         table = self._find_table(low, high).times
         first, last = np.searchsorted(table, (low, high))

@@ -12,7 +12,7 @@ class SlotGrid:
     origin: int
     length: int
 
-    def slot_of(self, instant: int) -> int:
+    def find_slot(self, instant: int) -> int:
         """Return the slot that contains an instant; negative before the origin."""
         return (instant - self.origin) // self.length
 
@@ -24,10 +24,10 @@ class SlotGrid:
         """Return the instant at which tick t closes slot t: the end of the slot."""
         return self.start(tick + 1)
 
-    def last_slot(self, arrived_at: int, left_at: int) -> int:
+    def find_last_slot(self, arrived_at: int, left_at: int) -> int:
         """Return the last slot that a visit [arrived_at, left_at) occupies."""
-        return max(self.slot_of(arrived_at), -((self.origin - left_at) // self.length) - 1)
+        return max(self.find_slot(arrived_at), -((self.origin - left_at) // self.length) - 1)
 
-    def last_tick_until(self, instant: int) -> int:
+    def find_last_tick(self, instant: int) -> int:
         """Return the last tick whose as_of is at or before an instant."""
-        return self.slot_of(instant) - 1
+        return self.find_slot(instant) - 1

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Final, Literal
 
 from monitor.public.parameters import Charged, Parameters
-from monitor.release.state import Spent, later
+from monitor.release.state import Spent, find_later
 
 _BEGINNING: Final = -(2**62)
 _ENDLESS: Final = 2**62
@@ -47,7 +47,7 @@ class CarriedOverTimes:
         self._times = sorted(self._paid)
         known_from = None
         for state in states:
-            known_from = later(known_from, state.lost_at)
+            known_from = find_later(known_from, state.lost_at)
         self._known_from = _BEGINNING if known_from is None else known_from
 
     def compute_excess(self, tick: int) -> Fraction:
@@ -66,9 +66,9 @@ class CarriedOverTimes:
         grid = self._parameters.grid
         horizons = {monitor.horizon for monitor in self._monitors.values()}
         for time in self._times:
-            yield from (grid.slot_of(time + horizon) for horizon in horizons)
+            yield from (grid.find_slot(time + horizon) for horizon in horizons)
             if self._period != _ENDLESS:
-                yield grid.slot_of(time + self._period - 1) + self._parameters.history_slots
+                yield grid.find_slot(time + self._period - 1) + self._parameters.history_slots
 
     def _find_oldest_chargeable(self, tick: int) -> int:
         """Return the earliest instant of a visit that this configuration may still charge."""
@@ -77,7 +77,7 @@ class CarriedOverTimes:
     def _compute_excess_at(self, time: int, tick: int) -> Fraction:
         """Return the ε that was or may still be paid for one time, minus the worst case of this configuration."""
         current = {
-            key: monitor for key, monitor in self._monitors.items() if monitor.times.between(time, time + 1).size
+            key: monitor for key, monitor in self._monitors.items() if monitor.times.find_between(time, time + 1).size
         }
         answered = self._paid[time]
         excess = sum((epsilon for key, epsilon in answered.items() if key not in current), Fraction(0))

@@ -23,7 +23,7 @@ from monitor.public.parameters import AtLeast, AtTimes, Dwell, HotSpots, Paramet
 from monitor.release.decide_over_time import OverTimeDecider, Records
 from monitor.release.dwell_record import build_dwell_record
 from monitor.release.ledger import EncodedRecord
-from monitor.release.readings import Evidence, input_since
+from monitor.release.readings import Evidence, find_input_since
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question
 from monitor.windows.row_windows import RowWindows
@@ -62,26 +62,31 @@ class Decider:
         self._totals = tuple(totals)
         self._watched = [OverTimeDecider(parameters, monitor, shards, noise) for monitor in parameters.over_time]
 
-    def questions(self, tick: int) -> dict[int, Question]:
+    def build_questions(self, tick: int) -> dict[int, Question]:
         """Return the question to ask each shard at a tick."""
         parameters = self._parameters
         windows: dict[int, list[RowWindows]] = {shard: [] for shard in self._shards}
         for watched in self._watched:
-            for shard, of_monitor in watched.windows(tick):
+            for shard, of_monitor in watched.list_windows(tick):
                 windows[shard].append(of_monitor)
-        live = {time for monitor in parameters.at_times for time in monitor.live(parameters.grid.as_of(tick))}
+        live = {
+            time for monitor in parameters.at_times for time in monitor.list_live_times(parameters.grid.as_of(tick))
+        }
         questions = {
             shard: Question(_join_windows(parts), tuple(sorted(live)), tick) for shard, parts in windows.items()
         }
-        consenting = {time for bounds in parameters.at_least for time in self._final_times(bounds, tick)}
+        consenting = {time for bounds in parameters.at_least for time in self._find_final_times(bounds, tick)}
         if consenting:
             instants = tuple(sorted(consenting))
             questions = {shard: replace(question, consenting=instants) for shard, question in questions.items()}
-        final = {time for monitor in self._totals for time in self._final_times(monitor, tick)}
+        final = {time for monitor in self._totals for time in self._find_final_times(monitor, tick)}
         if not final:
             return questions
         stays = {
-            time for monitor in self._totals if isinstance(monitor, Dwell) for time in self._final_times(monitor, tick)
+            time
+            for monitor in self._totals
+            if isinstance(monitor, Dwell)
+            for time in self._find_final_times(monitor, tick)
         }
         return {
             shard: replace(question, times=tuple(sorted(final.union(question.times))), stays=tuple(sorted(stays)))
@@ -89,10 +94,10 @@ class Decider:
             for question in (questions.get(shard, Question(tick=tick)),)
         }
 
-    def _final_times(self, monitor: Total | AtLeast, tick: int) -> list[int]:
+    def _find_final_times(self, monitor: Total | AtLeast, tick: int) -> list[int]:
         """Return the designated times for which this tick is the final one."""
         as_of = self._parameters.grid.as_of(tick)
-        return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
+        return [time for time in monitor.list_live_times(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
         """Draw every answer of a tick once, and record the spent ε in `state`."""
@@ -106,12 +111,12 @@ class Decider:
         parts += [
             self._decide_at_time(timed, time, tick, evidence, state, tally)
             for timed in self._parameters.at_times
-            for time in timed.live(as_of)
+            for time in timed.list_live_times(as_of)
         ]
         parts += [
             self._decide_total(total, time, tick, evidence, state, tally)
             for total in self._totals
-            for time in self._final_times(total, tick)
+            for time in self._find_final_times(total, tick)
         ]
         state.last_tick = tick
         return Decision(Records(parts), tally)
@@ -127,7 +132,7 @@ class Decider:
     ) -> list[EncodedRecord]:
         ids = self._parameters.registry.ids
         noisy = state.noisy.setdefault((monitor.name, time), {})
-        marked = self._marked_rows(noisy)
+        marked = self._find_marked_rows(noisy)
         records = []
         for shard in self._shards:
             complete = self._is_complete_at(time, shard, evidence, state)
@@ -157,7 +162,7 @@ class Decider:
         places, bounds = at_least.step(monitor.at_least, counts, self._noise)
         return {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
 
-    def _marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
+    def _find_marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
         """Return the registry rows of the locations that have a noisy count, by shard."""
         registry = self._parameters.registry
         marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
@@ -199,7 +204,7 @@ class Decider:
     ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = alerts.at_times_record(
+        key, value, headers = alerts.make_at_times_record(
             source=parameters.name,
             monitor=monitor.name,
             time=time,
@@ -255,7 +260,7 @@ class Decider:
     ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = alerts.hot_spots_record(
+        key, value, headers = alerts.make_hot_spots_record(
             source=parameters.name,
             monitor=monitor.name,
             time=time,
@@ -276,8 +281,8 @@ class Decider:
             return False
         if state.lost_at is not None and time < state.lost_at:
             return False
-        complete_from = max(reading.complete_from, input_since(state))
-        return complete_from <= self._parameters.grid.slot_of(time) and time > reading.times_evicted_until
+        complete_from = max(reading.complete_from, find_input_since(state))
+        return complete_from <= self._parameters.grid.find_slot(time) and time > reading.times_evicted_until
 
 
 def _join_windows(parts: Sequence[RowWindows]) -> Sequence[tuple[int, int]]:

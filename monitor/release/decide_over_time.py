@@ -23,7 +23,7 @@ from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, Standing
 from monitor.public.parameters import OverTime, Parameters
 from monitor.release.ledger import EncodedRecord
-from monitor.release.readings import Evidence, input_since
+from monitor.release.readings import Evidence, find_input_since
 from monitor.release.state import LedgerState
 from monitor.windows.row_windows import RowCounts, RowWindows
 
@@ -95,7 +95,7 @@ class _Answers(Sequence[EncodedRecord]):
         """Return the number of watched places."""
         return self._codes.size
 
-    def statuses(self) -> Counter[str]:
+    def count_statuses(self) -> Counter[str]:
         """Return the number of answers by status."""
         others = np.ones(len(self), np.bool_)
         others[list(self._own)] = False
@@ -117,7 +117,7 @@ class _Answers(Sequence[EncodedRecord]):
         """Yield the records in order."""
         named = [name for name, _ in self._writer.headers].index("ce_id")
         before, after = tuple(self._writer.headers[:named]), tuple(self._writer.headers[named + 1 :])
-        for key, value, ce_id in self._writer.write(self._ends()):
+        for key, value, ce_id in self._writer.write(self._encode_ends()):
             yield EncodedRecord(key, value, (*before, ("ce_id", ce_id), *after), self._writer.timestamp_ms)
 
     def raw(self) -> Iterator[RawRecord]:
@@ -126,10 +126,10 @@ class _Answers(Sequence[EncodedRecord]):
         The headers of the records differ only in the ce_id. The others are encoded once, which is twice as fast.
         """
         (before, after), stamp, join = encode_around(self._writer.headers, "ce_id"), self._writer.timestamp_ms, b"".join
-        for key, value, ce_id in self._writer.write(self._ends()):
+        for key, value, ce_id in self._writer.write(self._encode_ends()):
             yield key, value, join((before, encode_value(ce_id), after)), stamp
 
-    def _ends(self) -> Iterator[tuple[str, bytes]]:
+    def _encode_ends(self) -> Iterator[tuple[str, bytes]]:
         """Yield the location and the end of each record."""
         ends, own = [answer.end for answer in self._shared], self._own
         for begin in range(0, len(self), _PORTION):
@@ -219,9 +219,9 @@ class OverTimeDecider:
         self._standings: dict[int, _EncodedStanding] = {}
         self._basis: tuple[LedgerState, int] | None = None
 
-    def windows(self, tick: int) -> Iterator[tuple[int, RowWindows]]:
+    def list_windows(self, tick: int) -> Iterator[tuple[int, RowWindows]]:
         """Yield the windows of each shard's places."""
-        start = self._parameters.window_start(self.monitor.window, tick)
+        start = self._parameters.find_window_start(self.monitor.window, tick)
         for shard, rows in self._places.rows_by_shard.items():
             yield shard, RowWindows(rows, start)
 
@@ -232,10 +232,10 @@ class OverTimeDecider:
         arrays, so that a place needs 0.1 µs instead of 3 µs. All others are decided one by one.
         """
         places = self._places
-        lost_tick = None if state.lost_at is None else self._parameters.grid.slot_of(state.lost_at)
+        lost_tick = None if state.lost_at is None else self._parameters.grid.find_slot(state.lost_at)
         self._check_basis(state)
         clear = [over_time.find_standing(rule, (), tick, lost_tick) for rule in places.rules]
-        noise, (counts, known) = self._draw_noise(), self._counts(tick, evidence, state)
+        noise, (counts, known) = self._draw_noise(), self._count_people(tick, evidence, state)
         odd = (noise < 0) | (counts < 0)  # refused when they are decided
         single = np.flatnonzero(self._marked | odd | (known & (counts + noise >= places.thresholds)))
         own: dict[int, _EncodedAnswer] = {}
@@ -246,18 +246,20 @@ class OverTimeDecider:
             if self._marked[at]:
                 own[at] = self._decide_marked(at, tick, given, drawn, state, lost_tick)
                 continue
-            answer = over_time.answer(places.rules[places.kinds[at]], clear[places.kinds[at]], tick, given, drawn)
+            answer = over_time.decide_answer(
+                places.rules[places.kinds[at]], clear[places.kinds[at]], tick, given, drawn
+            )
             if answer.noisy_count is not None:
                 own[at] = self._spend(at, answer, state)
         self._basis = state, state.revision
         shared = [
-            self._encode(kind, over_time.answer(rule, clear[kind], tick, count, 0))
+            self._encode(kind, over_time.decide_answer(rule, clear[kind], tick, count, 0))
             for kind, rule in enumerate(places.rules)
             for count in (0, None)
         ]
         writer = OverTimeWriter(self._parameters, self.monitor, tick)
         answers = _Answers(places, writer, shared, places.codes + ~known, own)
-        return answers, answers.statuses()
+        return answers, answers.count_statuses()
 
     def _encode(self, kind: int, answer: OverTimeAnswer) -> _EncodedAnswer:
         return _EncodedAnswer(answer.status, self._writer.write(kind, answer, encode_marks(answer.marks)))
@@ -284,12 +286,12 @@ class OverTimeDecider:
         rule, known = self._places.rules[kind], self._standings.get(at)
         if known is None or not known.is_valid_at(tick, lost_tick):
             name, location = self.monitor.name, self._places.locations[at]
-            standing = over_time.find_standing(rule, state.marks_of(name, location), tick, lost_tick)
+            standing = over_time.find_standing(rule, state.find_marks(name, location), tick, lost_tick)
             if standing.run:
                 state.spend(name, location, standing.run)  # a changed rule may have lengthened marks
             self._marked[at] = (name, location) in state.marks
             known = self._standings[at] = _EncodedStanding(lost_tick, standing)
-        answer = over_time.answer(rule, known.standing, tick, count, noise)
+        answer = over_time.decide_answer(rule, known.standing, tick, count, noise)
         return (
             known.encode(self._writer, kind, answer) if answer.noisy_count is None else self._spend(at, answer, state)
         )
@@ -308,13 +310,15 @@ class OverTimeDecider:
             noise[places] = self._noise.geometric(epsilon, places.size)
         return noise
 
-    def _counts(self, tick: int, evidence: Evidence, state: LedgerState) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _count_people(
+        self, tick: int, evidence: Evidence, state: LedgerState
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the number of distinct people in each window, and which of these numbers come from complete facts."""
-        places, start = self._places, self._parameters.window_start(self.monitor.window, tick)
+        places, start = self._places, self._parameters.find_window_start(self.monitor.window, tick)
         counts = np.zeros(len(places.rows), np.int64)
         known = np.zeros(len(places.rows), np.bool_)
         for shard, at in places.by_shard.items():
-            of_shard = _known_counts(shard, start, evidence, state)
+            of_shard = _find_counts(shard, start, evidence, state)
             if of_shard is not None:
                 counts[at] = _take_counts(of_shard, RowWindows(places.rows_by_shard[shard], start))
                 known[at] = True
@@ -328,11 +332,11 @@ def _take_counts(counts: Mapping[tuple[int, int], int], windows: RowWindows) -> 
     return [counts[window] for window in windows]
 
 
-def _known_counts(
+def _find_counts(
     shard: int, start: int, evidence: Evidence, state: LedgerState
 ) -> Mapping[tuple[int, int], int] | None:
     """Return the counts of a shard; None if windows from the slot `start` on may lack visits."""
-    complete_from = evidence.complete_from(shard)
-    if complete_from is None or max(complete_from, input_since(state)) > start:
+    complete_from = evidence.find_complete_from(shard)
+    if complete_from is None or max(complete_from, find_input_since(state)) > start:
         return None
     return evidence.readings[shard].counts

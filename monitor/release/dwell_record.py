@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.contracts.dwell import dwell_record
+from monitor.contracts.dwell import make_dwell_record
 from monitor.privacy.paired import PairedTotals
 from monitor.public.parameters import Dwell, Parameters
 from monitor.release.ledger import EncodedRecord
@@ -13,7 +13,7 @@ def build_dwell_record(
 ) -> EncodedRecord:
     """Return the record about one designated time at its final tick. `totals`: None if the input is not complete."""
     as_of = parameters.grid.as_of(tick)
-    key, value, headers = dwell_record(
+    key, value, headers = make_dwell_record(
         source=parameters.name,
         monitor=monitor.name,
         time=time,

@@ -107,7 +107,7 @@ class EvidenceReader:
             self._closed = self._closed or self._has_closed()
             if self._closed:
                 if self._end_offsets is None:
-                    self._end_offsets = self._context.input_topic.end_offsets_at(self._tick)
+                    self._end_offsets = self._context.input_topic.read_end_offsets_at(self._tick)
                     failpoint("tick.end_offsets")
                 self._read_complete(self._end_offsets)
         except (UnreachableError, WindowsError) as error:

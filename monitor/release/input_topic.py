@@ -67,7 +67,7 @@ class InputTopic:
     def _admin(self) -> Any:
         with self._client_lock:
             if self._client is None:
-                self._client = self._connections.admin()
+                self._client = self._connections.create_admin()
             return self._client
 
     def _run_exclusively(self, request: Callable[[], _T]) -> _T:
@@ -89,7 +89,7 @@ class InputTopic:
         with self._lock:
             self.most_partitions = max(self.most_partitions, partitions)
 
-    def end_offsets_at(self, tick: int) -> Mapping[int, int]:
+    def read_end_offsets_at(self, tick: int) -> Mapping[int, int]:
         """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed.
 
         Offsets of another tick are never returned, not even of a later one: if a clock was ahead, they may have been
@@ -106,7 +106,7 @@ class InputTopic:
     def expect_input(self, tick: int) -> None:
         """Read the end offsets of all ticks up to a tick at once. The input of these ticks must be complete."""
         self._expected_tick = tick
-        self.end_offsets_at(tick)
+        self.read_end_offsets_at(tick)
 
     def is_expected(self, tick: int) -> bool:
         """Return whether `expect_input` has read the end offsets of a tick."""

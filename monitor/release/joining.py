@@ -18,7 +18,7 @@ from monitor.brokers.groups import list_member_ids
 from monitor.brokers.membership import Membership
 from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.ingest.readiness import Readiness
-from monitor.release.version import make_member_client_id, member_versions
+from monitor.release.version import make_member_client_id, read_member_versions
 
 log = logging.getLogger(__name__)
 
@@ -172,12 +172,12 @@ class DelayedMembership:
         try:
             with self._connections.translate_errors():
                 if self._admin is None:
-                    self._admin = self._connections.admin()
+                    self._admin = self._connections.create_admin()
                 client_ids = list_member_ids(self._admin, self._candidate.group)
         except UnreachableError:
             self._close_admin()
             raise
-        return member_versions(self._connections.client_id, client_ids)
+        return read_member_versions(self._connections.client_id, client_ids)
 
     def _log_waiting(self, level: int, reason: str) -> None:
         """Log why the instance waits, if the reason has changed."""

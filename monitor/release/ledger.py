@@ -19,7 +19,7 @@ from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.record_batches import encode_batches, enqueue_batch, first_offset_of
+from monitor.brokers.record_batches import encode_batches, enqueue_batch, find_first_offset
 from monitor.brokers.topics import LEDGER_BATCH_BYTES
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.failpoints import failpoint
@@ -80,7 +80,9 @@ def read_partitions(
         UnreachableError: the brokers fail, or no record arrives for 30 s.
     """
     places = {TopicPartition(topic, partition): start for partition, start in starts.items()}
-    consumer = connections.consumer(isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024)
+    consumer = connections.create_consumer(
+        isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024
+    )
     try:
         with connections.translate_errors():
             consumer.assign(list(places))
@@ -111,7 +113,7 @@ def read_partitions(
 def read_first_offset(connections: KafkaConnections, topic: str, partition: int) -> int:
     """Return the first offset that the partition still contains: 0 unless records have expired."""
     place = TopicPartition(topic, partition)
-    consumer = connections.consumer()
+    consumer = connections.create_consumer()
     try:
         with connections.translate_errors():
             return int(consumer.beginning_offsets([place])[place])
@@ -142,7 +144,7 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         LedgerChangedError: the topic was replaced or deleted.
         UnreachableError: Kafka does not answer.
     """
-    with connections.translate_errors(), closing(connections.admin()) as admin:
+    with connections.translate_errors(), closing(connections.create_admin()) as admin:
         require_topic_id(admin.describe_topics([topic])[0], topic, topic_id)
 
 
@@ -208,7 +210,7 @@ class Writer:
         self._topic = topic
         self._partition = partition
         self._failed = False
-        self._producer = connections.producer(
+        self._producer = connections.create_producer(
             transactional_id=f"{prefix}{topic_id}-{partition}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             retry_backoff_ms=RETRY_BACKOFF_MS,
@@ -237,8 +239,8 @@ class Writer:
         failpoint("ledger.sent")
         self._producer.commit_transaction()
         failpoint("ledger.committed")
-        # After the commit, all records are in the log. `first_offset_of` raises the error of a refused batch.
-        return max(first_offset_of(future) + count - 1 for future, count in sent)
+        # After the commit, all records are in the log. `find_first_offset` raises the error of a refused batch.
+        return max(find_first_offset(future) + count - 1 for future, count in sent)
 
     def _enqueue(self, records: Iterable[EncodedRecord], seconds: float) -> list[tuple[Any, int]]:
         """Enqueue records in batches, and return each batch's future and size; wait if too much is unacknowledged."""
@@ -262,7 +264,7 @@ class Writer:
             self._failed = True
             if _is_fence(error):
                 raise FencedError(f"another owner has taken over {self._topic}-{self._partition}") from error
-            why = self._connections.unreachable_error(error)
+            why = self._connections.make_unreachable_error(error)
             raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {why}") from error
 
     def close(self) -> None:

@@ -80,10 +80,10 @@ class LedgerReader:
             for state in self._states:
                 state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
 
-    def spent(self, partitions: int) -> dict[int, Spent]:
+    def read_spent(self, partitions: int) -> dict[int, Spent]:
         """Return the spent ε of each of the first `partitions` partitions."""
         with self._lock:
-            return {partition: self._states[partition].spent() for partition in range(partitions)}
+            return {partition: self._states[partition].summarize_spent() for partition in range(partitions)}
 
     def fence_point(self, partition: int) -> FencePoint:
         """Return how far a partition is read, with the terms of its owner records."""

@@ -175,7 +175,7 @@ class ReleaseLoop:
             self._fail(error)
 
     def _is_check_due(self) -> bool:
-        return self._context.parameters.grid.slot_of(self._context.clock.now()) != self._checked_slot
+        return self._context.parameters.grid.find_slot(self._context.clock.now()) != self._checked_slot
 
     def check_topics(self) -> None:
         """Check once per slot that the topics are the same, and that each output partition is being decided.
@@ -189,7 +189,7 @@ class ReleaseLoop:
         if not self._is_check_due():
             return
         grid = self._context.parameters.grid
-        slot = grid.slot_of(self._context.clock.now())
+        slot = grid.find_slot(self._context.clock.now())
         try:
             self._context.input_topic.require_same()
             undecided = self._find_undecided(slot)

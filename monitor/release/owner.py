@@ -12,7 +12,7 @@ from monitor.contracts.charges import Charges
 from monitor.failpoints import failpoint
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
-from monitor.public.parameters import Parameters, Total, shard_of
+from monitor.public.parameters import Parameters, Total, find_shard
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.decide_over_time import Records
 from monitor.release.ledger import (
@@ -92,9 +92,9 @@ class Owner:
             raise
         self.shards, totals = self._find_assigned()
         self._decider = Decider(parameters, self.shards, noise, totals)
-        slot = parameters.grid.slot_of(clock.now())
+        slot = parameters.grid.find_slot(clock.now())
         owned_since = self.state.owned_since
-        self.first_tick = slot if owned_since is None else min(slot, parameters.grid.slot_of(owned_since))
+        self.first_tick = slot if owned_since is None else min(slot, parameters.grid.find_slot(owned_since))
         self._owner_record_at = slot
         self._input_grew = False
 
@@ -106,7 +106,7 @@ class Owner:
         terms, parameters = self.state.terms, self._parameters
         partitions = terms.partitions if terms is not None else 1
         shards = [shard for shard in range(parameters.registry.shards) if shard % partitions == self.partition]
-        totals = [monitor for monitor in parameters.totals if shard_of(monitor.name, partitions) == self.partition]
+        totals = [monitor for monitor in parameters.totals if find_shard(monitor.name, partitions) == self.partition]
         return shards, totals
 
     def _take_over(self) -> LedgerState:
@@ -146,9 +146,9 @@ class Owner:
             self.state.terms = replace(terms, input_partitions=partitions)
             self._input_grew = True
 
-    def questions(self, tick: int) -> dict[int, Question]:
+    def build_questions(self, tick: int) -> dict[int, Question]:
         """Return the question to ask each owned shard at a tick."""
-        return self._decider.questions(tick)
+        return self._decider.build_questions(tick)
 
     @property
     def first_undecided(self) -> int:

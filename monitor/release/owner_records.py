@@ -13,7 +13,7 @@ from monitor.errors import FencedError, LedgerError
 from monitor.failpoints import failpoint
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord, Writer, fence_earlier_builds, require_ledger
-from monitor.release.state import FencePoint, OwnerTerms, later
+from monitor.release.state import FencePoint, OwnerTerms, find_later
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class LedgerPlace:
     """The ledger's topic and its id, and the id of the input topic from which the facts are read.
 
-    `fingerprint` is the published one (`published_fingerprint`). `input_seen_at` is an instant at which the input topic
+    `fingerprint` is that of `compute_published_fingerprint`. `input_seen_at` is an instant at which the input topic
     existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
     reading at the takeover cannot replace it: the clock may have been set back. `input_partitions` is the number of
     input partitions at that instant. `defer_commits`: keep the answers of ticks in memory until `Owner.commit`.
@@ -74,20 +74,20 @@ class OwnerRecords:
     def _find_input_since(self, known: OwnerTerms) -> int | None:
         since, tolerance = known.input_since, self.parameters.tolerance
         if known.input_topic_id not in ("", self.place.input_topic_id):
-            since = later(since, self._find_complete_slot(self.place.input_seen_at + tolerance))
+            since = find_later(since, self._find_complete_slot(self.place.input_seen_at + tolerance))
         if known.fingerprint == "" and known.lost_at is not None:
             # Only the lost ledger contained the id of its input topic, so the present topic may be another one.
-            since = later(since, self._find_complete_slot(known.lost_at + tolerance))
+            since = find_later(since, self._find_complete_slot(known.lost_at + tolerance))
         return since
 
     def _find_complete_slot(self, instant: int) -> int:
         """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
-        return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
+        return self.parameters.grid.find_slot(instant) + self.parameters.max_lead + 1
 
     def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> EncodedRecord:
         """Return an owner record. `tick` is a decided tick that has no answers."""
         now = self.now()
-        key, value, headers = alerts.owner_record(
+        key, value, headers = alerts.make_owner_record(
             source=self.parameters.name,
             service=terms.service,
             fingerprint=terms.fingerprint,
@@ -125,8 +125,8 @@ class OwnerRecords:
             updated = self.update_terms(read(offset), partition)
             updated = replace(
                 updated,
-                input_since=later(updated.input_since, terms.input_since),
-                fenced_to=later(updated.fenced_to, terms.fenced_to),
+                input_since=find_later(updated.input_since, terms.input_since),
+                fenced_to=find_later(updated.fenced_to, terms.fenced_to),
             )
             if updated == terms:
                 return terms

@@ -78,9 +78,9 @@ class PartitionRelease:
         failed_takeovers = failed_appends = 0
         try:
             while not stop.is_set():
-                self._heartbeat()
+                self._note_heartbeat()
                 if self.owner is None and not self.take_over():
-                    stop.wait(_backoff(failed_takeovers, TAKEOVER_BACKOFF_SECONDS))
+                    stop.wait(_compute_backoff(failed_takeovers, TAKEOVER_BACKOFF_SECONDS))
                     failed_takeovers += 1
                     continue
                 failed_takeovers = 0
@@ -88,14 +88,14 @@ class PartitionRelease:
                     failed_appends = 0
                 elif self.owner is None:
                     if failed_appends:  # take over at once the first time: the tick may still be decided
-                        stop.wait(_backoff(failed_appends - 1, APPEND_BACKOFF_SECONDS))
+                        stop.wait(_compute_backoff(failed_appends - 1, APPEND_BACKOFF_SECONDS))
                     failed_appends += 1
         finally:
             self.close()
 
     def _decide_next(self, stop: threading.Event) -> bool:
         """Wait for the next tick and decide it. Return whether it was decided."""
-        tick = self.next_tick()
+        tick = self.find_next_tick()
         as_of = format_instant(self._context.parameters.grid.as_of(tick))
         with log_fields(ledger_partition=self.partition, tick=as_of):
             if not self._wait_until_closed(tick, stop):
@@ -103,7 +103,7 @@ class PartitionRelease:
             with self._context.spans.span("tick", ledger_partition=self.partition, tick=as_of):
                 return self.decide_tick(tick, stop)
 
-    def _heartbeat(self) -> None:
+    def _note_heartbeat(self) -> None:
         self.last_heartbeat = time.monotonic()
 
     def take_over(self) -> bool:
@@ -138,10 +138,10 @@ class PartitionRelease:
             threading.Thread(target=self.owner.close, name=f"closing-{self.partition}", daemon=True).start()
             self.owner = None
 
-    def next_tick(self) -> int:
+    def find_next_tick(self) -> int:
         """Return the last closed tick if it can still be decided, else the tick that closes next."""
         now = self._context.clock.now()
-        slot = self._context.parameters.grid.slot_of(now)
+        slot = self._context.parameters.grid.find_slot(now)
         owner = self.owner
         if owner is None:
             return slot
@@ -174,13 +174,13 @@ class PartitionRelease:
         clock, grid = self._context.clock, self._context.parameters.grid
         closes = grid.as_of(tick) + self._context.parameters.tolerance
         while clock.now() < closes:
-            self._heartbeat()
-            if stop.is_set() or grid.slot_of(clock.now()) < tick:
+            self._note_heartbeat()
+            if stop.is_set() or grid.find_slot(clock.now()) < tick:
                 return False
             clock.wait_until(min(closes, clock.now() + LONGEST_WAIT), stop)
         return not stop.is_set()
 
-    def release_time(self, tick: int) -> int:
+    def find_release_time(self, tick: int) -> int:
         """Return when a tick's answers are published: a fixed delay after as_of, or after the takeover if it was later.
 
         The delay is fixed because the moment at which reading ends would reveal the load. The answers are published no
@@ -232,7 +232,7 @@ class PartitionRelease:
 
     def _try_to_decide(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:
         """Read the evidence, wait for the release time, and append the answers. Return None if a step fails."""
-        due, spans = self.release_time(tick), self._context.spans
+        due, spans = self.find_release_time(tick), self._context.spans
         try:
             with spans.span("tick.read"):
                 evidence = self._read_evidence(owner, tick, due, stop)
@@ -245,7 +245,7 @@ class PartitionRelease:
             if self._store_answered:
                 self._upkeep.check_eviction_policy()
             self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
-            self._ahead.start(tick + 1, owner.questions, stop, self._heartbeat, self._reached)
+            self._ahead.start(tick + 1, owner.build_questions, stop, self._note_heartbeat, self._reached)
             failpoint("tick.read")
             waits = time.perf_counter()
             with spans.span("tick.wait"):
@@ -269,8 +269,8 @@ class PartitionRelease:
         evidence = self._ahead.take(tick)
         if evidence is not None:
             return evidence
-        questions = owner.questions(tick)
-        return EvidenceReader(self._context, tick, questions, due, stop, self._heartbeat, self._reached).read()
+        questions = owner.build_questions(tick)
+        return EvidenceReader(self._context, tick, questions, due, stop, self._note_heartbeat, self._reached).read()
 
     def _report_not_closed(self, tick: int, stop: threading.Event) -> None:
         """Report a tick that has closed by this machine's clock but not by the store's clock, unless stopping."""
@@ -289,7 +289,7 @@ class PartitionRelease:
         before = clock.now()
         never = threading.Event()
         while (now := clock.now()) < due:
-            self._heartbeat()
+            self._note_heartbeat()
             stopping = stop.is_set()
             if now < before or (stopping and (clock.simulated or due - now > NEAR_RELEASE)):
                 return False
@@ -373,7 +373,7 @@ class PartitionRelease:
         self._context.observer.forget_partition(self.partition)
 
 
-def _backoff(failures: int, longest: float) -> float:
+def _compute_backoff(failures: int, longest: float) -> float:
     """Return the seconds to wait after a failure that follows `failures` earlier ones."""
     return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 

@@ -17,9 +17,9 @@ from typing import Final
 from monitor.contracts.charges import Charges, TimeCharges
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.privacy.periods import Bound, PaidAnswer, Place, most_paid
+from monitor.privacy.periods import Bound, PaidAnswer, Place, compute_most_paid
 from monitor.public.instants import DAY, format_instant
-from monitor.public.parameters import Parameters, shard_of
+from monitor.public.parameters import Parameters, find_shard
 from monitor.release.carried_over import CarriedOverTimes
 from monitor.release.declared_charges import declare_times
 from monitor.release.state import Spent
@@ -53,26 +53,26 @@ class PeriodAccount:
         self._others = others or {}
         self._carried_over = CarriedOverTimes(parameters, tuple(spent.values()))
 
-    def total(self, tick: int) -> Fraction:
+    def compute_total(self, tick: int) -> Fraction:
         """Return the most that one person may pay, if no tick before `tick` will be decided any more."""
         times = self._carried_over.compute_excess(tick) + self._other_times_total
         if self._is_unchanged:
             return self._worst + times
         places = [place.without_answers_before(tick) for place in self._places]
-        over_time = most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
+        over_time = compute_most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
         return self._worst + max(Fraction(0), over_time - self._own) + times
 
-    def fits_from(self, stated: Fraction, tick: int) -> int | None:
+    def find_fitting_tick(self, stated: Fraction, tick: int) -> int | None:
         """Return the first tick at which the total fits, if no tick is decided until then; None if it never fits."""
         parameters = self._parameters
         last = max((paid.last for place in self._places for paid in place.paid), default=tick)
         changes = self._carried_over.list_change_ticks()
         end = max(last + parameters.memory_slots + parameters.max_lead + 1, *changes, tick)
-        if self._others or self.total(end) > stated:
+        if self._others or self.compute_total(end) > stated:
             return None
-        return bisect_left(range(tick, end), 1, key=lambda at: int(self.total(at) <= stated)) + tick
+        return bisect_left(range(tick, end), 1, key=lambda at: int(self.compute_total(at) <= stated)) + tick
 
-    def added_by_monitor(self, tick: int) -> dict[str, Fraction]:
+    def attribute_to_monitors(self, tick: int) -> dict[str, Fraction]:
         """Return, by name of a monitor, by how much the total would be smaller without its published answers.
 
         Monitors whose answers the worst case of this configuration covers are left out. The amounts need not add up to
@@ -80,8 +80,8 @@ class PeriodAccount:
         """
         names = {monitor for spent in self._spent.values() for monitor, _location in spent.marks}
         names |= {monitor for spent in self._spent.values() for _kind, monitor, _time in spent.charged}
-        total = self.total(tick)
-        without = {name: total - self._remove_monitor(name).total(tick) for name in sorted(names)}
+        total = self.compute_total(tick)
+        without = {name: total - self._remove_monitor(name).compute_total(tick) for name in sorted(names)}
         return {name: amount for name, amount in without.items() if amount > 0}
 
     def _remove_monitor(self, name: str) -> PeriodAccount:
@@ -102,13 +102,13 @@ class PeriodAccount:
         Raises:
             PeriodError: the total is larger; the message contains the sum and the time at which it would fit.
         """
-        total, worst = self.total(tick), self._worst
+        total, worst = self.compute_total(tick), self._worst
         if total <= stated:
             return
-        fits = self.fits_from(stated, tick)
+        fits = self.find_fitting_tick(stated, tick)
         from_instant = None if fits is None else format_instant(self._parameters.grid.start(fits))
         when = "" if fits is None else f". This configuration would fit from {from_instant} on"
-        names = ", ".join(self.added_by_monitor(tick))
+        names = ", ".join(self.attribute_to_monitors(tick))
         of_monitors = f" (of {names})" if names else ""
         raise PeriodError(
             f"privacy.epsilon is {format_epsilon(stated)}, and one person may pay {format_epsilon(worst)} under this "
@@ -122,7 +122,7 @@ class PeriodAccount:
     def _own(self) -> Fraction:
         """What one person may pay at all places under this configuration alone."""
         slots, bounds = self._parameters.period_slots, Counter(self._bounds.values())
-        return sum((bound.most_in_slots(slots) * times for bound, times in bounds.items()), Fraction(0))
+        return sum((bound.compute_most_in_slots(slots) * times for bound, times in bounds.items()), Fraction(0))
 
     @cached_property
     def _bounds(self) -> dict[_Watched, Bound]:
@@ -146,7 +146,7 @@ class PeriodAccount:
         }
 
     def _find_partition(self, place: str) -> int:
-        return shard_of(place, self._parameters.registry.shards) % len(self._spent)
+        return find_shard(place, self._parameters.registry.shards) % len(self._spent)
 
     @property
     def _oldest(self) -> int:

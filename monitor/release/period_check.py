@@ -70,7 +70,7 @@ class TakeoverRules:
         }
         if len(known) < len(others):
             return False
-        return PeriodAccount(self.parameters, self.limits.worst, spent, known).total(tick) <= self.limits.stated
+        return PeriodAccount(self.parameters, self.limits.worst, spent, known).compute_total(tick) <= self.limits.stated
 
 
 class PeriodCheck:
@@ -121,11 +121,11 @@ class PeriodCheck:
             UnreachableError: the ledger cannot be read or written now, or other instances keep taking over.
             FencedError: another instance takes over at the same time.
         """
-        tick = self._parameters.grid.slot_of(self._now()) - 1  # a new owner may still decide the last closed tick
+        tick = self._parameters.grid.find_slot(self._now()) - 1  # a new owner may still decide the last closed tick
         self._reader.forget(tick)
         for _ in range(ATTEMPTS):
             self._reader.refresh()
-            spent = self._reader.spent(self._partitions) | {partition: state.spent()}
+            spent = self._reader.read_spent(self._partitions) | {partition: state.summarize_spent()}
             others = self._rules.find_others(spent)
             if others and self._rules.fits_with(spent, others, tick):
                 return

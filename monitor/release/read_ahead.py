@@ -54,11 +54,11 @@ class ReadAhead:
         opened before it is decided, as in `Upkeep.finish_tick`.
         """
         context, parameters = self._context, self._context.parameters
-        if context.windows_at is None or parameters.draws_hot_spots_at(tick - 1):
+        if context.windows_at is None or parameters.draws_totals_at(tick - 1):
             return
         following = self._ahead[-1][0] + 1 if self._ahead else tick
         for at in range(following, tick + MOST_AHEAD):
-            if not context.input_topic.is_expected(at) or parameters.draws_hot_spots_at(at):
+            if not context.input_topic.is_expected(at) or parameters.draws_totals_at(at):
                 return
             due = parameters.grid.as_of(at) + parameters.release_delay
             then = replace(context, windows=context.windows_at(due), clock=SteppedClock(due), store_clock=StoreClock())

@@ -23,7 +23,7 @@ class Evidence:
     causes: Mapping[int, str] = field(default_factory=dict)
     behind: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
-    def complete_from(self, shard: int) -> int | None:
+    def find_complete_from(self, shard: int) -> int | None:
         """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""
         reading = self.readings.get(shard)
         if reading is None:
@@ -31,7 +31,7 @@ class Evidence:
         return max(reading.complete_from, reading.evicted_before)
 
 
-def input_since(state: LedgerState) -> int:
+def find_input_since(state: LedgerState) -> int:
     """Return the slot from which facts are complete if an earlier input topic was lost, else one before all others."""
     complete_from = None if state.terms is None else state.terms.input_since
     return -(2**62) if complete_from is None else complete_from

@@ -91,7 +91,7 @@ class FencePoint(NamedTuple):
         return self.earlier_owner_at is not None and self.earlier_owner_at >= (fenced_to or 0)
 
 
-def later(first: int | None, second: int | None) -> int | None:
+def find_later(first: int | None, second: int | None) -> int | None:
     """Return the later of two instants, slots or offsets. None means never."""
     return max((at for at in (first, second) if at is not None), default=None)
 
@@ -140,19 +140,19 @@ class LedgerState:
         An earlier ledger was lost, or records have expired. Expired records had no effect under their own window and
         horizon, but a longer window or horizon may contain what they charged.
         """
-        return later(None if self.terms is None else self.terms.lost_at, self.expired_until)
+        return find_later(None if self.terms is None else self.terms.lost_at, self.expired_until)
 
     @property
     def fence_point(self) -> FencePoint:
         """What a new owner needs to know to fence owners of earlier builds."""
         return FencePoint(self.terms, self.next_offset, self.earlier_owner_at)
 
-    def marks_of(self, monitor: str, location: str) -> tuple[Mark, ...]:
+    def find_marks(self, monitor: str, location: str) -> tuple[Mark, ...]:
         """Return a location's marks in order of ticks."""
         marks = self.marks.get((monitor, location), {})
         return tuple(marks[tick] for tick in sorted(marks))
 
-    def spent(self) -> Spent:
+    def summarize_spent(self) -> Spent:
         """Return what was spent, including marks that no longer run."""
         begins = [-(2**62) if tick is None else tick + 1 for tick, _ in self.eras]
 
@@ -224,7 +224,7 @@ class LedgerState:
             terms = self._apply_owner(terms, entry)
         elif terms.input_topic_id == "":
             terms = replace(terms, input_topic_id=entry.input_topic_id)
-        self.terms = replace(terms, lost_at=later(terms.lost_at, lost_at))
+        self.terms = replace(terms, lost_at=find_later(terms.lost_at, lost_at))
 
     def _apply_owner(self, terms: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
         self._begin_era(entry.counting, entry.charges)
@@ -235,11 +235,11 @@ class LedgerState:
         return replace(
             terms,
             input_topic_id=entry.input_topic_id,
-            input_since=later(terms.input_since, entry.input_since),
+            input_since=find_later(terms.input_since, entry.input_since),
             fingerprint=entry.fingerprint,
             input_partitions=max(terms.input_partitions if same_input else 0, entry.input_partitions),
             charges=entry.charges,
-            fenced_to=later(terms.fenced_to, entry.fenced_to),
+            fenced_to=find_later(terms.fenced_to, entry.fenced_to),
         )
 
     def _begin_era(self, counting: int, charges: Charges | None) -> None:

@@ -56,7 +56,7 @@ class Upkeep:
         read, which opens its slot.
         """
         try:
-            if opens and not self._parameters.draws_hot_spots_at(tick):
+            if opens and not self._parameters.draws_totals_at(tick):
                 self._windows.open(shards, tick + 1)
             self._evict(tick, shards)
         except (UnreachableError, WindowsError) as error:
@@ -69,7 +69,7 @@ class Upkeep:
         facts are old. The last closed tick may still be undecided, so its facts are kept.
         """
         try:
-            tick = self._parameters.grid.slot_of(self._windows.time()) - 2
+            tick = self._parameters.grid.find_slot(self._windows.time()) - 2
             self._evict(tick, range(self._parameters.registry.shards))
         except (UnreachableError, WindowsError) as error:
             self._warn(f"could not evict old facts; retrying in the next slot: {error}")
@@ -97,4 +97,4 @@ class Upkeep:
         self._evicted_at |= dict.fromkeys(due, tick)
 
     def _list_times(self, low: int, high: int) -> list[int]:
-        return sorted({int(at) for timed in self._parameters.timed for at in timed.times.between(low, high)})
+        return sorted({int(at) for timed in self._parameters.timed for at in timed.times.find_between(low, high)})

@@ -69,7 +69,7 @@ class Identity:
     configuration: str
     key: str
 
-    def client_id(self, base: str) -> str:
+    def make_client_id(self, base: str) -> str:
         """Return the client id with which an instance joins the input group."""
         return f"{base}-{self.configuration}-{self.key}"
 
@@ -85,7 +85,7 @@ def make_member_client_id(base: str, version: str) -> str:
     return f"{base}-{version}"
 
 
-def member_versions(base: str, client_ids: Iterable[str]) -> list[str]:
+def read_member_versions(base: str, client_ids: Iterable[str]) -> list[str]:
     """Return the versions of the members with these client ids.
 
     An instance of an earlier build has no version in its client id: its version is "". Other clients are left out.

@@ -111,7 +111,7 @@ class Windows(Protocol):
         WindowsError: (any method) a key of the store has foreign data, or the store refuses permanently.
     """
 
-    def progress(self) -> list[dict[int, int]]:
+    def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:

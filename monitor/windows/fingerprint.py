@@ -19,7 +19,7 @@ FORMAT: Final = 3
 _DIGITS: Final = 16
 
 
-def fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str:
+def compute_fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str:
     """Return 16 hexadecimal digits, which differ between configurations that store different facts.
 
     Thresholds, ε, names, the release delay and the tolerance do not affect facts, so the fingerprint ignores them.
@@ -32,7 +32,7 @@ def fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str
     return _compute_digest(parameters, topic_id, {"key": key_digest.hex()})
 
 
-def published_fingerprint(parameters: Parameters, topic_id: str) -> str:
+def compute_published_fingerprint(parameters: Parameters, topic_id: str) -> str:
     """Return a fingerprint without the key of person ids, so that its readers cannot test a guess of the key."""
     return _compute_digest(parameters, topic_id, {})
 

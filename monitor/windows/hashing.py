@@ -74,7 +74,7 @@ class PersonHasher:
         """Return the keyed hash of a person id, 16 bytes."""
         return self._hashes[person_id]
 
-    def many(self, persons: list[str]) -> list[bytes]:
+    def hash_many(self, persons: list[str]) -> list[bytes]:
         """Return the keyed hashes of person ids, in their order."""
         return list(map(self._hashes.__getitem__, persons))
 

@@ -18,7 +18,7 @@ from monitor.windows.redis_client import (
     Client,
     describe_client,
     list_cluster_nodes,
-    server_time,
+    read_server_time,
     translate_error,
 )
 from monitor.windows.scripts import make_eval
@@ -82,10 +82,10 @@ class MemoryProbe:
     def _find_live_times(self) -> list[int]:
         """Return the designated times that may have facts."""
         parameters, grid = self._parameters, self._parameters.grid
-        now = server_time(self._client)
+        now = read_server_time(self._client)
         low = now - (parameters.history_slots + 1) * grid.length
         high = now + (parameters.max_lead + 2) * grid.length
-        return sorted({int(at) for timed in parameters.timed for at in timed.times.between(low, high)})
+        return sorted({int(at) for timed in parameters.timed for at in timed.times.find_between(low, high)})
 
     def _measure(self, shard: int, times: Sequence[int], most: int) -> float:
         """Return the bytes of a shard's keys, from at most `most` rows and designated times."""

@@ -13,7 +13,7 @@ from monitor.errors import WindowsError
 from monitor.windows.eviction import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.keys import PROGRESS, Keys
-from monitor.windows.redis_client import REDIS_ERRORS, Client, describe_client, server_time, translate_error
+from monitor.windows.redis_client import REDIS_ERRORS, Client, describe_client, read_server_time, translate_error
 
 _SINCE: Final = b"since"
 
@@ -52,7 +52,7 @@ class StoreProbe:
 
     def time(self) -> int:
         """Return the present instant by Redis's clock."""
-        return server_time(self._client) if self._clock is None else self._clock()
+        return read_server_time(self._client) if self._clock is None else self._clock()
 
     def read(self, name: str, fingerprint: str, shards: int) -> list[StoredShard]:
         """Return the progress of the facts of a service with this fingerprint, by shard."""

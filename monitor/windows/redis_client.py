@@ -91,7 +91,7 @@ class RedisAddress:
     cluster: bool = False
 
 
-def redis_client(address: RedisAddress) -> Client:
+def create_client(address: RedisAddress) -> Client:
     """Return a client that connects at its first use. A cluster's client connects at once, to find the nodes.
 
     The limits are 5 s for a response and 2 s for connecting. If a connection is lost, the client connects and sends the
@@ -151,7 +151,7 @@ def parse_time(reply: Sequence[bytes | int]) -> int:
     return int(seconds) * SECOND + int(microseconds)
 
 
-def server_time(client: Client) -> int:
+def read_server_time(client: Client) -> int:
     """Return the present instant by the server's clock; for a cluster, the latest of its primaries' clocks.
 
     Raises:

@@ -85,7 +85,7 @@ class RedisWindows:
         windows._clock = lambda: instant  # noqa: SLF001  # a copy
         return windows
 
-    def progress(self) -> list[dict[int, int]]:
+    def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
         replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in self._all})
         return [parse_progress(parse_fields(replies[shard][0])) for shard in self._all]
@@ -113,7 +113,7 @@ class RedisWindows:
         now = self.time()
         kept = 2 * self._expiry * SECOND
         return sorted(
-            {int(at) for timed in self._parameters.timed for at in timed.times.between(now - kept, now + kept)}
+            {int(at) for timed in self._parameters.timed for at in timed.times.find_between(now - kept, now + kept)}
         )
 
     def _list_all_keys(self, shard: int, times: Iterable[int]) -> list[str]:

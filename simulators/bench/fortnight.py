@@ -13,7 +13,7 @@ from monitor.config import load_registry
 from monitor.config.validate import validate_config
 from monitor.errors import FailedError
 from monitor.public.clock import SteppedClock
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from monitor.tools.replay.driver import Replay, prepare_empty
 from simulators.bench.bench import Bench, MissingPeerError
 from simulators.bench.line import Measured, Target
@@ -69,7 +69,7 @@ def _measure_service(bench: Bench) -> dict[str, float]:
     with bench.valkey() as valkey:
         site = Site(bench.folder("fortnight"), "fortnight", (bench.kafka.bootstrap_servers, valkey.url), layout)
         settings = _settings_of(site)
-        first = site.grid.slot_of(site.grid.origin)
+        first = site.grid.find_slot(site.grid.origin)
         clock = SteppedClock(site.grid.start(first))
         found = prepare_empty(settings, clock)
         _produce(site, first, ticks, visits // ticks)
@@ -90,12 +90,12 @@ def _measure_service(bench: Bench) -> dict[str, float]:
 
 def _settings_of(site: Site) -> Settings:
     key = (site.folder / "person.key").read_bytes()
-    return settings_of(validate_config(site.config, load_registry(site.config.locations.file)), key)
+    return prepare_settings(validate_config(site.config, load_registry(site.config.locations.file)), key)
 
 
 def _produce(site: Site, first: int, ticks: int, visits: int) -> None:
     draw, crowd = np.random.default_rng(7), Crowd(_PEOPLE, _PLACES)
-    with site.producer() as producer:
+    with site.open_producer() as producer:
         for tick in range(first, first + ticks):
             stamp = site.grid.as_of(tick) - 1_000_000
             producer.send(crowd.make_records(draw, visits, _PER_RECORD, stamp), stamp // 1_000)

@@ -29,11 +29,11 @@ from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
-from monitor.service import Settings, kafka_connections, redis_windows, settings_of
+from monitor.service import Settings, build_kafka_connections, create_windows, prepare_settings
 from monitor.windows.facts import ShardFacts, Span, Windows
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import SEEN
-from monitor.windows.redis_client import Client, RedisAddress, redis_client
+from monitor.windows.redis_client import Client, RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from simulators.bench.bench import Bench
 from simulators.bench.line import Measured, Target
@@ -126,7 +126,7 @@ def _prepare_settings(bench: Bench, name: str, backlog: Backlog) -> Settings:
     path = folder / "config.yaml"
     watched = ", ".join(ids[:: PLACES // backlog.watched])
     path.write_text(_CONFIG.format(name=name, watched=watched, partitions=PARTITIONS), encoding="utf-8")
-    return settings_of(load_valid_config(path, {}), os.urandom(32))
+    return prepare_settings(load_valid_config(path, {}), os.urandom(32))
 
 
 def _with_kafka(settings: Settings, bootstrap: str) -> Settings:
@@ -135,7 +135,7 @@ def _with_kafka(settings: Settings, bootstrap: str) -> Settings:
         bootstrap_servers=(bootstrap,), topics=config.kafka.topics, partitions=config.kafka.partitions
     )
     changed = config.model_copy(update={"kafka": kafka})
-    return replace(settings, config=changed, kafka=kafka_connections(changed))
+    return replace(settings, config=changed, kafka=build_kafka_connections(changed))
 
 
 def fill_topics(bench: Bench, name: str, backlog: Backlog) -> FilledTopics:
@@ -145,7 +145,7 @@ def fill_topics(bench: Bench, name: str, backlog: Backlog) -> FilledTopics:
     set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, SystemClock().now())
     bench.report(f"producing {backlog.visits:,} visits")
     records = make_records(backlog)
-    with closing(settings.kafka.producer(linger_ms=20, batch_size=2**20)) as producer:
+    with closing(settings.kafka.create_producer(linger_ms=20, batch_size=2**20)) as producer:
         for number, value in enumerate(records):
             producer.send(settings.config.kafka.topics.visits, value=value, partition=number % PARTITIONS)
         producer.flush(timeout=DEADLINE_SECONDS)
@@ -156,7 +156,7 @@ def _open_windows(filled: FilledTopics, url: str) -> RedisWindows:
     settings, config = filled.settings, filled.settings.config
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
     found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
-    return redis_windows(replace(settings, redis=RedisAddress(url)), found, SystemClock())
+    return create_windows(replace(settings, redis=RedisAddress(url)), found, SystemClock())
 
 
 def read_backlog(bench: Bench, filled: FilledTopics) -> float:
@@ -170,7 +170,7 @@ def read_backlog(bench: Bench, filled: FilledTopics) -> float:
             reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics)
             with closing(reader):
                 reader.step(0)
-                while not all(windows.progress()):
+                while not all(windows.read_progress()):
                     reader.step(200)
                 _open_slot(settings, windows)
                 return _drain(reader, metrics, filled.backlog.visits)
@@ -179,7 +179,7 @@ def read_backlog(bench: Bench, filled: FilledTopics) -> float:
 def _open_slot(settings: Settings, windows: Windows) -> None:
     """Open the present slot, as an owner does after the previous tick is in the ledger."""
     parameters = settings.parameters
-    windows.open(range(parameters.registry.shards), parameters.grid.slot_of(SystemClock().now()))
+    windows.open(range(parameters.registry.shards), parameters.grid.find_slot(SystemClock().now()))
 
 
 def _drain(reader: Reader, metrics: Metrics, visits: int) -> float:
@@ -200,7 +200,7 @@ def _pack(filled: FilledTopics) -> Iterator[tuple[list[Span], Accepted]]:
     settings = filled.settings
     parameters = settings.parameters
     size = max(1, MOST_APPLIED // filled.backlog.per_record)
-    slot = parameters.grid.slot_of(time.time_ns() // 1_000)
+    slot = parameters.grid.find_slot(time.time_ns() // 1_000)
     for begin in range(0, len(filled.records), size):
         values = filled.records[begin : begin + size]
         numbers = range(begin, begin + len(values))
@@ -295,7 +295,9 @@ class SingleLine:
 def _poll_bare(filled: FilledTopics) -> float:
     """Poll and decode all records with kafka-python and msgspec; return the seconds from the first record."""
     settings, decode = filled.settings, msgspec.json.Decoder().decode
-    consumer = settings.kafka.consumer(fetch_max_bytes=2**22, max_partition_fetch_bytes=2**21, max_poll_records=4_000)
+    consumer = settings.kafka.create_consumer(
+        fetch_max_bytes=2**22, max_partition_fetch_bytes=2**21, max_poll_records=4_000
+    )
     with closing(consumer):
         partitions = [TopicPartition(settings.config.kafka.topics.visits, number) for number in range(PARTITIONS)]
         consumer.assign(partitions)
@@ -342,7 +344,7 @@ def _measure_memory(bench: Bench, settings: Settings, people: int, binary: Path 
     places = max(1, bench.scale(400_000, 4_000) // people)
     with (
         bench.valkey(binary=binary) as server,
-        closing(redis_client(RedisAddress(server.url))) as client,
+        closing(create_client(RedisAddress(server.url))) as client,
         closing(RedisWindows(settings.parameters, "memory", client)) as windows,
     ):
         windows.begin(0, 0, 0)
@@ -356,7 +358,7 @@ def _measure_memory(bench: Bench, settings: Settings, people: int, binary: Path 
 def _make_facts(settings: Settings, places: int, people: int) -> Iterator[dict[int, list[ShardFacts]]]:
     """Yield ten batches that together contain `people` people at each of the places, in the last two days."""
     draw, parameters = np.random.default_rng(7), settings.parameters
-    slot = parameters.grid.slot_of(SystemClock().now())
+    slot = parameters.grid.find_slot(SystemClock().now())
     for part in np.array_split(np.arange(people), _BATCHES):
         row = np.repeat(np.arange(places), part.size)
         facts = np.empty(row.size, SEEN)

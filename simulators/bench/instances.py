@@ -120,7 +120,7 @@ def _read_backlog(site: Site, running: Running, records: list[bytes], visits: in
     wanted = before.total("visits_total") + visits
     running.send(signal.SIGSTOP)
     try:
-        with site.producer() as producer:
+        with site.open_producer() as producer:
             producer.send(records)
     finally:
         began = time.perf_counter()
@@ -136,7 +136,7 @@ def _read_backlog(site: Site, running: Running, records: list[bytes], visits: in
 def _measure_rebalance(site: Site, running: Running, records: list[bytes], per_record: int) -> float:
     """Start another instance while visits arrive. Return the visits read twice, in units of a batch."""
     before, sent = running.sample().total("visits_total"), 0
-    with site.producer() as producer, site.run() as other:
+    with site.open_producer() as producer, site.run() as other:
         while "consumer_lag_records{" not in other.get("/metrics"):
             chosen = [records[number % len(records)] for number in range(sent, sent + _ARRIVING)]
             producer.send(chosen)
@@ -197,7 +197,7 @@ def _kill_one(site: Site, running: Running, layout: Layout) -> float:
     """Kill a process. Return the seconds until each partition has a tick that was decided after the kill."""
     topic = site.config.kafka.topics.alerts
     partitions = [TopicPartition(topic, number) for number in range(layout.outputs)]
-    with closing(site.connections.consumer(isolation_level="read_committed")) as consumer:
+    with closing(site.connections.create_consumer(isolation_level="read_committed")) as consumer:
         consumer.assign(partitions)
         consumer.seek_to_end()
         for partition in partitions:
@@ -216,7 +216,7 @@ def _find_first_answers(
     """Yield each partition with the time at which its first answers of a tick after `since` arrive, in seconds."""
     grid = site.grid
     missing = {partition.partition for partition in partitions}
-    first_tick = grid.slot_of(int(since * 1_000_000))
+    first_tick = grid.find_slot(int(since * 1_000_000))
     deadline = since + 90
     while missing:
         if time.time() > deadline:

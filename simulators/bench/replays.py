@@ -10,7 +10,7 @@ from typing import Final
 
 from monitor.config import load_valid_config
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.service import settings_of
+from monitor.service import prepare_settings
 from monitor.tools.replay.driver import plan_replay, replay
 from simulators.bench.bench import Bench
 from simulators.bench.line import Measured, Target
@@ -55,7 +55,7 @@ def measure_replay(bench: Bench, watched: int, ticks: int) -> dict[str, float]:
     folder = bench.folder(name)
     with bench.valkey() as server:
         _write_files(folder, name, watched, ticks, bench.kafka.bootstrap_servers, server.url)
-        settings = settings_of(load_valid_config(folder / "service.yaml", {}), _KEY)
+        settings = prepare_settings(load_valid_config(folder / "service.yaml", {}), _KEY)
         until = _ORIGIN + ticks * HOUR
         planned = plan_replay(folder / "visits.csv", settings.parameters, until, lambda: None)
         with closing(planned.lines):

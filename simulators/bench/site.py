@@ -25,7 +25,7 @@ from monitor.errors import FailedError
 from monitor.operate.catalog import PREFIX
 from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.public.slot_grid import SlotGrid
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 
 WAIT_SECONDS: Final = 120.0
 COMMAND_SECONDS: Final = 300.0
@@ -188,7 +188,7 @@ class Site:
         tree = self._make_tree(*servers)
         self.config_file.write_text(yaml.dump(tree, Dumper=_DUMPER), encoding="utf-8")
         self.config = load_config(self.config_file, {})
-        self.connections = kafka_connections(self.config)
+        self.connections = build_kafka_connections(self.config)
         self.grid = SlotGrid(self.config.clock.origin, self.config.clock.slot)
         self._started = 0
 
@@ -263,9 +263,9 @@ class Site:
             running.kill()
 
     @contextmanager
-    def producer(self) -> Iterator[Producer]:
+    def open_producer(self) -> Iterator[Producer]:
         """Yield a producer of visits."""
-        client = self.connections.producer(linger_ms=5, batch_size=1024 * 1024)
+        client = self.connections.create_producer(linger_ms=5, batch_size=1024 * 1024)
         try:
             yield Producer(client, self.config.kafka.topics.visits, self.layout.inputs)
         finally:

@@ -139,7 +139,7 @@ class MemoryLine:
         with bench.valkey() as valkey:
             site = Site(bench.folder("memory"), "memory", (bench.kafka.bootstrap_servers, valkey.url), layout)
             site.create()
-            with site.run() as running, site.producer() as producer:
+            with site.run() as running, site.open_producer() as producer:
                 running.wait_ready()
                 top = measure_top_rate(site, running, producer, bench.scale(1_000_000, 5_000))
                 with send_visits(site, producer, bench.scale(top / 2, min(top / 2, _QUICK_RATE))):
@@ -193,7 +193,7 @@ class CountryLine:
             site = Site(bench.folder("country"), "country", (bench.kafka.bootstrap_servers, valkey.url), layout)
             site.create()
             began = time.monotonic()
-            with site.run() as running, site.producer() as producer:
+            with site.run() as running, site.open_producer() as producer:
                 wait_for(lambda: running.get("/readyz"), "the country is ready", 400)
                 started = time.monotonic() - began
                 with send_visits(site, producer, rate, 100):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_valid_config
-from monitor.contracts.alerts import ledger_record
+from monitor.contracts.alerts import make_ledger_record
 from monitor.operate.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
@@ -41,13 +41,13 @@ from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
 from monitor.release.upkeep import Upkeep
-from monitor.service import settings_of
+from monitor.service import prepare_settings
 from monitor.signals import Signal
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import COMPLETE_FROM_START, ShardFacts, Span
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import group_by_shard, pack_present, pack_seen, split_by_shard
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from simulators.bench.bench import Bench
 from simulators.bench.line import Measured, Series, Target
@@ -107,7 +107,7 @@ class OpenPartition:
         self._write(group_by_shard((), split_by_shard(self.parameters.registry.shard[rows], stamp, packed)))
 
     def _write(self, facts: dict[int, list[ShardFacts]]) -> None:
-        reached = min(progress[0] for progress in self.windows.progress())
+        reached = min(progress[0] for progress in self.windows.read_progress())
         self.windows.write([Span(0, reached, reached + 1)], facts)
 
 
@@ -140,7 +140,7 @@ def open_partition(bootstrap_servers: str, parameters: Parameters) -> Iterator[O
     with ExitStack() as stack:
         server = stack.enter_context(EmbeddedValkey(ValkeySettings(appendonly=True)))
         place = _create_topics(connections, parameters)
-        windows = RedisWindows(parameters, "bench", redis_client(RedisAddress(server.url)), clock.now)
+        windows = RedisWindows(parameters, "bench", create_client(RedisAddress(server.url)), clock.now)
         stack.callback(windows.close)
         windows.begin(0, 0, COMPLETE_FROM_START)
         ledger = (place.topic, place.topic_id)
@@ -161,11 +161,11 @@ def _create_topics(connections: KafkaConnections, parameters: Parameters) -> Led
     name = parameters.name
     names = (f"{name}-visits", f"{name}-alerts")
     configs = {"retention.ms": "-1", "max.message.bytes": str(32 * 2**20)}
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         wanted = {topic: {"num_partitions": 1, "replication_factor": 1, "configs": configs} for topic in names}
         admin.create_topics(wanted, wait_for_metadata=True)
         visits, alerts = (str(admin.describe_topics([topic])[0]["topic_id"]) for topic in names)
-    first = ledger_record(source=name, service=name, partitions=1, lost_at=None, partition=0, at=_ORIGIN)
+    first = make_ledger_record(source=name, service=name, partitions=1, lost_at=None, partition=0, at=_ORIGIN)
     with closing(Writer(connections, names[1], alerts, 0)) as writer:
         writer.append([EncodedRecord(first.key, first.value, tuple(first.headers), _ORIGIN // 1_000)])
     return LedgerPlace(names[1], alerts, visits, "bench", _ORIGIN, 1)
@@ -217,7 +217,7 @@ def read_registry(folder: Path, bootstrap_servers: str, registered: int) -> Para
     """Read the configuration of a service with one designated time, and compute what the service derives from it."""
     name, at = f"registered-{registered}", format_instant(_GRID.start(_FIRST_TICK))
     (folder / "service.yaml").write_text(_CONFIG.format(name=name, at=at, kafka=bootstrap_servers), encoding="utf-8")
-    parameters = settings_of(load_valid_config(folder / "service.yaml", {}), _KEY).parameters
+    parameters = prepare_settings(load_valid_config(folder / "service.yaml", {}), _KEY).parameters
     registry = parameters.registry
     _ = registry.rows, registry.by_shard, registry.digest, parameters.row_window
     return parameters

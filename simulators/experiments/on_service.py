@@ -138,7 +138,7 @@ def compute_service_points(
             finally:
                 planned.lines.close()
             # The as_of of the first update for a designated time is one hour after that time.
-            watcher.fill_tallies(lambda time: settings.parameters.grid.last_tick_until(time + HOUR))
+            watcher.fill_tallies(lambda time: settings.parameters.grid.find_last_tick(time + HOUR))
     if watcher.unknown:
         raise FailedError(f"{place.title}: {watcher.unknown} answers were unknown; run it again on a less busy machine")
     yield from _make_points(place, watcher)

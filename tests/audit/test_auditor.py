@@ -172,7 +172,7 @@ def test_partial_ticks_are_no_success(run: Run, kafka: SharedKafka, eventually: 
     """If input has expired, the auditor reads everything, but reports no success and writes no result."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    with closing(run.kafka.admin()) as admin:
+    with closing(run.kafka.create_admin()) as admin:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
     result = run.tiny.folder / "result.json"
     with run_auditor(write_service(run, kafka), result=result) as auditor:
@@ -263,4 +263,4 @@ def test_catalog_has_closed_sets() -> None:
     names = [metric.name for metric in AUDITOR_METRICS]
     assert len(set(names)) == len(names)
     (state,) = (metric for metric in AUDITOR_METRICS if metric.name == "audit_state")
-    assert state.closed_labels() == [(name,) for name in STATES]
+    assert state.list_closed_labels() == [(name,) for name in STATES]

@@ -84,7 +84,7 @@ class Run:
     facts: KafkaTopics
 
     def create(self) -> None:
-        with closing(self.kafka.admin()) as admin:
+        with closing(self.kafka.create_admin()) as admin:
             topics = {name: self.settings(count) for name, count in ((self.visits, 2), (self.alerts, 1))}
             admin.create_topics(topics, wait_for_metadata=True)
 
@@ -100,7 +100,7 @@ class Run:
     def report(self, lines: list[str] | None = None) -> None:
         """Produce lines of visits; by default those of the run."""
         header = self.tiny.lines[:1]
-        with closing(self.kafka.producer()) as producer:
+        with closing(self.kafka.create_producer()) as producer:
             for number, row in enumerate(csv.DictReader(header + (self.tiny.lines[1:] if lines is None else lines))):
                 reported = row.pop("reported_at") or row["left_at"]
                 stamp = int(datetime.fromisoformat(reported).timestamp() * 1_000)
@@ -109,7 +109,7 @@ class Run:
 
     def publish(self, *records: dict[str, Any]) -> None:
         """Produce output records; by default those of the run."""
-        with closing(self.kafka.producer()) as producer:
+        with closing(self.kafka.create_producer()) as producer:
             for line in records or self.tiny.records:
                 headers = [(name, text.encode()) for name, text in line["headers"].items()]
                 value, key = json.dumps(line["value"]).encode(), line["key"].encode()
@@ -121,7 +121,11 @@ class Run:
         self.tiny.write()
         configs = options.pop("configs", None) or [self.tiny.folder / "config.yaml"]
         sources = Sources(
-            self.alerts, self.kafka.consumer, self.facts, self.visits, None if output_only else self.kafka.consumer
+            self.alerts,
+            self.kafka.create_consumer,
+            self.facts,
+            self.visits,
+            None if output_only else self.kafka.create_consumer,
         )
         sources = options.pop("sources", sources)
         return Follower([read_terms(path) for path in configs], sources, reports, **options)
@@ -330,7 +334,7 @@ def test_answer_past_the_end_is_compared(run: Run) -> None:
             return ends
 
     facts = Late(run.kafka)
-    sources = Sources(run.alerts, run.kafka.consumer, facts, run.visits, run.kafka.consumer)
+    sources = Sources(run.alerts, run.kafka.create_consumer, facts, run.visits, run.kafka.create_consumer)
     with closing(facts), closing(run.follow(reports, sources=sources)) as follower:
         while follower.take_turn() or reports.last[0] < 6:
             pass
@@ -340,7 +344,7 @@ def test_answer_past_the_end_is_compared(run: Run) -> None:
 @contextmanager
 def open_transaction(run: Run, *lines: str) -> Iterator[Any]:
     """Report visits in a transaction that stays open, and yield its producer."""
-    with closing(run.kafka.producer(transactional_id=f"slow-{run.visits}")) as producer:
+    with closing(run.kafka.create_producer(transactional_id=f"slow-{run.visits}")) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         for row in csv.DictReader([*run.tiny.lines[:1], *lines]):
@@ -410,7 +414,7 @@ def test_long_transaction_cuts_off_input(run: Run, monkeypatch: pytest.MonkeyPat
 def recreate(run: Run, name: str, partitions: int) -> None:
     """Delete a topic, and create another one of the same name."""
     before = run.facts.topic_id(name)
-    with closing(run.kafka.admin()) as admin:
+    with closing(run.kafka.create_admin()) as admin:
         admin.delete_topics([name])
         deadline = time.monotonic() + 30
         while run.facts.topic_id(name) == before:
@@ -452,13 +456,13 @@ def test_recreated_input_is_noticed_later(run: Run) -> None:
     """Answers about an earlier input are not proven, even if no input could be read when they were read."""
     run.report()
     run.publish(owner(charges(), input_topic_id="a" * 32), *run.tiny.records)
-    with closing(run.kafka.admin()) as admin:
+    with closing(run.kafka.create_admin()) as admin:
         admin.delete_topics([run.visits])
     reports = Reports()
     with closing(run.follow(reports)) as follower:
         follower.take_turn()
         assert follower.waiting_ticks
-        with closing(run.kafka.admin()) as admin:
+        with closing(run.kafka.create_admin()) as admin:
             admin.create_topics({run.visits: run.settings(2)}, wait_for_metadata=True)
         run.report()
         deadline = time.monotonic() + 30
@@ -502,7 +506,7 @@ def test_earlier_input_causes_no_findings(run: Run, kind: str, late: str) -> Non
     run.tiny.records.sort(key=lambda line: line["value"]["tick"])
     run.publish(owner(None, input_topic_id="a" * 32), *run.tiny.records)
     reports = Reports()
-    consumer = run.kafka.consumer
+    consumer = run.kafka.create_consumer
     sources = Sources(run.alerts, consumer, LateFacts(run, late), run.visits, consumer)
     with closing(run.follow(reports, sources=sources)) as follower:
         follower.take_turn()
@@ -518,7 +522,7 @@ def test_follower_reports_at_each_tick(run: Run) -> None:
     """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
     run.publish(owner(charges()), *run.tiny.records)
     alive: list[int] = []
-    sources = Sources(run.alerts, run.kafka.consumer, run.facts, alive=lambda: alive.append(1))
+    sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, alive=lambda: alive.append(1))
     with closing(run.follow(Reports(), sources=sources)) as follower:
         follower.take_turn()
         assert follower.complete
@@ -577,9 +581,9 @@ def test_lost_input_is_compared_later(run: Run) -> None:
     def open_input(**settings: str) -> Any:
         if down:
             raise ConnectionError("not now")
-        return run.kafka.consumer(**settings)
+        return run.kafka.create_consumer(**settings)
 
-    sources = Sources(run.alerts, run.kafka.consumer, run.facts, run.visits, open_input)
+    sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input)
     with closing(run.follow(reports, sources=sources)) as follower:
         follower.take_turn()
         assert "not now" in follower.cut_off
@@ -604,7 +608,7 @@ def test_waiting_answers_are_bounded_by_bytes(run: Run, monkeypatch: pytest.Monk
     run.publish(owner(charges()), *run.tiny.records)
     reports = Reports()
     with closing(
-        run.follow(reports, sources=Sources(run.alerts, run.kafka.consumer, run.facts, run.visits, open_input))
+        run.follow(reports, sources=Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input))
     ) as follower:
         follower.take_turn()
         assert follower.waiting_ticks == 1
@@ -661,7 +665,7 @@ def test_expired_input_is_partial(run: Run) -> None:
     """If input has expired, ticks that may count it are not proven."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    with closing(run.kafka.admin()) as admin:
+    with closing(run.kafka.create_admin()) as admin:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
     reports = Reports()
     with closing(run.follow(reports)) as follower:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 from monitor.tools.audit import AuditReport, audit, find_planted
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
@@ -107,9 +107,9 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
 def _follow(config: Path, report: AuditReport) -> None:
     """Check that the standing auditor proves the same ticks from the topics, and keeps only a part of the visits."""
     loaded = load_config(config, {})
-    reports, consumer, topics = Reports(), kafka_connections(loaded).consumer, loaded.kafka.topics
+    reports, consumer, topics = Reports(), build_kafka_connections(loaded).create_consumer, loaded.kafka.topics
     kept = 0
-    facts = KafkaTopics(kafka_connections(loaded))
+    facts = KafkaTopics(build_kafka_connections(loaded))
     sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
     with closing(facts), closing(Follower([read_terms(config)], sources, reports)) as follower:
         while follower.take_turn():

@@ -69,7 +69,7 @@ def test_page_shows_what_the_auditor_proved(run: Run, kafka: SharedKafka, eventu
             run.report([f"planted-{n},park,2026-01-01T05:10:00Z,2026-01-01T05:20:00Z," for n in range(47)])
             run.publish(*ticks(run, 5))
             eventually(lambda: line(page) == words.format("06:00", 1) + " for each person.")
-            with closing(run.kafka.admin()) as admin:
+            with closing(run.kafka.create_admin()) as admin:
                 admin.delete_topics([run.visits])
             eventually(lambda: auditor.value("state", state="cut_off") == 1, 30)
             run.publish(*ticks(run, 6))

@@ -43,13 +43,13 @@ class Live:
     def create(self) -> None:
         configs = dict.fromkeys(("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), LONGEST)
         made = {"replication_factor": 1, "configs": configs | {"retention.ms": "-1"}}
-        with closing(self.kafka.admin()) as admin:
+        with closing(self.kafka.create_admin()) as admin:
             topics = {self.visits: made | {"num_partitions": 2}, self.alerts: made | {"num_partitions": 1}}
             admin.create_topics(topics, wait_for_metadata=True)
 
     def produce(self) -> None:
         """Produce the tiny run: one visit without a batch, the others one per batch."""
-        with closing(self.kafka.producer()) as producer:
+        with closing(self.kafka.create_producer()) as producer:
             for number, row in enumerate(csv.DictReader(self.tiny.lines)):
                 reported = row.pop("reported_at") or row["left_at"]
                 visit: Any = row if number == 0 else {"batch_id": str(number), "visits": [row]}
@@ -68,7 +68,7 @@ class Live:
         producer.send(topic, value=value, key=key, headers=headers, partition=partition, timestamp_ms=stamp)
 
     def forget(self, topic: str, below: int) -> None:
-        with closing(self.kafka.admin()) as admin:
+        with closing(self.kafka.create_admin()) as admin:
             admin.delete_records({TopicPartition(topic, 0): below})
 
     def audit(self) -> tuple[int, str]:
@@ -138,7 +138,7 @@ def test_equal_json_needs_equal_bytes(live: Live) -> None:
     """A repeat with the same JSON and other bytes is a violation."""
     live.produce()
     again = live.tiny.records[0]
-    with closing(live.kafka.producer()) as producer:
+    with closing(live.kafka.create_producer()) as producer:
         headers = [(name, text.encode()) for name, text in again["headers"].items()]
         value = json.dumps(again["value"], indent=1).encode()
         live._send(producer, live.alerts, value, again["headers"]["ce_time"], 0, again["key"].encode(), headers)
@@ -175,7 +175,7 @@ def test_open_transaction_is_no_end(live: Live, monkeypatch: pytest.MonkeyPatch)
     """While a transaction hides visits that may count, the audit ends with an error and not with a verdict."""
     monkeypatch.setattr("monitor.tools.audit.topics._PATIENCE_SECONDS", 0.2)
     live.produce()
-    with closing(live.kafka.producer(transactional_id=f"slow-{live.visits}")) as producer:
+    with closing(live.kafka.create_producer(transactional_id=f"slow-{live.visits}")) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(live.visits, b"{}", partition=1).get(timeout=10)
@@ -232,8 +232,8 @@ def test_both_files_or_none(tiny: Tiny) -> None:
 def test_missing_or_wrong_topic(live: Live) -> None:
     """A topic that is missing is named, and so is the offset of a stranger's record, which is not quoted."""
     with pytest.raises(AuditError, match="there is no topic nowhere"):
-        Topic(live.kafka.consumer, "nowhere", committed=False)
-    with closing(live.kafka.producer()) as producer:
+        Topic(live.kafka.create_consumer, "nowhere", committed=False)
+    with closing(live.kafka.create_producer()) as producer:
         producer.send(live.alerts, key=b"person-1\xff", value=b'{"person_id": "person-1"}', partition=0).get(10)
     code, text = live.audit()
     assert code == 1

@@ -42,7 +42,7 @@ def test_producer_waits_for_a_leader(
 ) -> None:
     """While a topic is deleted, the sender makes a few rounds for each request of metadata."""
     name = topic("deleted")
-    with closing(connections.admin()) as admin, closing(connections.producer()) as producer:
+    with closing(connections.create_admin()) as admin, closing(connections.create_producer()) as producer:
         admin.create_topics([NewTopic(name, 1, 1)])
         producer.send(name, b"before").get(10)
         admin.delete_topics([name])
@@ -66,7 +66,7 @@ def test_producer_waits_for_a_broker(
     """
     name = topic("visits")
     connections = KafkaConnections((own_kafka.bootstrap_servers,))
-    with closing(connections.admin()) as admin, closing(connections.producer()) as producer:
+    with closing(connections.create_admin()) as admin, closing(connections.create_producer()) as producer:
         admin.create_topics([NewTopic(name, 1, 1)])
         producer.send(name, b"before").get(10)
         own_kafka.kill()

@@ -30,7 +30,7 @@ def test_no_error_is_shown_raw() -> None:
     """The message of any kafka-python error has the address, words, and the error's name, and no bare error number."""
     assert len(ALL) > 100
     for kind in ALL:
-        message = str(CONNECTIONS.unreachable_error(_create(kind)))
+        message = str(CONNECTIONS.make_unreachable_error(_create(kind)))
         assert message.startswith("Kafka at kafka-1:9092, kafka-2:9092 cannot be used: "), kind
         words = message.partition(" cannot be used: ")[2]
         assert not words.startswith("[Error"), kind
@@ -64,6 +64,8 @@ def test_first_reason_with_words_counts() -> None:
     """Of several reasons the first one that can be explained counts, and a login comes before a time-out."""
     timeout = errors.KafkaTimeoutError("Unable to bootstrap from ['kafka-1:9092']")
     assert "no address was found" in str(
-        CONNECTIONS.unreachable_error(errors.KafkaConnectionError("DNS Resolution failure"), timeout)
+        CONNECTIONS.make_unreachable_error(errors.KafkaConnectionError("DNS Resolution failure"), timeout)
     )
-    assert "refused the login" in str(CONNECTIONS.unreachable_error(timeout, errors.SaslAuthenticationFailedError()))
+    assert "refused the login" in str(
+        CONNECTIONS.make_unreachable_error(timeout, errors.SaslAuthenticationFailedError())
+    )

@@ -11,12 +11,12 @@ from kafka import OffsetAndMetadata, TopicPartition
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import (
     CommittedOffsets,
-    input_group,
     is_of_service,
     list_groups,
     list_member_ids,
+    name_input_group,
+    name_release_group,
     read_committed_offsets,
-    release_group,
 )
 from tests.shared_kafka import SharedKafka
 
@@ -34,7 +34,7 @@ def commit(connections: KafkaConnections) -> Callable[..., None]:
 
     def committing(group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
         place = TopicPartition(topic, partition)
-        with closing(connections.consumer(group_id=group)) as consumer:
+        with closing(connections.create_consumer(group_id=group)) as consumer:
             consumer.assign([place])
             consumer.commit({place: OffsetAndMetadata(offset, metadata, -1)})
 
@@ -45,8 +45,8 @@ def commit(connections: KafkaConnections) -> Callable[..., None]:
     ("group", "own"),
     [
         ("city", True),
-        (release_group("city"), True),
-        (input_group("city", OLD), True),
+        (name_release_group("city"), True),
+        (name_input_group("city", OLD), True),
         ("city-0123456789abcde", False),
         ("city-0123456789abcdeF", False),
         ("city-release-2", False),
@@ -67,17 +67,19 @@ def test_committed_offsets_by_partition(
 ) -> None:
     """The lowest and highest commit of each partition ignore other services and other topics."""
     name, visits, other = topic("town"), topic("visits"), topic("other")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         settings = {name: {"num_partitions": 3, "replication_factor": 1} for name in (visits, other)}
         admin.create_topics(settings, wait_for_metadata=True)
     assert list_groups(connections, name) == []
     assert read_committed_offsets(connections, name, visits, "id") == {}
-    commit(input_group(name, OLD), visits, 0, 7, "id")
-    commit(input_group(name, NEW), visits, 0, 3, "id")
-    commit(input_group(name, NEW), visits, 1, 5, "id")
-    commit(release_group(name), other, 2, 1, "id")
+    commit(name_input_group(name, OLD), visits, 0, 7, "id")
+    commit(name_input_group(name, NEW), visits, 0, 3, "id")
+    commit(name_input_group(name, NEW), visits, 1, 5, "id")
+    commit(name_release_group(name), other, 2, 1, "id")
     commit(f"{name}-2", visits, 1, 99, "id")
-    assert list_groups(connections, name) == sorted([input_group(name, OLD), input_group(name, NEW), f"{name}-release"])
+    assert list_groups(connections, name) == sorted(
+        [name_input_group(name, OLD), name_input_group(name, NEW), f"{name}-release"]
+    )
     assert read_committed_offsets(connections, name, visits, "id") == {
         0: CommittedOffsets(3, 7),
         1: CommittedOffsets(5, 5),
@@ -89,9 +91,9 @@ def test_commits_of_a_deleted_topic(
 ) -> None:
     """A commit for a deleted topic of the same name does not count: its metadata contain another topic id."""
     name, visits = topic("town"), topic("visits")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-    commit(input_group(name, OLD), visits, 0, 7, "id of the deleted one")
+    commit(name_input_group(name, OLD), visits, 0, 7, "id of the deleted one")
     commit(name, visits, 0, 9, "")
     assert read_committed_offsets(connections, name, visits, "id") == {}
 
@@ -101,10 +103,10 @@ def test_member_ids(
 ) -> None:
     """The members of a group are listed by client id; an unknown group and an abandoned group have none."""
     group, visits = topic("town-release"), topic("visits")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         assert list_member_ids(admin, group) == []
-        member = connections.member(group, client_id="an-instance", auto_offset_reset="earliest")
+        member = connections.create_member(group, client_id="an-instance", auto_offset_reset="earliest")
         try:
             member.subscribe([visits])
             eventually(lambda: (member.poll(timeout_ms=100), list_member_ids(admin, group) == ["an-instance"])[1], 20)

@@ -86,8 +86,8 @@ def test_unreachable_brokers_are_retried(wanted: tuple[TopicNeeds, ...]) -> None
     """If Kafka does not answer, the check is repeated later."""
 
     class Away(KafkaConnections):
-        def admin(self) -> Any:
-            raise self.unreachable_error(KafkaConnectionError("refused"))
+        def create_admin(self) -> Any:
+            raise self.make_unreachable_error(KafkaConnectionError("refused"))
 
     monotonic = Monotonic()
     watch = TopicWatch(Away(("nowhere:9092",)), wanted, 60, monotonic)

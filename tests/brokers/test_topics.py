@@ -18,12 +18,12 @@ from monitor.brokers.topics import (
     check_topics,
     create_topics,
     describe_topics,
+    format_tool_options,
     list_risks,
     list_topic_needs,
-    tool_options,
 )
 from monitor.config.servers import KafkaSettings
-from monitor.contracts.alerts import at_times_record, hot_spots_record
+from monitor.contracts.alerts import make_at_times_record, make_hot_spots_record
 from monitor.errors import TopicError
 from monitor.public.instants import DAY, HOUR, MILLISECOND
 from monitor.public.parameters import HotSpots, Parameters, Registry
@@ -109,10 +109,10 @@ class TestNeeds:
         for shard, rows in enumerate(wide.registry.by_shard):
             noisy = {ids[row]: (10_000_000, 1_000_000) for row in rows}
             kept: dict[str, Any] = {"locations": len(rows), "threshold": 3, "noisy_counts": noisy}
-            record = at_times_record(**common, **kept, shard=shard, shards=3, complete=True, final=True)
+            record = make_at_times_record(**common, **kept, shard=shard, shards=3, complete=True, final=True)
             assert _measure(record) < limit
         hot = [(location, 1_000_000) for location in ids]
-        assert _measure(hot_spots_record(**common, locations=9_000, top=9_000, hot_spots=hot)) < limit
+        assert _measure(make_hot_spots_record(**common, locations=9_000, top=9_000, hot_spots=hot)) < limit
 
     @pytest.mark.promise(36)
     def test_large_shard_needs_larger_records(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
@@ -339,7 +339,7 @@ class TestRisks:
                 pass
 
         class Connections(KafkaConnections):
-            def admin(self) -> Admin:
+            def create_admin(self) -> Admin:
                 return Admin()
 
         create_topics(
@@ -353,5 +353,7 @@ class TestRisks:
 def test_tool_options_reach_the_brokers() -> None:
     """The commands in messages name the brokers, and a file for settings that are secret."""
     servers = ("kafka-1:9092", "kafka-2:9092")
-    assert tool_options(servers) == " --bootstrap-server kafka-1:9092,kafka-2:9092"
-    assert tool_options(servers, "SASL_SSL") == f"{tool_options(servers)} --command-config client.properties"
+    assert format_tool_options(servers) == " --bootstrap-server kafka-1:9092,kafka-2:9092"
+    assert (
+        format_tool_options(servers, "SASL_SSL") == f"{format_tool_options(servers)} --command-config client.properties"
+    )

@@ -23,7 +23,7 @@ from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight
 from monitor.public.clock import SystemClock
 from monitor.run import check_clock, prepare
-from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.service import Service, Settings, create_noise, create_windows
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_store import RedisWindows
 from tests.check.configurations import TWISTS, Drawn, Maker
@@ -51,7 +51,7 @@ def prepare_servers(settings: Settings) -> Iterator[tuple[Preflight, RedisWindow
     """Check the servers as `run` does before it starts the service."""
     clock = SystemClock()
     found = prepare(settings, clock)
-    with closing(redis_windows(settings, found, clock)) as windows:
+    with closing(create_windows(settings, found, clock)) as windows:
         windows.check()
         check_clock(windows, clock, settings.parameters.tolerance)
         yield found, windows
@@ -60,10 +60,10 @@ def prepare_servers(settings: Settings) -> Iterator[tuple[Preflight, RedisWindow
 def wait_ready(settings: Settings, found: Preflight, windows: RedisWindows, eventually: Eventually) -> None:
     """Start the service, and wait until it is ready."""
     health = Health()
-    service = Service(settings, found, windows, SystemClock(), secure_noise(), Metrics(), health)
+    service = Service(settings, found, windows, SystemClock(), create_noise(), Metrics(), health)
     try:
         service.start()
-        eventually(lambda: service.ended.is_set() or not health.waiting(), 60)
+        eventually(lambda: service.ended.is_set() or not health.list_waiting(), 60)
         assert service.failure is None, service.failure
     finally:
         service.stop()

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from monitor.brokers.connections import MAX_RECORD_BYTES
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
-from monitor.config.charges import charges, most_designated_times, period_slots
+from monitor.config.charges import compute_charges, count_most_designated_times, count_period_slots
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
-from monitor.privacy.odds import false_alarm, over_updates
+from monitor.privacy.odds import compute_false_alarm, compute_over_updates
 from monitor.public.instants import DAY, HOUR
 from monitor.tools.check.compute_report import CheckReport, check, find_threshold
 from monitor.tools.check.print_report import render
@@ -73,29 +73,29 @@ def test_unaligned_period_touches_one_slot_more() -> None:
     """A period that is not aligned touches one slot more than fit in it."""
     # slots    |---|---|---|---|
     # period     |-----------|       3 slots long, in 4 slots
-    assert period_slots(city(PRIVACY__PERIOD="3h")) == 4
-    assert period_slots(city(PRIVACY__PERIOD="150m")) == 4
-    assert period_slots(city(PRIVACY__PERIOD="1ms")) == 2
+    assert count_period_slots(city(PRIVACY__PERIOD="3h")) == 4
+    assert count_period_slots(city(PRIVACY__PERIOD="150m")) == 4
+    assert count_period_slots(city(PRIVACY__PERIOD="1ms")) == 2
 
 
 def test_fifteen_evenings_in_fourteen_days(evening: Callable[..., AtTimesMonitor]) -> None:
     """14 days contain 15 evenings when clocks change."""
     # evenings   |--24 h--|--24 h--| … |--23 h--| … |     15 of them in 13·24 + 23 h < 14 days
-    assert most_designated_times(evening("18:00"), 14 * DAY) == 15
-    assert most_designated_times(evening("18:00", timezone="Asia/Tokyo"), 14 * DAY) == 14
+    assert count_most_designated_times(evening("18:00"), 14 * DAY) == 15
+    assert count_most_designated_times(evening("18:00", timezone="Asia/Tokyo"), 14 * DAY) == 14
 
 
 def test_the_interval_is_half_open(evening: Callable[..., AtTimesMonitor]) -> None:
     """A duration of a day contains a daily time once."""
-    assert most_designated_times(evening("18:00", timezone="UTC"), DAY) == 1
-    assert most_designated_times(evening("18:00", timezone="UTC"), DAY + 1) == 2
+    assert count_most_designated_times(evening("18:00", timezone="UTC"), DAY) == 1
+    assert count_most_designated_times(evening("18:00", timezone="UTC"), DAY + 1) == 2
 
 
 def test_single_instants_are_counted(evening: Callable[..., AtTimesMonitor]) -> None:
     """Single instants count, in any year and together with daily times."""
     far = ("1950-01-01T00:00:00Z", "1950-01-01T01:00:00Z", "2999-01-01T00:00:00Z")
-    assert most_designated_times(evening(*far, timezone=None), 2 * HOUR) == 2
-    assert most_designated_times(evening("18:00", "2026-01-05T12:00:00Z", timezone="UTC"), DAY) == 2
+    assert count_most_designated_times(evening(*far, timezone=None), 2 * HOUR) == 2
+    assert count_most_designated_times(evening("18:00", "2026-01-05T12:00:00Z", timezone="UTC"), DAY) == 2
 
 
 @pytest.mark.promise(15)
@@ -104,7 +104,7 @@ def test_payments_by_hand() -> None:
 
     Period 14 days: H = 337, W = 336, F = 1, N = 673 = 1·337 + 336 ticks, for k = 1 and 2; 15 evenings.
     """
-    hubs, clinics, evenings, busiest = charges(city())
+    hubs, clinics, evenings, busiest = compute_charges(city())
     assert hubs.amount == Fraction(2) * (1 * 1 + 1)
     assert clinics.amount == Fraction(1, 2) * (2 * 1 + 2)
     assert evenings.amount == 15 * Fraction(1, 4)
@@ -209,7 +209,7 @@ def test_odds_by_hand() -> None:
     )
     report = check(config, load_locations(config))
     assert report.monitors[1].odds[0].over_updates == pytest.approx(0.90, abs=0.005)
-    assert over_updates(false_alarm(Fraction(1), 10, 0), 336) == pytest.approx(0.015, abs=0.0005)
+    assert compute_over_updates(compute_false_alarm(Fraction(1), 10, 0), 336) == pytest.approx(0.015, abs=0.0005)
     (warning,) = report.warnings
     assert "clinics: an empty location has a false alarm within 336 updates with a chance of 89.7 %" in warning
     assert "Raise the threshold to 9 for a chance below 5 %" in warning
@@ -221,8 +221,8 @@ def test_odds_by_hand() -> None:
 def test_proposed_threshold_is_smallest(epsilon: Fraction, updates: int) -> None:
     """The proposed threshold is the smallest with less than 5 % false alarms."""
     threshold = find_threshold(epsilon, updates)
-    assert over_updates(false_alarm(epsilon, threshold, 0), updates) < 0.05
-    assert threshold == 1 or over_updates(false_alarm(epsilon, threshold - 1, 0), updates) >= 0.05
+    assert compute_over_updates(compute_false_alarm(epsilon, threshold, 0), updates) < 0.05
+    assert threshold == 1 or compute_over_updates(compute_false_alarm(epsilon, threshold - 1, 0), updates) >= 0.05
 
 
 def test_horizon_between_slots() -> None:

@@ -11,8 +11,13 @@ import pytest
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
-from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
-from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, max_answers_per_record, place_bytes, snapshot_bytes
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.contracts.record_sizes import (
+    LARGEST_OF_ONE_PLACE,
+    find_max_answers_per_record,
+    measure_place,
+    measure_snapshots,
+)
 from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.tools.check.compute_report import check
@@ -42,7 +47,7 @@ def make_record(rule: OverTimeRule) -> OutputRecord:
     """Return the record of a location with all its answers, with the longest possible numbers."""
     tick = 10**12
     marks = tuple(Mark(tick + number, 10**19, rule.answer_epsilon, tick + number) for number in range(rule.answers))
-    return over_time_record(
+    return make_over_time_record(
         source="s" * 100,
         monitor="m" * 100,
         location_id='"' * 256,
@@ -77,8 +82,8 @@ def test_too_many_answers_are_refused() -> None:
 def test_most_accepted_answers_fit(epsilon: Fraction) -> None:
     """The largest accepted number of answers fits in a record, also with the longest numbers and a long ε."""
     rule = OverTimeRule(epsilon, 20_160, 3, 20_160, 0)
-    most = replace(rule, answers=max_answers_per_record(rule))
-    assert measure(make_record(most)) <= place_bytes(most) <= LARGEST_OF_ONE_PLACE
+    most = replace(rule, answers=find_max_answers_per_record(rule))
+    assert measure(make_record(most)) <= measure_place(most) <= LARGEST_OF_ONE_PLACE
 
 
 def test_earlier_answers_add_their_size() -> None:
@@ -87,9 +92,9 @@ def test_earlier_answers_add_their_size() -> None:
     So an unchanged configuration needs no more than before.
     """
     rule = OverTimeRule(Fraction(1), 100, 3, 1_000, 0)
-    assert place_bytes(rule, [rule.answer_epsilon] * 100) == place_bytes(rule)
-    assert place_bytes(rule, [rule.answer_epsilon / 1_000] * 5_000) > place_bytes(rule) + 300_000
-    assert place_bytes(rule, [Fraction(1, 2)] * 500) > place_bytes(rule) + 20_000
+    assert measure_place(rule, [rule.answer_epsilon] * 100) == measure_place(rule)
+    assert measure_place(rule, [rule.answer_epsilon / 1_000] * 5_000) > measure_place(rule) + 300_000
+    assert measure_place(rule, [Fraction(1, 2)] * 500) > measure_place(rule) + 20_000
 
 
 def test_too_few_shards_are_refused() -> None:
@@ -127,7 +132,7 @@ def test_snapshot_with_lower_bounds_fits() -> None:
     bounded = replace(plain, at_times=tuple(replace(at, at_least=Fraction(1, 3)) for at in plain.at_times))
     for shard, rows in enumerate(bounded.registry.by_shard):
         ids = [bounded.registry.ids[row] for row in rows]
-        record = at_times_record(
+        record = make_at_times_record(
             source="s",
             monitor=timed.name,
             time=0,
@@ -144,5 +149,5 @@ def test_snapshot_with_lower_bounds_fits() -> None:
             noisy_counts=dict.fromkeys(ids, (10**12, 10**18)),
             counts_at_least=(Fraction(1, 3), dict.fromkeys(ids, 10**18)),
         )
-        assert measure(record) <= snapshot_bytes(bounded)[shard]
-        assert snapshot_bytes(plain)[shard] <= snapshot_bytes(bounded)[shard]
+        assert measure(record) <= measure_snapshots(bounded)[shard]
+        assert measure_snapshots(plain)[shard] <= measure_snapshots(bounded)[shard]

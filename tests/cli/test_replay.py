@@ -99,7 +99,7 @@ class Site:
     def dead_letters(self) -> list[str]:
         reasons: list[str] = []
         topic = f"{self.name}.dead"
-        with closing(self.connections.consumer()) as consumer:
+        with closing(self.connections.create_consumer()) as consumer:
             places = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic)]
             consumer.assign(places)
             consumer.seek_to_beginning(*places)

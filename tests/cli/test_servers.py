@@ -36,7 +36,7 @@ def test_servers_run_until_a_signal(number: signal.Signals) -> None:
             variables = dict(line.removeprefix("export ").strip().split("=", 1) for line in lines)
             config = load_config(EXAMPLES / "city.yaml", variables)
             kafka, store = config.kafka.bootstrap_servers, config.redis.url.get_secret_value()
-            with closing(KafkaConnections(kafka).admin()) as admin:
+            with closing(KafkaConnections(kafka).create_admin()) as admin:
                 assert admin.list_topics() == []
             with closing(redis.Redis.from_url(store)) as client:
                 assert client.dbsize() == 0

@@ -15,7 +15,7 @@ from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord
 from monitor.public.parameters import Registry
 from monitor.public.slot_grid import SlotGrid
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from tests.client.records import REGISTRY, SLOTS, hot_spots, over_time, snapshot
 from tests.shared_kafka import SharedKafka
 
@@ -67,17 +67,17 @@ def valid(kafka: SharedKafka, topic: Callable[[str], str]) -> ValidConfig:
 @pytest.fixture
 def settings(valid: ValidConfig) -> Settings:
     """The settings of `valid`."""
-    return settings_of(valid, bytes(16))
+    return prepare_settings(valid, bytes(16))
 
 
 @pytest.fixture
 def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
     """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
     name = settings.config.kafka.topics.alerts
-    with closing(settings.kafka.admin()) as admin:
+    with closing(settings.kafka.create_admin()) as admin:
         configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
         admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
-    producer = settings.kafka.producer()
+    producer = settings.kafka.create_producer()
 
     def append(records: Published) -> None:
         for record, at in records:

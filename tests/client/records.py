@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
-from monitor.contracts.dwell import dwell_record
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
+from monitor.contracts.dwell import make_dwell_record
 from monitor.privacy.over_time import Mark, OverTimeRule, step
 from monitor.privacy.paired import PairedTotals
 from monitor.public.instants import HOUR, parse_instant
@@ -25,7 +25,7 @@ def over_time(
         Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
     )
     answer = step(RULE, marks, tick, count, 0)
-    return over_time_record(
+    return make_over_time_record(
         source="town",
         monitor="places",
         location_id=location,
@@ -49,7 +49,7 @@ def snapshot(
     bounds: dict[str, int] | None = None,
 ) -> OutputRecord:
     """Return the answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
-    return at_times_record(
+    return make_at_times_record(
         source="town",
         monitor="midday",
         time=SLOTS.start(time) + HOUR // 2,
@@ -70,7 +70,7 @@ def snapshot(
 
 def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busiest", after: int = 2) -> OutputRecord:
     """Return the busiest locations half an hour into slot `time`, drawn `after` ticks later; None: incomplete input."""
-    return hot_spots_record(
+    return make_hot_spots_record(
         source="town",
         monitor=monitor,
         time=SLOTS.start(time) + HOUR // 2,
@@ -86,7 +86,7 @@ def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busies
 
 def dwell(time: int, totals: PairedTotals | None) -> OutputRecord:
     """Return the dwell times at the start of slot `time`, drawn two ticks later; None: incomplete input."""
-    return dwell_record(
+    return make_dwell_record(
         source="town",
         monitor="lengths",
         time=SLOTS.start(time),

@@ -21,7 +21,7 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.errors import TimeError, TokenError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR, MINUTE, to_datetime
-from monitor.public.parameters import shard_of
+from monitor.public.parameters import find_shard
 from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings
 from tests.client.conftest import CONFIG, Published
@@ -143,7 +143,7 @@ def test_clock_that_catches_up(
 ) -> None:
     """An answer ahead of the clock becomes known a slot before its as_of without a record, also behind a pause."""
     publish_ticks({7: [over_time("school", 7, 12, (6, 12))]})
-    publish_ticks({10: [over_time("market", 10, 0), snapshot(shard_of("school", 2), 10, {"school": (10, 9)})]})
+    publish_ticks({10: [over_time("market", 10, 0), snapshot(find_shard("school", 2), 10, {"school": (10, 9)})]})
     clock.move_to(grid.as_of(9) - 1)
     places = open_at()
     reasons = {place: known.reason for place, known in places.updates()}
@@ -262,7 +262,7 @@ def test_token_of_replaced_topic_is_refused(
     publish_ticks({8: [over_time("market", 8, 0)]})
     token = open_at().token
     topic = settings.config.kafka.topics.alerts
-    with closing(settings.kafka.admin()) as admin:
+    with closing(settings.kafka.create_admin()) as admin:
         (before,) = admin.describe_topics([topic])
         admin.delete_topics([topic])
         eventually(lambda: admin.describe_topics([topic])[0]["error_code"] != 0)
@@ -278,7 +278,7 @@ def test_aborted_records_are_invisible(
     """Records of an aborted transaction are not read, those after it are, and no consumer group appears."""
     topic = settings.config.kafka.topics.alerts
     publish_ticks({8: [over_time("market", 8, 0)]})
-    with closing(settings.kafka.producer(transactional_id=f"{topic}-writer")) as producer:
+    with closing(settings.kafka.create_producer(transactional_id=f"{topic}-writer")) as producer:
         producer.init_transactions()
         for record, end in (
             (over_time("clinic", 8, 0), producer.abort_transaction),
@@ -289,7 +289,7 @@ def test_aborted_records_are_invisible(
             sent = producer.send(topic, key=record.key, value=record.value, headers=record.headers, timestamp_ms=stamp)
             sent.get(10)  # an abort drops what was not sent yet
             end()
-    with closing(settings.kafka.admin()) as admin:
+    with closing(settings.kafka.create_admin()) as admin:
         groups = {group["group_id"] for group in admin.list_groups()}
         places = open_at()
         assert states(places, 2) == {"market": "safe", "park": "safe"}

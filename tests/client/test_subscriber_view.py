@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from monitor.client.subscriber_view import AlertChange, Change, HotSpotsChange, SnapshotChange, SubscriberView
-from monitor.contracts.alerts import OutputRecord, owner_record
+from monitor.contracts.alerts import OutputRecord, make_owner_record
 from monitor.public.parameters import Registry
 
 Record = Callable[..., OutputRecord]
@@ -54,7 +54,7 @@ def test_alerts_are_in_registry_order(subscriber_view: SubscriberView, alert_rec
 
 def test_unknown_types_are_skipped(subscriber_view: SubscriberView) -> None:
     """Records of unknown types are skipped."""
-    owner = owner_record(
+    owner = make_owner_record(
         source="town",
         service="town",
         fingerprint="f",

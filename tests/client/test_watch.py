@@ -16,7 +16,7 @@ from rich.console import Console
 from monitor.cli import main
 from monitor.client.command import list_final_ticks, watch
 from monitor.config import ValidConfig
-from monitor.contracts.alerts import OutputRecord, owner_record
+from monitor.contracts.alerts import OutputRecord, make_owner_record
 from monitor.errors import TopicError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR
@@ -57,7 +57,7 @@ def test_answers_before_late_record_are_found(
 ) -> None:
     """An owner record long after the last answers does not hide them."""
     later = grid.as_of(29) + 10 * DAY
-    owner = owner_record(
+    owner = make_owner_record(
         source="town",
         service="town",
         fingerprint="f",
@@ -149,7 +149,7 @@ def test_list_final_ticks_match_the_release(busiest: ValidConfig, grid: SlotGrid
     released = [
         tick
         for tick in range(100)
-        if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.live(grid.as_of(tick)))
+        if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.list_live_times(grid.as_of(tick)))
     ]
     assert [tick for tick in list_final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from monitor.privacy.paired import PairedTotals
 from monitor.public.instants import DAY, HOUR, MILLISECOND, format_instant
-from monitor.public.parameters import Registry, shard_of
+from monitor.public.parameters import Registry, find_shard
 from monitor.public.slot_grid import SlotGrid
 from tests.client.newer_forms import newer_forms
 from tests.client.records import SLOTS, dwell, hot_spots, over_time, snapshot
@@ -243,7 +243,7 @@ def _configuration_changes() -> dict[str, Json]:
             "Any number of shards divides the places. A snapshot of a shard that does not exist changes nothing.",
             apply(
                 *(
-                    event(snapshot(0, 3), shard=shard_of(place, MANY), shards=MANY)
+                    event(snapshot(0, 3), shard=find_shard(place, MANY), shards=MANY)
                     for place in ("market", "clinic", "park")
                 )
             ),

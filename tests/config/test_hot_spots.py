@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.config import Location
-from monitor.config.charges import most_designated_times
+from monitor.config.charges import count_most_designated_times
 from monitor.config.monitors import HotSpotsMonitor
 from monitor.errors import OverspentError
 from monitor.public.instants import DAY
@@ -98,7 +98,7 @@ def test_period_sum_includes_hot_spots(load: Any) -> None:
     """Each designated time within the period counts towards the sum."""
     # 14 evenings in Tokyo, and 2 for the stations, whose window is as long as the period
     config = load(hot_spots() | {"privacy.epsilon": "20/3"})
-    assert most_designated_times(config.monitors[1], config.privacy.period) == 14
+    assert count_most_designated_times(config.monitors[1], config.privacy.period) == 14
     places = (Location("shibuya"), Location("shinjuku"))
     assert check(config, places).total == 2 + Fraction(14, 3)
     less = load(hot_spots() | {"privacy.epsilon": "13/2"})

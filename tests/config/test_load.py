@@ -42,13 +42,13 @@ def test_kind_selects_the_model(load: Any) -> None:
 
 def test_locations_share_epsilon_equally(load: Any) -> None:
     """A list of locations shares ε equally."""
-    assert load().monitors[0].location_epsilons() == {"shibuya": Fraction(1, 2), "shinjuku": Fraction(1, 2)}
+    assert load().monitors[0].compute_shares() == {"shibuya": Fraction(1, 2), "shinjuku": Fraction(1, 2)}
 
 
 def test_locations_share_epsilon_by_weights(load: Any) -> None:
     """A mapping from locations to weights divides ε by the weights."""
     config = load({"monitors.0.locations": {"shibuya": 3, "shinjuku": 1}})
-    assert config.monitors[0].location_epsilons() == {"shibuya": Fraction(3, 4), "shinjuku": Fraction(1, 4)}
+    assert config.monitors[0].compute_shares() == {"shibuya": Fraction(3, 4), "shinjuku": Fraction(1, 4)}
     assert config.monitors[0].location_ids == ("shibuya", "shinjuku")
 
 

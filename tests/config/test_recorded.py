@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.config import Location
 from monitor.config.derive_parameters import derive_parameters
-from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.errors import ConfigError, OverspentError
 from monitor.privacy.over_time import Mark, OverTimeAnswer
@@ -54,7 +54,7 @@ def read(record: OutputRecord) -> Any:
 def check_over_time_record(parameters: Parameters, monitor: OverTime) -> None:
     for row, rule in zip(monitor.rows, monitor.rules, strict=True):
         mark = Mark(5, 3, rule.answer_epsilon, 9)
-        record = over_time_record(
+        record = make_over_time_record(
             source=parameters.name,
             monitor=monitor.name,
             location_id=parameters.registry.ids[row],
@@ -94,12 +94,16 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
         (evening,), (busiest,) = parameters.at_times, parameters.hot_spots
         snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
         entry = read(
-            at_times_record(**build_common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)})
+            make_at_times_record(
+                **build_common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)}
+            )
         )
         assert isinstance(entry, AtTimesEntry)
         assert entry.epsilon == evening.epsilon
         drawn = read(
-            hot_spots_record(**build_common_fields(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)])
+            make_hot_spots_record(
+                **build_common_fields(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)]
+            )
         )
         assert isinstance(drawn, HotSpotsEntry)
         assert drawn.epsilon == busiest.epsilon

@@ -19,27 +19,27 @@ from monitor.contracts.alerts import (
     CloudEventHeaders,
     OutputRecord,
     OverTimeAlert,
-    at_times_record,
-    ledger_record,
-    over_time_record,
-    owner_record,
+    make_at_times_record,
+    make_ledger_record,
+    make_over_time_record,
+    make_owner_record,
 )
 from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
 from monitor.contracts.ledger import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
 from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
-from monitor.contracts.schemas import alerts_schema
+from monitor.contracts.schemas import build_alerts_schema
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.public.instants import HOUR, parse_instant
 
-SCHEMA = Draft202012Validator(alerts_schema())
+SCHEMA = Draft202012Validator(build_alerts_schema())
 AS_OF = parse_instant("2026-11-20T09:00:00Z")
 RULE = OverTimeRule(Fraction(1), 2, 20, 336, 1)
 MARKS = (Mark(98, 21, Fraction(1, 3), 435), Mark(100, 23, Fraction(1, 2), 437))
 
 
 def over_time(answer: OverTimeAnswer, resumes_at: int | None = None) -> OutputRecord:
-    return over_time_record(
+    return make_over_time_record(
         source="tokyo",
         monitor="stations",
         location_id="a/駅",
@@ -53,7 +53,7 @@ def over_time(answer: OverTimeAnswer, resumes_at: int | None = None) -> OutputRe
 
 
 def at_times(noisy: dict[str, tuple[int, int]], *, complete: bool = True, **more: Any) -> OutputRecord:
-    return at_times_record(
+    return make_at_times_record(
         source="tokyo",
         monitor="evening",
         time=AS_OF - HOUR,
@@ -81,7 +81,7 @@ CHARGES = Charges(
 
 
 def owner(*, lost_at: int | None = None, charges: Charges | None = None) -> OutputRecord:
-    return owner_record(
+    return make_owner_record(
         source="tokyo",
         service="tokyo",
         fingerprint="f" * 32,
@@ -97,7 +97,7 @@ def owner(*, lost_at: int | None = None, charges: Charges | None = None) -> Outp
 
 
 def start(*, lost_at: int | None = None) -> OutputRecord:
-    return ledger_record(
+    return make_ledger_record(
         source="tokyo", service="tokyo", partitions=2, lost_at=lost_at, partition=1, at=AS_OF, input_topic_id="t"
     )
 

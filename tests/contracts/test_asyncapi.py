@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.examples import make_examples
-from monitor.contracts.schemas import asyncapi
+from monitor.contracts.schemas import build_asyncapi
 
 PARSER: Final = Path(__file__).with_name("asyncapi")
 NAMES: Final = sorted(make_examples())
@@ -34,9 +34,9 @@ def list_problems(found: dict[str, Any]) -> list[str]:
 
 def test_parser_accepts_document(node: str, npm_packages: Callable[[Path], Path]) -> None:
     """AsyncAPI's parser has no error and no warning, and it finds a server without a host."""
-    wrong = copy.deepcopy(asyncapi())
+    wrong = copy.deepcopy(build_asyncapi())
     del wrong["servers"]["tls"]["host"]
-    documents = json.dumps([json.dumps(asyncapi()), json.dumps(wrong)])
+    documents = json.dumps([json.dumps(build_asyncapi()), json.dumps(wrong)])
     command = [node, str(npm_packages(PARSER) / "check.mjs")]
     result = subprocess.run(command, input=documents, capture_output=True, text=True, timeout=120, check=True)
     found, planted = json.loads(result.stdout)
@@ -48,7 +48,7 @@ def test_parser_accepts_document(node: str, npm_packages: Callable[[Path], Path]
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_fit(name: str) -> None:
     """Each message has examples, whose headers and payload fit the schemas of the document."""
-    document = asyncapi()
+    document = build_asyncapi()
     message = document["components"]["messages"][name]
     assert message["examples"]
     for example in message["examples"]:
@@ -60,7 +60,7 @@ def test_examples_fit(name: str) -> None:
 
 def test_wrong_example_is_found() -> None:
     """An example with a wrong field does not fit."""
-    document = asyncapi()
+    document = build_asyncapi()
     schema = {"$ref": "#/components/schemas/OverTimeAlert", "components": document["components"]}
     payload = document["components"]["messages"]["overTime"]["examples"][0]["payload"]
     assert Draft202012Validator(schema).is_valid(payload)
@@ -69,7 +69,7 @@ def test_wrong_example_is_found() -> None:
 
 def test_each_message_has_examples() -> None:
     """The document has no message without examples, and each status of a place is shown."""
-    messages = asyncapi()["components"]["messages"]
+    messages = build_asyncapi()["components"]["messages"]
     assert sorted(messages) == NAMES
     shown = {example["payload"]["status"] for example in messages["overTime"]["examples"]}
     assert shown == {"safe", "noisy_count", "paused", "unknown"}

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
-from monitor.contracts.schemas import alerts_schema, asyncapi, visits_schema
+from monitor.contracts.schemas import build_alerts_schema, build_asyncapi, build_visits_schema
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schemas"
 MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
-    "visits": visits_schema,
-    "alerts": alerts_schema,
-    "asyncapi": asyncapi,
+    "visits": build_visits_schema,
+    "alerts": build_alerts_schema,
+    "asyncapi": build_asyncapi,
 }
 
 
@@ -57,7 +57,7 @@ def test_references_resolve(name: str) -> None:
 
 def test_asyncapi_has_three_channels() -> None:
     """The AsyncAPI document has a channel for visits, alerts and dead letters."""
-    document = asyncapi()
+    document = build_asyncapi()
     assert document["asyncapi"].startswith("3.")
     assert {name: operation["action"] for name, operation in document["operations"].items()} == {
         "receiveVisits": "receive",

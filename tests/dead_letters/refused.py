@@ -17,7 +17,7 @@ from monitor.contracts.visits import Fault, Reason
 from monitor.public.clock import SystemClock
 from monitor.public.instants import HOUR, MILLISECOND, SECOND, format_instant
 from monitor.release.ledger import read_partition
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 
 PERSON: Final = "planted-person-7"
 LIMIT: Final = 65_536
@@ -60,7 +60,7 @@ class Refused:
         """Append a record to the topic of dead letters."""
         topic = self.settings.config.kafka.topics.dead_letters
         stamp = (self.now if at is None else at) // MILLISECOND
-        with closing(self.settings.kafka.producer()) as producer:
+        with closing(self.settings.kafka.create_producer()) as producer:
             producer.send(topic, value=value, headers=headers, timestamp_ms=stamp).get(timeout=10)
 
     def sent(self) -> list[Any]:
@@ -84,6 +84,6 @@ def build_town(bootstrap_servers: str, name: str, folder: Path) -> Refused:
     (folder / "locations.csv").write_text("location_id\ninn\nbath\n")
     config = folder / "town.yaml"
     config.write_text(yaml.safe_dump(tree))
-    settings = settings_of(load_valid_config(config, {}), bytes(16))
+    settings = prepare_settings(load_valid_config(config, {}), bytes(16))
     create_topics(settings.kafka, list_topic_needs(settings.parameters, settings.config.kafka, simulated=False), 1)
     return Refused(settings, config, SystemClock().now() // SECOND * SECOND)

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
-from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.operate.metrics import Metrics
 from monitor.privacy.over_time import Mark, step
 from monitor.public.parameters import Parameters
@@ -58,7 +58,7 @@ def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[Output
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
         mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.mark_lifetime - 2)
         answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 20 if n < noisy else 0, 0)
-        yield over_time_record(
+        yield make_over_time_record(
             source="demo",
             monitor=monitor.name,
             location_id=parameters.registry.ids[row],
@@ -73,9 +73,9 @@ def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[Output
 
 def _at_times(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
     timed, registry = parameters.at_times[0], parameters.registry
-    for time in timed.live(parameters.grid.as_of(tick)):
+    for time in timed.list_live_times(parameters.grid.as_of(tick)):
         for shard, rows in enumerate(registry.by_shard):
-            yield at_times_record(
+            yield make_at_times_record(
                 source="demo",
                 monitor=timed.name,
                 time=time,

@@ -80,7 +80,7 @@ def test_memory_of_long_demo_is_bounded(story: Story, published: Published, metr
     assert len(view.alert_index) == len(parameters.over_time[0].rows)
     oldest = min(snapshots.as_of for snapshots in view.snapshot_index.values())
     assert oldest >= end - DAY
-    assert len(view.snapshot_index) <= len(parameters.at_times[0].live(end)) + 1
+    assert len(view.snapshot_index) <= len(parameters.at_times[0].list_live_times(end)) + 1
     assert 0 < len(story.news) <= 60
 
 

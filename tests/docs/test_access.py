@@ -18,7 +18,7 @@ from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Span
 from monitor.windows.packing import pack_shard_facts
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules
 
@@ -45,7 +45,7 @@ def _open_user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
 
 def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
     """Use every operation of the store that the service uses."""
-    client = redis_client(RedisAddress(url, USER, REDIS_SECRET, None, cluster))
+    client = create_client(RedisAddress(url, USER, REDIS_SECRET, None, cluster))
     windows = RedisWindows(parameters, "0123456789abcdef", client)
     row = int(parameters.watched_rows[0])
     shard = int(parameters.registry.shard[row])
@@ -55,7 +55,7 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
         assert windows.is_empty()
         windows.begin(0, 0, 0)
         windows.write([Span(0, 0, 1)], {shard: facts})
-        assert windows.progress()[shard] == {0: 1}
+        assert windows.read_progress()[shard] == {0: 1}
         reading = windows.read({shard: Question(((row, 0),), (1_000_000,))})[shard]
         assert reading.counts == {(row, 0): 1}
         windows.restart(0, 0, 0)
@@ -147,4 +147,4 @@ def test_wrong_cluster_password_is_named(valkey_cluster: EmbeddedValkey) -> None
         _open_user(valkey_cluster.url, list_redis_rules()),
         pytest.raises(UnreachableError, match="it requires a user and a passw"),
     ):
-        redis_client(RedisAddress(valkey_cluster.url, USER, "wrong", None, cluster=True))
+        create_client(RedisAddress(valkey_cluster.url, USER, "wrong", None, cluster=True))

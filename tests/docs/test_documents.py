@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.contracts.alerts import AtTimesSnapshot, OverTimeAlert
-from monitor.contracts.schemas import alerts_schema, visits_schema
+from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from monitor.contracts.visits import Fault
 from monitor.ingest.decode import decode
 
@@ -26,8 +26,8 @@ _COMMAND = re.compile(r"location-monitor +([a-z]+(?:-[a-z]+)*)\b([^`#\n]*)")
 _ANY_COMMAND = re.compile(r"(?:^|`|\$ )location-monitor +([a-z]+(?:-[a-z]+)*)", re.MULTILINE)
 _DECISION_PARTS = ["Context", "Decision", "Consequences", "Alternatives"]
 LONGEST_DECISION = 40
-VISITS = Draft202012Validator(visits_schema())
-ALERTS = Draft202012Validator(alerts_schema())
+VISITS = Draft202012Validator(build_visits_schema())
+ALERTS = Draft202012Validator(build_alerts_schema())
 
 
 def test_links_lead_somewhere(document: Any, root: Path) -> None:

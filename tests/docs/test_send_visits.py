@@ -71,9 +71,11 @@ class Input:
     def __init__(self, kafka: SharedKafka, name: str) -> None:
         self.address, self.name = kafka.bootstrap_servers, name
         connections = KafkaConnections((kafka.bootstrap_servers,))
-        with closing(connections.admin()) as admin:
+        with closing(connections.create_admin()) as admin:
             admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        self._consumer: Any = connections.consumer(isolation_level="read_committed", auto_offset_reset="earliest")
+        self._consumer: Any = connections.create_consumer(
+            isolation_level="read_committed", auto_offset_reset="earliest"
+        )
         self._consumer.assign([TopicPartition(name, 0)])
         self.visits: list[Any] = []
 

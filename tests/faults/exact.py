@@ -53,7 +53,7 @@ def _check_over_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
     location, tick = answer["location_id"], answer["tick"]
     if location not in counts.terms.rows or answer["status"] not in {"safe", "noisy_count"}:
         return
-    count = counts.window(location, tick, counts.terms.grid.slot_of(parse_instant(answer["window_start"])))
+    count = counts.window(location, tick, counts.terms.grid.find_slot(parse_instant(answer["window_start"])))
     where = f"{answer['monitor']}: {location} at tick {tick}"
     if answer["status"] == "safe":
         if count >= answer["threshold"]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import redis
 
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from monitor.windows.fingerprint import fingerprint as stored_under
+from monitor.windows.fingerprint import compute_fingerprint as stored_under
 from tests.faults.reading import read_header, read_topic
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import KEY, Town
@@ -59,7 +59,7 @@ class Shard:
         """The slot from which facts are complete."""
         return self.meta.get("since", NEVER)
 
-    def progress(self, partition: int) -> int:
+    def read_progress(self, partition: int) -> int:
         """Return the next offset of an input partition; 0 if reading has not begun."""
         return self.reached.get(partition, 0)
 
@@ -84,12 +84,12 @@ def compare(town: Town) -> Comparison:
     ends = town.ends(town.topics.visits)
     reported = _merge(record_fates, ends)
     for number, shard in enumerate(shards):
-        comparison.unread += sum(max(0, end - shard.progress(partition)) for partition, end in ends.items())
+        comparison.unread += sum(max(0, end - shard.read_progress(partition)) for partition, end in ends.items())
         due = _merge(record_fates, shard.reached)
         comparison.broken += check_windows(number, shard, (reported, due), terms, comparison)
         comparison.broken += check_moments(number, shard, (reported, due), terms, comparison)
         comparison.broken += find_shown_early(shard, _find_first_stamps(record_fates, terms), terms)
-    reached = {partition: min(shard.progress(partition) for shard in shards) for partition in ends}
+    reached = {partition: min(shard.read_progress(partition) for shard in shards) for partition in ends}
     comparison.broken += list(check_dead_letters(town, written, record_fates, reached))
     comparison.broken += list(_check_sent(sent, record_fates))
     return comparison
@@ -177,7 +177,7 @@ def _find_first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms)
     """Return, for each fact, the first slot in which a record with it was stamped."""
     first: dict[LastSeen | Present, int] = {}
     for record, fates in record_fates:
-        stamp = terms.grid.slot_of(record.timestamp * 1_000)
+        stamp = terms.grid.find_slot(record.timestamp * 1_000)
         for fact in chain[LastSeen | Present](fates.seen, fates.present):
             first[fact] = min(first.get(fact, stamp), stamp)
     return first
@@ -237,7 +237,7 @@ def check_moments(
     wanted = {
         fact
         for fact in due.present
-        if terms.shard[fact.row] == number and fact.time > evicted and terms.grid.slot_of(fact.time) >= shard.since
+        if terms.shard[fact.row] == number and fact.time > evicted and terms.grid.find_slot(fact.time) >= shard.since
     }
     comparison.moments += len(wanted)
     for fact in wanted - shard.present:

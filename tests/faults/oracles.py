@@ -101,7 +101,7 @@ def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> No
         rows = csv.writer(file)
         rows.writerow(("person_id", "location_id", "arrived_at", "left_at", "reported_at", "consent"))
         for report in sorted(acknowledged, key=lambda report: report.stamped):
-            visit, end = report.visit, grid.start(grid.slot_of(report.stamped) + max_lead + 1)
+            visit, end = report.visit, grid.start(grid.find_slot(report.stamped) + max_lead + 1)
             if visit.arrived >= end:
                 continue
             times = (format_instant(at) for at in (visit.arrived, min(visit.left, end), report.stamped))

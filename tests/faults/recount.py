@@ -88,7 +88,7 @@ class Recount:
     def fates(self, record: Any) -> Fates:
         """Return the expected fates of a record's visits: a dead letter, facts, or neither if no monitor asks."""
         fates = Fates()
-        current = self.terms.grid.slot_of(record.timestamp * 1_000)
+        current = self.terms.grid.find_slot(record.timestamp * 1_000)
         try:
             visits = parse_visits(record.value)
         except RefusedError as refused:
@@ -110,7 +110,7 @@ class Recount:
             return
         for visit in visits:
             try:
-                yield self._judge(visit, self.terms.grid.slot_of(record.timestamp * 1_000))
+                yield self._judge(visit, self.terms.grid.find_slot(record.timestamp * 1_000))
             except RefusedError:
                 continue
 
@@ -128,7 +128,7 @@ class Recount:
         if arrived >= end:
             raise RefusedError("too_far_ahead")
         left = min(left, end)
-        last = max(grid.slot_of(arrived), grid.slot_of(left - 1))
+        last = max(grid.find_slot(arrived), grid.find_slot(left - 1))
         return Accepted(row, self.hash_person(visit["person_id"]), arrived, left, last, current)
 
     def _add_facts(self, visit: Any, current: int, fates: Fates) -> None:

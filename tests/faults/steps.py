@@ -270,7 +270,7 @@ def pause_kafka(walk: Walk, step: Step) -> None:
 
 def leave_a_transaction_open(walk: Walk, step: Step) -> None:
     town = walk.scene.town
-    with closing(town.settings.kafka.producer(transactional_id=f"{town.name}-open")) as producer:
+    with closing(town.settings.kafka.create_producer(transactional_id=f"{town.name}-open")) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(town.topics.visits, value=b"never committed", partition=0).get(timeout=10)

@@ -18,7 +18,7 @@ import zstandard
 from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND
 from monitor.run import prepare
-from monitor.service import redis_windows
+from monitor.service import create_windows
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Windows
 from tests.builders import build_visit
@@ -158,13 +158,13 @@ class Site:
         self.town, self.sender = town, Sender(town)
         self.subscriber = Subscriber(town)
         self.instance = town.start()
-        self.windows: Windows = redis_windows(town.settings, prepare(town.settings, SystemClock()), SystemClock())
+        self.windows: Windows = create_windows(town.settings, prepare(town.settings, SystemClock()), SystemClock())
         until(lambda: '"ok": true' in self.instance.page("/readyz"), 60, "ready")
 
     def is_read(self) -> bool:
         """Return whether the progress of all shards has reached the end of the input."""
         end = self.town.ends(self.town.topics.visits)[0]
-        return all(shard.get(0, -1) >= end for shard in self.windows.progress())
+        return all(shard.get(0, -1) >= end for shard in self.windows.read_progress())
 
     def people(self) -> int:
         """Return the number of people in the windows at the place that all of them visit."""

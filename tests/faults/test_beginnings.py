@@ -21,7 +21,7 @@ from monitor.operate.preflight import read_ledger, run_preflight
 from monitor.operate.setup import SetupResult
 from monitor.public.clock import SystemClock
 from monitor.release.ledger import Writer, read_partition
-from monitor.service import redis_windows
+from monitor.service import create_windows
 from monitor.tools.embedded import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
@@ -123,8 +123,8 @@ def read_lowest_progress(scene: Scene) -> dict[int, int]:
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
     found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
-    with closing(redis_windows(town.settings, found, SystemClock())) as windows:
-        shards = windows.progress()
+    with closing(create_windows(town.settings, found, SystemClock())) as windows:
+        shards = windows.read_progress()
     common = set.intersection(*(set(shard) for shard in shards))
     return {partition: min(shard[partition] for shard in shards) for partition in common}
 
@@ -139,7 +139,7 @@ def delete_records(scene: Scene, before: dict[int, int]) -> None:
 def find_offsets(scene: Scene, instant: int) -> dict[int, int]:
     """Return the first offset stamped at an instant or later, by input partition."""
     town = scene.town
-    with closing(town.settings.kafka.consumer()) as consumer:
+    with closing(town.settings.kafka.create_consumer()) as consumer:
         times = {TopicPartition(town.topics.visits, partition): instant // 1_000 for partition in range(3)}
         offsets = consumer.offsets_for_times(times)
     return {partition.partition: at.offset for partition, at in offsets.items() if at is not None}

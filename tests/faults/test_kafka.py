@@ -74,7 +74,7 @@ def let_reading_lag(_kafka: EmbeddedKafka, scene: Scene) -> None:
 def open_transaction(_kafka: EmbeddedKafka, scene: Scene) -> None:
     """Hide acknowledged visits behind an open transaction: answers are unknown until it ends."""
     town = scene.town
-    with closing(town.settings.kafka.producer(transactional_id=f"{town.name}-open")) as producer:
+    with closing(town.settings.kafka.create_producer(transactional_id=f"{town.name}-open")) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         for partition in range(town.shape.inputs):

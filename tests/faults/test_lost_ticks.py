@@ -107,7 +107,7 @@ class Walk:
 
         If the broker restarts so slowly that the slot may be too short for its tick, the next fault waits for a slot.
         """
-        number = self.grid.slot_of(now() + 2 * EARLY)
+        number = self.grid.find_slot(now() + 2 * EARLY)
         for fault, store_fault in [*slots, ("", "")]:
             number += 1
             sleep_until(self.grid.start(number) - EARLY)
@@ -181,7 +181,7 @@ class Walk:
         losses: dict[int, Counter[int]] = {partition: Counter() for partition in PARTITIONS}
         for instance in self.town.instances:
             for partition, first, last, number, reason in LOST.findall(instance.text):
-                ticks = range(self.grid.slot_of(parse_instant(first)) - 1, self.grid.slot_of(parse_instant(last)))
+                ticks = range(self.grid.find_slot(parse_instant(first)) - 1, self.grid.find_slot(parse_instant(last)))
                 assert len(ticks) == int(number)
                 assert reason
                 losses[int(partition)].update(ticks)

@@ -76,7 +76,7 @@ def test_stamp_decides_refusal_cut_and_expiry(recount: Recount, terms: AuditTerm
     """The stamp of a record decides whether its visit is refused, cut or expired."""
     #   slots       -5            0 (now)     1 (F)      2
     #   edges, W=6  expired │ ├── applied ────────┤ cut  │ refused
-    now = terms.grid.slot_of(NOW * 1_000)
+    now = terms.grid.find_slot(NOW * 1_000)
 
     def slots(arrived: float, left: float, location: str = "edge-0") -> list[int]:
         return [fact.slot - now for fact in recount.fates(record(visit(arrived, left, location))).seen]

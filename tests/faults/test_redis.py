@@ -12,7 +12,7 @@ import redis
 from monitor.brokers.topics import list_topic_needs
 from monitor.operate.preflight import run_preflight
 from monitor.public.clock import SystemClock
-from monitor.service import redis_windows
+from monitor.service import create_windows
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import Forwarder, parse_address
@@ -105,7 +105,7 @@ def evict_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
     preflight = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
-    with closing(redis_windows(town.settings, preflight, SystemClock())) as windows:
+    with closing(create_windows(town.settings, preflight, SystemClock())) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 
 

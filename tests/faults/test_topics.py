@@ -68,7 +68,7 @@ def test_recreated_input_topic_makes_answers_unknown(scene: Scene) -> None:
     town.create()
     town.traffic.renew()
     scene.subscriber.wait_complete(90)
-    taken = town.settings.parameters.grid.slot_of(find_last_check(instance))
+    taken = town.settings.parameters.grid.find_slot(find_last_check(instance))
     edges = next(monitor for monitor in town.settings.parameters.over_time if monitor.name == "edges")
     statuses = scene.subscriber.statuses("edges", taken)
     assert {status for (_, tick), status in statuses.items() if tick < taken + F + edges.window} <= {
@@ -169,7 +169,7 @@ class Loss:
     @property
     def slot(self) -> int:
         """The slot of the loss."""
-        return self.town.settings.parameters.grid.slot_of(self.at)
+        return self.town.settings.parameters.grid.find_slot(self.at)
 
     @property
     def answers_at(self) -> int:
@@ -243,7 +243,7 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
         until(lambda: "reading" in json.loads(instance.page("/readyz")), 90, "not ready, since reading waits")
     unwritten = find_unwritten(town, saved)
     for shard in read_town_shards(town):
-        assert all(shard.progress(letter.partition) <= letter.offset for letter in unwritten)
+        assert all(shard.read_progress(letter.partition) <= letter.offset for letter in unwritten)
     assert instance.code is None
     town.create()
     scene.subscriber.wait_complete(90)

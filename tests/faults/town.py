@@ -30,7 +30,7 @@ from monitor.errors import MonitorError
 from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import MINUTE, SECOND, format_instant
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from tests.faults.processes import Instance, until
 from tests.faults.reading import open_consumer
 from tests.faults.traffic import Traffic
@@ -144,7 +144,7 @@ class Town:
         """Write a configuration, by default to the town's file, and return its settings."""
         config = config or self.config
         config.write_text(yaml.safe_dump(tree))
-        return settings_of(load_valid_config(config, {}), KEY.encode())
+        return prepare_settings(load_valid_config(config, {}), KEY.encode())
 
     def create(self, beginning: Beginning = Beginning.UNSPECIFIED) -> SetupResult:
         """Create the topics as `topics --create` does."""
@@ -167,7 +167,7 @@ class Town:
 
     def now(self) -> int:
         """Return the current slot."""
-        return self.settings.parameters.grid.slot_of(time.time_ns() // 1_000)
+        return self.settings.parameters.grid.find_slot(time.time_ns() // 1_000)
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ class Town:
     @contextmanager
     def admin(self) -> Iterator[Any]:
         """Open an admin client."""
-        with closing(self.settings.kafka.admin()) as client:
+        with closing(self.settings.kafka.create_admin()) as client:
             yield client
 
     def end(self) -> None:
@@ -220,7 +220,7 @@ class Subscriber:
 
     def _read(self) -> None:
         # Use the service's connections, because a consumer that they fail to create leaves no sockets open.
-        consumer = self._town.settings.kafka.consumer(
+        consumer = self._town.settings.kafka.create_consumer(
             isolation_level="read_uncommitted", auto_offset_reset="earliest", metadata_max_age_ms=1_000
         )
         try:

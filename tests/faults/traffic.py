@@ -231,7 +231,9 @@ class Traffic:
                 self._close()
                 self._failed.clear()
             if self._producer is None:
-                self._producer = self._connections.producer(delivery_timeout_ms=20_000, metadata_max_age_ms=1_000)
+                self._producer = self._connections.create_producer(
+                    delivery_timeout_ms=20_000, metadata_max_age_ms=1_000
+                )
             future = self._producer.send(self._topic, key=report.key, value=report.value)
         except Exception:  # noqa: BLE001  # servers are down on purpose; a failed send was not acknowledged
             self._failed.set()

@@ -20,7 +20,7 @@ from monitor.tools.audit import audit
 from monitor.tools.audit.findings import BUDGET
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.text import parse_instant
-from monitor.windows.fingerprint import published_fingerprint
+from monitor.windows.fingerprint import compute_published_fingerprint
 from tests.faults.conftest import Scene
 from tests.faults.leaks import find_leaks
 from tests.faults.oracles import SETTLE_SECONDS, check_committed, check_fates, find_misplaced, write_visits
@@ -160,7 +160,7 @@ def _add_answers(read: Sequence[Any], tenures: Mapping[int, int], versions: Sequ
 
 
 def _read_fingerprint(town: Town, topic_id: str) -> str:
-    return published_fingerprint(town.settings.parameters, topic_id)
+    return compute_published_fingerprint(town.settings.parameters, topic_id)
 
 
 def recount_all(versions: Sequence[Version], answers: Sequence[Answer]) -> list[str]:
@@ -296,7 +296,7 @@ def _find_charges(
     """Yield the charges of each noisy answer to the visits that were stamped before its as_of."""
     for answer in answers:
         version, value = terms[answer.version], answer.value
-        reported = [visit for visit in acknowledged if version.grid.slot_of(visit.stamped) <= answer.tick]
+        reported = [visit for visit in acknowledged if version.grid.find_slot(visit.stamped) <= answer.tick]
         if value["kind"] == "over_time" and value["status"] == "noisy_count":
             yield from _over_time(version, answer, reported)
         elif value["kind"] == "at_times":
@@ -311,7 +311,7 @@ def _over_time(terms: AuditTerms, answer: Answer, reported: Iterable[Acknowledge
     window = next(rule.window for rule in terms.over_time if rule.name == monitor)
     grid = terms.grid
     for visit in reported:
-        current, arrived = grid.slot_of(visit.stamped), grid.slot_of(visit.visit.arrived)
+        current, arrived = grid.find_slot(visit.stamped), grid.find_slot(visit.visit.arrived)
         stays = max(arrived, -((grid.origin - visit.visit.left) // grid.slot) - 1)
         last = min(stays, current + terms.max_lead)
         if visit.visit.location == location and arrived <= current + terms.max_lead and last > answer.tick - window:
@@ -323,7 +323,7 @@ def _at_time(terms: AuditTerms, answer: Answer, reported: Iterable[Acknowledged]
     """Yield the charges of an answer about a time. Hot spots charge people at all places."""
     value, time = answer.value, parse_instant(answer.value["time"])
     for visit in reported:
-        end = terms.grid.start(terms.grid.slot_of(visit.stamped) + terms.max_lead + 1)
+        end = terms.grid.start(terms.grid.find_slot(visit.stamped) + terms.max_lead + 1)
         if visit.visit.arrived <= time < min(visit.visit.left, end):
             key = (f"{value['monitor']}/{value['time']}", visit.visit.location, answer.tick)
             yield _Charge(Fraction(value["epsilon"]), value["monitor"], visit, key, time, time)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from monitor.config import load_valid_config
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from tests.fuzz.records import WATCHED, Seeds, make_seeds
 
 MONITORS: list[dict[str, Any]] = [
@@ -54,6 +54,6 @@ def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
         }
         (tmp_path / "locations.csv").write_text("\n".join(["location_id", *WATCHED, "mill"]) + "\n")
         (tmp_path / "service.yaml").write_text(yaml.safe_dump(tree))
-        return settings_of(load_valid_config(tmp_path / "service.yaml", {}), b"0123456789abcdef0123456789abcdef")
+        return prepare_settings(load_valid_config(tmp_path / "service.yaml", {}), b"0123456789abcdef0123456789abcdef")
 
     return create_settings

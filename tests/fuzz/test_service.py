@@ -36,7 +36,7 @@ def produce(settings: Settings, records: list[GeneratedRecord]) -> dict[Place, G
     """Send all records in a slot's first minute, to the partitions in turns; return each record by its position."""
     stamp = settings.parameters.grid.start(SLOT) // 1_000
     topic = settings.config.kafka.topics.visits
-    with closing(settings.kafka.producer(linger_ms=5)) as producer:
+    with closing(settings.kafka.create_producer(linger_ms=5)) as producer:
         sent = [
             producer.send(topic, key=b"k", value=record.value, partition=n % PARTITIONS, timestamp_ms=stamp)
             for n, record in enumerate(records)
@@ -50,7 +50,7 @@ def count_dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
     """Count (partition, offset, index, reason) over the records of the dead-letter topic."""
     letters: Counter[tuple[str, ...]] = Counter()
     topic = settings.config.kafka.topics.dead_letters
-    with closing(settings.kafka.consumer()) as consumer:
+    with closing(settings.kafka.create_consumer()) as consumer:
         places = [TopicPartition(topic, partition) for partition in consumer.partitions_for_topic(topic)]
         consumer.assign(places)
         consumer.seek_to_beginning(*places)
@@ -129,7 +129,7 @@ def test_service_survives_strange_records(
     with closing(KafkaTopics(settings.kafka)) as facts:
         audited, _visits, _alerts = audit_topics(
             tmp_path / "service.yaml",
-            settings.kafka.consumer,
+            settings.kafka.create_consumer,
             topics.visits,
             topics.alerts,
             facts=facts,

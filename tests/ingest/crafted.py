@@ -69,7 +69,7 @@ def produce(connections: KafkaConnections, topic: str, encoded: bytes, partition
         min_version=7,
         max_version=9,
     )
-    with closing(connections.consumer()) as client:
+    with closing(connections.create_consumer()) as client:
         client.partitions_for_topic(topic)
         manager = client._client._manager
         deadline = time.monotonic() + _DEADLINE_SECONDS

@@ -64,7 +64,7 @@ def judge(
             can = True
             expected.seen.add(Seen(current, shard, row, hasher(person), last))
     for monitor in parameters.at_times:
-        for instant in monitor.times.between(arrived, left).tolist():
+        for instant in monitor.times.find_between(arrived, left).tolist():
             once = True
             ticks = range(first - 2, current + 200)
             final = max(tick for tick in ticks if grid.as_of(tick) <= instant + monitor.horizon)
@@ -112,7 +112,7 @@ def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> Non
     """
     rng = random.Random(11)
     edges = [parameters.grid.start(slot) for slot in range(-30, 60)]
-    edges += [int(at) for monitor in parameters.at_times for at in monitor.times.between(edges[0], edges[-1])]
+    edges += [int(at) for monitor in parameters.at_times for at in monitor.times.find_between(edges[0], edges[-1])]
 
     def instant() -> int:
         return rng.choice(edges) + rng.choice([0, 0, 1, -1, rng.randrange(HOUR)])
@@ -126,7 +126,7 @@ def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> Non
         batches = []
         for _ in range(rng.randrange(1, 4)):
             visits = [visit() for _ in range(rng.randrange(12))]
-            near = parameters.grid.slot_of(visits[0][2]) if visits else 0
+            near = parameters.grid.find_slot(visits[0][2]) if visits else 0
             batches.append((near + rng.randrange(-3, 30), visits))
         check(parameters, hasher, batches)
         check(replace(parameters, at_times=()), hasher, batches)
@@ -148,7 +148,7 @@ def test_visit_f_slots_ahead(parameters: Parameters, hasher: PersonHasher) -> No
 
     c |·····now| c+1 |····[···| c+2 [: the last µs of c + F is accepted, the next not.
     """
-    c = parameters.grid.slot_of(at("12:30:00"))
+    c = parameters.grid.find_slot(at("12:30:00"))
     end = parameters.grid.start(c + parameters.max_lead + 1)
     assert one(parameters, hasher, "inn", end - 1, end - 1, c) == "applied"
     assert one(parameters, hasher, "inn", end, end, c) == "too_far_ahead"
@@ -159,7 +159,7 @@ def test_long_stay_is_cut(parameters: Parameters, hasher: PersonHasher) -> None:
 
     At c = 11:00 with F = 1, [12:59 ──── cut at 13:00 ╎···· 20:00) does not cover 13:30.
     """
-    c = parameters.grid.slot_of(at("11:30:00"))
+    c = parameters.grid.find_slot(at("11:30:00"))
     accepted = check(parameters, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
     assert [fact.last for fact in unpack_seen(accepted.facts)] == [c + 1]
     assert list(unpack_present(accepted.facts)) == []
@@ -167,7 +167,7 @@ def test_long_stay_is_cut(parameters: Parameters, hasher: PersonHasher) -> None:
 
 def test_visit_counts_while_in_window(parameters: Parameters, hasher: PersonHasher) -> None:
     """A visit counts if its last slot is in the window c - W + 1 … c of tick c, the first tick that counts it."""
-    slot = parameters.grid.slot_of(at("05:00:00"))
+    slot = parameters.grid.find_slot(at("05:00:00"))
     for location, window in (("inn", 3), ("bath", 8), ("駅", 8)):
         assert one(parameters, hasher, location, at("05:10:00"), at("05:20:00"), slot + window - 1) == "applied"
         assert one(parameters, hasher, location, at("05:10:00"), at("05:20:00"), slot + window) == "expired"
@@ -180,9 +180,9 @@ def find_counting(parameters: Parameters, tick: int, location: str, left: int, l
     """
     row, as_of = parameters.registry.ids.index(location), parameters.grid.as_of(tick)
     for over in parameters.over_time:
-        yield row in over.rows and last >= parameters.window_start(over.window, tick)
+        yield row in over.rows and last >= parameters.find_window_start(over.window, tick)
     for timed in parameters.at_times:
-        yield any(left - 1 == instant for instant in timed.live(as_of))
+        yield any(left - 1 == instant for instant in timed.list_live_times(as_of))
 
 
 @pytest.mark.parametrize("location", ["inn", "bath", "駅", "mill"])
@@ -190,7 +190,7 @@ def find_counting(parameters: Parameters, tick: int, location: str, left: int, l
 def test_applied_visits_can_be_counted(parameters: Parameters, hasher: PersonHasher, location: str, left: str) -> None:
     """In every slot of the report, a visit is applied exactly if a tick of that slot or a later one can count it."""
     end = at(left)
-    last = parameters.grid.slot_of(end - 1)
+    last = parameters.grid.find_slot(end - 1)
     for current in range(last - parameters.max_lead, last + 30):
         ticks = range(current, current + 40)
         counted = any(any(find_counting(parameters, tick, location, end, last)) for tick in ticks)
@@ -200,7 +200,7 @@ def test_applied_visits_can_be_counted(parameters: Parameters, hasher: PersonHas
 
 def test_stay_covers_designated_time(parameters: Parameters, hasher: PersonHasher) -> None:
     """A stay covers τ if arrived ≤ τ < left: [τ, τ + 1 µs) covers it; [τ - 1 h, τ) and the empty stay [τ, τ) do not."""
-    noon, c = at("12:00:00"), parameters.grid.slot_of(at("12:30:00"))
+    noon, c = at("12:00:00"), parameters.grid.find_slot(at("12:30:00"))
     assert one(parameters, hasher, "mill", noon, noon + 1, c) == "applied"
     assert one(parameters, hasher, "mill", noon - HOUR, noon, c) == "not_watched"
     assert one(parameters, hasher, "mill", noon, noon, c) == "not_watched"
@@ -209,7 +209,7 @@ def test_stay_covers_designated_time(parameters: Parameters, hasher: PersonHashe
 def test_designated_time_of_two_monitors(parameters: Parameters, hasher: PersonHasher) -> None:
     """A time of two monitors is one fact, for the longer horizon. noon: 12:00 with 2 h; late: 12:00 with 24 h."""
     noon = at("12:00:00")
-    c = parameters.grid.slot_of(noon + DAY) - 1
+    c = parameters.grid.find_slot(noon + DAY) - 1
     accepted = check(parameters, hasher, [(c, [("p", "mill", noon, noon + 1)])])
     (shard,) = accepted.facts
     assert list(unpack_present(accepted.facts)) == [Present(c, shard, noon, 3, hasher("p"))]
@@ -218,7 +218,7 @@ def test_designated_time_of_two_monitors(parameters: Parameters, hasher: PersonH
 
 def test_stay_of_half_a_century(parameters: Parameters, hasher: PersonHasher) -> None:
     """A stay of 50 years adds only the designated times that a tick still counts."""
-    c = parameters.grid.slot_of(at("12:30:00"))
+    c = parameters.grid.find_slot(at("12:30:00"))
     visits = [("p", "farm", parse_instant("1970-01-01T00:00:00Z") + n, at("12:30:00")) for n in range(3)]
     columns = decode_records([encode(visits)], parameters.default_stay)
     accepted = accept(parameters, hasher, columns, np.array([c]))
@@ -236,7 +236,7 @@ def test_ends_of_the_calendar(parameters: Parameters, hasher: PersonHasher) -> N
         for arrived, left in ((first, first), (first, last), (last, last), (last, None))
     ]
     columns = decode_records([json.dumps({"visits": rows}).encode()], 10**30)
-    accepted = accept(parameters, hasher, columns, np.array([parameters.grid.slot_of(at("12:30:00"))]))
+    accepted = accept(parameters, hasher, columns, np.array([parameters.grid.find_slot(at("12:30:00"))]))
     assert accepted.fates == {"applied": 2, "expired": 1, "not_watched": 1, "dead_letter": 4}
 
 
@@ -244,7 +244,7 @@ def test_ends_of_the_calendar(parameters: Parameters, hasher: PersonHasher) -> N
 def test_visits_are_independent(parameters: Parameters, hasher: PersonHasher) -> None:
     """Removing visits removes their own facts and no others (docs/rules.md, rule 7): facts are a union."""
     rng = random.Random(5)
-    c = parameters.grid.slot_of(at("12:30:00"))
+    c = parameters.grid.find_slot(at("12:30:00"))
     visits = [
         (
             f"p{rng.randrange(5)}",
@@ -272,12 +272,12 @@ def test_only_applied_people_are_hashed(parameters: Parameters) -> None:
     class Counting(PersonHasher):
         asked: list[str]
 
-        def many(self, persons: list[str]) -> list[bytes]:
+        def hash_many(self, persons: list[str]) -> list[bytes]:
             self.asked = persons
-            return super().many(persons)
+            return super().hash_many(persons)
 
     hasher = Counting(b"0123456789abcdef")
-    c = parameters.grid.slot_of(at("12:30:00"))
+    c = parameters.grid.find_slot(at("12:30:00"))
     visits = [
         ("a", "farm", at("10:00:00"), at("10:05:00")),
         ("b", "inn", at("12:10:00"), at("12:20:00")),
@@ -316,7 +316,7 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
     evening, noon, late = parameters.at_times
     instant = noon.times.instants[0]
     bounded = replace(parameters, at_times=(evening, replace(noon, at_least=Fraction(1)), late))
-    current = parameters.grid.slot_of(instant)
+    current = parameters.grid.find_slot(instant)
     arrived, left = instant - 4 * HOUR, instant + 40 * MINUTE
     visits = [("ann", "farm", arrived, left, True), ("bob", "farm", arrived, left, False)]
     rows = [build_visit(*visit[:4]) | {"consent": visit[4]} for visit in visits]
@@ -336,7 +336,7 @@ def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher:
     """Without lower bounds, consent is not stored."""
     noon = parameters.at_times[1].times.instants[0]
     visit = build_visit("a", "farm", noon) | {"consent": True}
-    current = np.array([parameters.grid.slot_of(noon)])
+    current = np.array([parameters.grid.find_slot(noon)])
     columns = decode_records([json.dumps(visit).encode()], parameters.default_stay)
     facts = list(unpack_present(accept(parameters, hasher, columns, current).facts))
     assert facts
@@ -353,7 +353,7 @@ def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None
     first, second = noon.times.instants
     dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 7_200), noon.horizon)
     timed = replace(parameters, dwell=(dwell,))
-    current = parameters.grid.slot_of(first)
+    current = parameters.grid.find_slot(first)
     visits = [
         ("ann", "farm", first - 10 * MINUTE, first + 5 * MINUTE),
         ("bob", "farm", first - 10 * MINUTE, first + 9 * HOUR),  # cut after two hours, at the end of slot c + 1

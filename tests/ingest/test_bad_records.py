@@ -59,7 +59,7 @@ BAD: dict[str, tuple[bytes | None, str]] = {
 def dead_topic(world: World) -> str:
     """A dead-letter topic with records of at most 64 KiB."""
     name = f"{world.topic}.dead"
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         configs = {"max.message.bytes": "65536"}
         settings = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
         admin.create_topics({name: settings}, wait_for_metadata=True)

@@ -39,7 +39,7 @@ class Topic:
 
     def __init__(self, connections: KafkaConnections, name: str) -> None:
         self.name = name
-        self._admin, self._producer = connections.admin(), connections.producer()
+        self._admin, self._producer = connections.create_admin(), connections.create_producer()
         settings = {"num_partitions": 1, "replication_factor": 1, "configs": {TYPE: "LogAppendTime"}}
         self._admin.create_topics({name: settings}, wait_for_metadata=True)
 

@@ -38,7 +38,7 @@ def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
 
 
 def _create(connections: KafkaConnections, name: str, limit: int) -> None:
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         configs = {"max.message.bytes": str(limit)}
         settings = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
         admin.create_topics({name: settings}, wait_for_metadata=True)
@@ -52,7 +52,7 @@ def writer(connections: KafkaConnections, name: str) -> Iterator[DeadLetterTopic
 
 def read_written(connections: KafkaConnections, name: str) -> list[Any]:
     place = TopicPartition(name, 0)
-    with closing(connections.consumer()) as consumer:
+    with closing(connections.create_consumer()) as consumer:
         consumer.assign([place])
         consumer.seek(place, 0)
         end = consumer.end_offsets([place])[place]

@@ -35,7 +35,7 @@ def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic of one partition that accepts any timestamps."""
     topic_name = topic("batches")
     configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({topic_name: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
     return topic_name
 

@@ -30,10 +30,10 @@ def test_progress_beyond_the_log(world: World, drain: Drain, eventually: Eventua
     reader = world.reader()
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
     assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
-    assert world.windows.progress() == [{0: 3}] * 4
+    assert world.windows.read_progress() == [{0: 3}] * 4
     world.put(persons(1, "after"))
     drain(world, reader)
-    assert world.windows.progress() == [{0: 4}] * 4
+    assert world.windows.read_progress() == [{0: 4}] * 4
 
 
 @pytest.mark.promise(7)
@@ -67,7 +67,7 @@ def test_failover_forgets_a_loss(
     reader.step(20)
     drain(world, reader)
     assert world.complete_from() == whole_from
-    assert world.windows.progress() == [{0: 104}] * 4
+    assert world.windows.read_progress() == [{0: 104}] * 4
     assert world.count("inn", NOW_SLOT) == 104
     assert world.seen.recoveries["log_lost_records"] == 2
 
@@ -100,7 +100,7 @@ def test_repeated_loss_keeps_lower_shard(
     world.raw.delete(Keys(world.parameters.name, FINGERPRINT).window(inn, 0))
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 2)[1])
     drain(world, reader)
-    assert world.windows.progress() == [{0: 4}] * 4
+    assert world.windows.read_progress() == [{0: 4}] * 4
     assert world.count("inn", NOW_SLOT) == 3  # of the records 1, 2 and 3
 
 
@@ -140,5 +140,5 @@ def test_truncated_log(
     drain(world, reader)
     assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.seen.records == 5 - read_from + 3
-    assert world.windows.progress() == [{0: 5, 1: 8}] * 4
+    assert world.windows.read_progress() == [{0: 5, 1: 8}] * 4
     assert world.count("inn", NOW_SLOT) == 13

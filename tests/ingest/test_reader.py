@@ -20,15 +20,15 @@ def test_added_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyP
     world.put(persons(2, "a"))
     reader = world.reader()
     drain(world, reader)
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         admin.create_partitions({world.topic: 2})
-    with closing(world.connections.producer()) as fresh:
+    with closing(world.connections.create_producer()) as fresh:
         fresh.partitions_for(world.topic)
         for person in persons(3, "b"):
             stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
             fresh.send(world.topic, value=world.visit(person), partition=1, timestamp_ms=stamp).get(timeout=10)
     drain(world, reader)
-    assert world.windows.progress() == [{0: 2, 1: 3}] * 4
+    assert world.windows.read_progress() == [{0: 2, 1: 3}] * 4
     assert world.count("inn", NOW_SLOT) == 5
     assert world.complete_from() == {COMPLETE_FROM_START}
 
@@ -45,7 +45,7 @@ def test_flush_rereads_everything(world: World, drain: Drain) -> None:
     assert world.count("inn", NOW_SLOT) == 0
     drain(world, reader)
     assert world.count("inn", NOW_SLOT) == 30
-    assert world.windows.progress() == [{0: 20, 1: 10}] * 4
+    assert world.windows.read_progress() == [{0: 20, 1: 10}] * 4
 
 
 @pytest.mark.promise(6)
@@ -67,7 +67,7 @@ def test_batch_after_a_gap(world: World, drain: Drain, monkeypatch: pytest.Monke
     drain(world, reader)
     assert world.seen.recoveries["windows_behind"] >= 1
     assert world.count("inn", NOW_SLOT) == 15
-    assert world.windows.progress() == [{0: 10, 1: 5}] * 4
+    assert world.windows.read_progress() == [{0: 10, 1: 5}] * 4
 
 
 @pytest.mark.promise(26)
@@ -84,13 +84,13 @@ def test_dead_letters_precede_progress(world: World, drain: Drain) -> None:
             reader.step(50)
         except UnreachableError:
             failures += 1
-            assert all(shard.get(0, 0) == 0 for shard in world.windows.progress())
+            assert all(shard.get(0, 0) == 0 for shard in world.windows.read_progress())
             assert not world.dead.letters
     drain(world, reader)
     assert [(letter.refusal.reason, letter.partition, letter.offset) for letter in world.dead.letters] == [
         ("not_json", 0, 0)
     ]
-    assert world.windows.progress() == [{0: 2}] * 4
+    assert world.windows.read_progress() == [{0: 2}] * 4
 
 
 def test_offsets_are_committed(
@@ -156,7 +156,7 @@ def test_aborted_records_are_skipped(world: World, drain: Drain) -> None:
     """
     world.create()
     world.put(persons(3, "a"))
-    with closing(world.connections.producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
+    with closing(world.connections.create_producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
         producer.init_transactions()
         stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
         for label, number in (("aborted", 2), ("committed", 1)):
@@ -167,7 +167,7 @@ def test_aborted_records_are_skipped(world: World, drain: Drain) -> None:
             (producer.abort_transaction if label == "aborted" else producer.commit_transaction)()
     drain(world, world.reader())
     assert world.ends() == {0: 8}
-    assert world.windows.progress() == [{0: 8}] * 4
+    assert world.windows.read_progress() == [{0: 8}] * 4
     assert world.count("inn", NOW_SLOT) == 4
 
 
@@ -180,15 +180,15 @@ def test_transaction_end_on_a_quiet_partition(world: World, drain: Drain, monkey
     monkeypatch.setattr("monitor.ingest.source.RECORDS_PER_POLL", 50)
     world.create(2)
     world.put(persons(10_000, "busy"), partition=0)
-    with closing(world.connections.producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
+    with closing(world.connections.create_producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(world.topic, value=world.visit("quiet"), partition=1)
         producer.commit_transaction()
     reader = world.reader()
-    while world.windows.progress()[0].get(1, 0) < 2:
+    while world.windows.read_progress()[0].get(1, 0) < 2:
         reader.step(20)
-        busy = world.windows.progress()[0].get(0, 0)
+        busy = world.windows.read_progress()[0].get(0, 0)
         assert busy < 10_000
     drain(world, reader)
 
@@ -207,7 +207,7 @@ def test_readers_join_and_leave(world: World, eventually: Eventually) -> None:
         produce(world, "c")
         eventually(world.is_read, 30)
     assert world.count("inn", NOW_SLOT) == 600
-    assert world.windows.progress() == [dict.fromkeys(range(4), 150)] * 4
+    assert world.windows.read_progress() == [dict.fromkeys(range(4), 150)] * 4
 
 
 def produce(world: World, label: str) -> None:
@@ -237,8 +237,8 @@ def test_stop_in_a_backlog(world: World, drain: Drain, monkeypatch: pytest.Monke
     world.create()
     world.put(persons(600))
     with world.running():
-        eventually(lambda: world.windows.progress()[0].get(0, 0) >= 20)
-    reached = world.windows.progress()[0][0]
+        eventually(lambda: world.windows.read_progress()[0].get(0, 0) >= 20)
+    reached = world.windows.read_progress()[0][0]
     assert read_committed(world) == {0: reached}
     assert world.count("inn", NOW_SLOT) == reached
     drain(world, world.reader())

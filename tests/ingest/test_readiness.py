@@ -25,11 +25,11 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 def produced(connections: KafkaConnections, topic: Callable[[str], str]) -> tuple[str, Callable[[int, int], None]]:
     """A topic of two partitions, and a function that produces a number of records to one of them."""
     name = topic("visits")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
 
     def produce(partition: int, number: int) -> None:
-        with closing(connections.producer()) as producer:
+        with closing(connections.create_producer()) as producer:
             for _ in range(number):
                 producer.send(name, value=b"v", partition=partition).get(timeout=10)
 
@@ -99,8 +99,8 @@ def test_lagging_shard(
     class Lagging(MemoryWindows):
         """The last shard has no progress in partition 0."""
 
-        def progress(self) -> list[dict[int, int]]:
-            *others, last = super().progress()
+        def read_progress(self) -> list[dict[int, int]]:
+            *others, last = super().read_progress()
             return [*others, {partition: reached for partition, reached in last.items() if partition}]
 
     name, produce = produced

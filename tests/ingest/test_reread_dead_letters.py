@@ -32,7 +32,7 @@ class Reached:
     reader: Reader
 
     def is_read(self) -> bool:
-        ends, progress = self.world.ends(), self.reader._windows.progress()
+        ends, progress = self.world.ends(), self.reader._windows.read_progress()
         return all(shard.get(p, -1) >= end for shard in progress for p, end in ends.items())
 
 
@@ -112,10 +112,10 @@ def test_added_partition_is_read_whole(world: World, drain: Drain) -> None:
 
 def add_partition(world: World) -> None:
     """Add a second partition to the topic, and wait until the producer knows it."""
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         admin.create_partitions({world.topic: 2})
     world.producer.close()
-    world.producer = world.connections.producer()
+    world.producer = world.connections.create_producer()
 
 
 def test_first_start_commits_all_partitions(world: World, eventually: Eventually) -> None:
@@ -132,7 +132,7 @@ def test_first_start_commits_all_partitions(world: World, eventually: Eventually
         world.put_raw(b"not json", slot=slot, partition=partition)
     reader = world.reader()
     eventually(lambda: (reader.step(20), reader.assigned == {0, 1})[1])
-    reader._start_offsets.find(0, world.windows.progress())
+    reader._start_offsets.find(0, world.windows.read_progress())
     assert read_committed(world) == {0: 1, 1: 2}
 
 

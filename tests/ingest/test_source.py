@@ -28,7 +28,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic of two partitions."""
     topic_name = topic("visits")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
         admin.create_topics({topic_name: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
     return topic_name
@@ -37,7 +37,7 @@ def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
 @pytest.fixture
 def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None]]:
     """A function that produces a record to a partition with a timestamp in ms."""
-    with closing(connections.producer()) as producer:
+    with closing(connections.create_producer()) as producer:
         yield lambda value, partition=0, stamp=1_000: producer.send(
             name, value=value, partition=partition, timestamp_ms=stamp
         ).get(timeout=10)
@@ -61,7 +61,7 @@ def test_short_polls_get_partitions(
     """
     for _ in range(3):
         name = topic("brief")
-        with closing(connections.admin()) as admin:
+        with closing(connections.create_admin()) as admin:
             settings = {"num_partitions": 2, "replication_factor": 1, "configs": {}}
             admin.create_topics({name: settings}, wait_for_metadata=True)
         with closing(_Closer(InputLog(connections, name, name))) as member:
@@ -74,7 +74,7 @@ def test_short_polls_get_added_partitions(
     """A member with short polls is assigned added partitions."""
     monkeypatch.setattr("monitor.brokers.connections.METADATA_MAX_AGE_MS", 200)
     name = topic("added")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         settings = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
         admin.create_topics({name: settings}, wait_for_metadata=True)
         with closing(_Closer(InputLog(connections, name, name))) as member:
@@ -150,7 +150,7 @@ def test_every_codec_of_producers(
 ) -> None:
     """Batches are read with every codec. A batch that cannot be decompressed would block its partition."""
     values = [b"small", b"many blocks " * 30_000, b"last"]
-    with closing(connections.producer(compression_type=codec, linger_ms=200)) as producer:
+    with closing(connections.create_producer(compression_type=codec, linger_ms=200)) as producer:
         sent = [producer.send(name, value=value, partition=0) for value in values]
         assert [future.get(timeout=10).offset for future in sent] == [0, 1, 2]
     source.resume(0, 0)
@@ -167,10 +167,10 @@ def test_every_codec_of_brokers(
     """
     name = topic("compressed")
     values = [b"small", b"many blocks " * 30_000, b"last"]
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"compression.type": codec}}
         admin.create_topics({name: settings}, wait_for_metadata=True)
-    with closing(connections.producer()) as producer:
+    with closing(connections.create_producer()) as producer:
         for value in values:
             producer.send(name, value=value, partition=0).get(timeout=10)
     with closing(_Closer(InputLog(connections, name, name))) as member:

@@ -35,7 +35,7 @@ def test_start_without_progress(world: World, drain: Drain) -> None:
     drain(world, world.reader())
     assert world.complete_from() == {HORIZON_START}
     assert world.seen.records == 3
-    assert world.windows.progress() == [{0: 10}] * 4
+    assert world.windows.read_progress() == [{0: 10}] * 4
 
 
 def test_start_without_recent_records(world: World, drain: Drain) -> None:
@@ -88,7 +88,7 @@ def test_expired_records_lose_nothing(world: World, drain: Drain) -> None:
     assert world.seen.recoveries["behind_the_log"] == 1
     assert world.seen.records == 3  # c was never read: no tick counts it, but it has a fate
     assert world.complete_from() == {HORIZON_START}
-    assert world.windows.progress() == [{0: 9}] * 4
+    assert world.windows.read_progress() == [{0: 9}] * 4
 
 
 @pytest.mark.promise(7)
@@ -114,7 +114,7 @@ def test_deleted_recent_records(world: World, drain: Drain, fast: int) -> None:
     assert world.seen.recoveries["log_lost_records"] == 1
     assert world.seen.records == 2
     assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
-    assert world.windows.progress() == [{0: 7}] * 4
+    assert world.windows.read_progress() == [{0: 7}] * 4
 
 
 @pytest.mark.parametrize(("before_slot_41", "whole_from"), [(1_001, 41), (1_000, 42), (1, 42), (0, 42)])
@@ -144,5 +144,5 @@ def test_log_start_passes_the_reader(world: World, drain: Drain, eventually: Eve
     world.put(persons(1_000, "b"))
     world.delete_below(900)
     drain(world, reader)
-    assert world.windows.progress() == [{0: 1_001}] * 4
+    assert world.windows.read_progress() == [{0: 1_001}] * 4
     assert world.count("inn", NOW_SLOT) >= 102

@@ -121,7 +121,7 @@ def test_batch_lost_unread(world: World, drain: Drain, slot: int, caplog: pytest
     drain(world, world.reader())
     assert world.complete_from() == {slot + world.parameters.max_lead + 1}
     assert world.count("inn", NOW_SLOT) == 5
-    assert world.windows.progress() == [{0: 85}] * 4
+    assert world.windows.read_progress() == [{0: 85}] * 4
     letter = world.dead.letters[-1]
     assert letter.refusal.reason == "unreadable_batch"
     assert letter.refusal.error.endswith(
@@ -157,7 +157,7 @@ def test_unknown_end_loses_the_log(world: World, drain: Drain) -> None:
     world.put(persons(1, "after"))
     drain(world, reader)
     assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
-    assert world.windows.progress() == [{0: 6}] * 4
+    assert world.windows.read_progress() == [{0: 6}] * 4
     assert world.count("inn", 0) == 4
 
 
@@ -179,7 +179,7 @@ def test_loss_is_reported_before_skipping(world: World, eventually: Eventually, 
         return failures >= 3
 
     eventually(failed, 30)
-    assert all(shard.get(0, 0) < 80 for shard in world.windows.progress())
+    assert all(shard.get(0, 0) < 80 for shard in world.windows.read_progress())
     assert "log_lost_records" not in world.seen.recoveries
     world.dead.refuses = 0
     drain(world, reader)
@@ -205,7 +205,7 @@ def test_lagging_shard_reads_before_loss(world: World, drain: Drain, monkeypatch
     put_batch(world, BOMB, 80, ZSTD, NOW_SLOT - 8)
     drain(world, reader)
     assert world.count("駅", NOW_SLOT) == 6
-    assert world.windows.progress() == [{0: 86}] * 4
+    assert world.windows.read_progress() == [{0: 86}] * 4
     assert world.complete_from() == {NOW_SLOT - 8 + world.parameters.max_lead + 1}
 
 
@@ -237,7 +237,7 @@ def test_two_million_junk_visits(world: World, drain: Drain) -> None:
 def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
     """A dead letter of several visits contains their number, and is truncated at the limit."""
     name = f"{world.topic}.dead"
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
         admin.create_topics({name: settings}, wait_for_metadata=True)
     put_batch(world, snappy.compress(crafted.records([json.dumps({"visits": [1] * 90_000}).encode()])), 1, SNAPPY)
@@ -273,7 +273,7 @@ def test_refused_visits_have_one_fate(
     ]
     value = json.dumps({"visits": kinds * 300}).encode()
     columns = decode_records([value, value], 0)
-    slot = parameters.grid.slot_of(int(columns.arrived[0]))
+    slot = parameters.grid.find_slot(int(columns.arrived[0]))
     accepted = accept(parameters, PersonHasher(b"0123456789abcdef"), columns, columns.record[:2] * 0 + slot)
     counts = Counter[str]()
     for refusal in accepted.refused:

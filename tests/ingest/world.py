@@ -32,7 +32,7 @@ from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import Question, Reading
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.builders import build_visit
 from tests.shared_kafka import SharedKafka
@@ -145,12 +145,12 @@ class World:
         self._names = count()
         self._stores: list[Dated] = []
         self.windows = self.windows_of(FINGERPRINT)
-        self.producer = self.connections.producer()
+        self.producer = self.connections.create_producer()
 
     def create(self, partitions: int = 1) -> None:
         configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "message.timestamp.after.max.ms": str(2**63 - 1)}
         configs["retention.ms"] = "-1"
-        with closing(self.connections.admin()) as admin:
+        with closing(self.connections.create_admin()) as admin:
             settings = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
             admin.create_topics({self.topic: settings}, wait_for_metadata=True)
 
@@ -182,7 +182,7 @@ class World:
 
     def windows_of(self, mark: str) -> Dated:
         """Return the windows of a fingerprint."""
-        windows = Dated(self.parameters, mark, redis_client(RedisAddress(self.store.url)))
+        windows = Dated(self.parameters, mark, create_client(RedisAddress(self.store.url)))
         windows.clock = self.clock
         self._stores.append(windows)
         return windows
@@ -210,18 +210,18 @@ class World:
 
     def ends(self) -> dict[int, int]:
         """Return the high watermarks."""
-        with closing(self.connections.consumer()) as consumer:
+        with closing(self.connections.create_consumer()) as consumer:
             places = [TopicPartition(self.topic, p) for p in sorted(consumer.partitions_for_topic(self.topic))]
             return {place.partition: end for place, end in consumer.end_offsets(places).items()}
 
     def delete_below(self, offset: int) -> None:
-        with closing(self.connections.admin()) as admin:
+        with closing(self.connections.create_admin()) as admin:
             admin.delete_records({TopicPartition(self.topic, 0): offset})
 
     def is_read(self) -> bool:
         """Return whether every shard's progress has reached the end of every partition."""
         ends = self.ends()
-        return all(shard.get(p, -1) >= end for shard in self.windows.progress() for p, end in ends.items())
+        return all(shard.get(p, -1) >= end for shard in self.windows.read_progress() for p, end in ends.items())
 
     def count(self, location: str, first_slot: int) -> int:
         """Count the distinct people whose last slot at a location is at or after a slot."""
@@ -252,7 +252,7 @@ Drain = Callable[..., None]
 
 
 def read_committed(world: World) -> dict[int, int]:
-    with closing(world.connections.admin()) as admin:
+    with closing(world.connections.create_admin()) as admin:
         offsets = admin.list_group_offsets({world.topic: None})[world.topic]
     return {place.partition: commit.offset for place, commit in offsets.items()}
 
@@ -263,7 +263,7 @@ def persons(number: int, prefix: str = "p") -> list[str]:
 
 def read_all(world: World, topic: str) -> list[Any]:
     place = TopicPartition(topic, 0)
-    with closing(world.connections.consumer()) as consumer:
+    with closing(world.connections.create_consumer()) as consumer:
         consumer.assign([place])
         consumer.seek(place, 0)
         end = consumer.end_offsets([place])[place]

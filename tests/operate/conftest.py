@@ -40,7 +40,7 @@ def published(
     def publish(tick: int, ledger_partitions: int = 2) -> None:
         create()
         ledger = kafka_settings.topics.alerts
-        with closing(connections.admin()) as admin:
+        with closing(connections.create_admin()) as admin:
             topics = describe_topics(admin, [ledger, kafka_settings.topics.visits])
         input_topic = topics.get(kafka_settings.topics.visits)
         input_id = "input" if input_topic is None else input_topic.topic_id
@@ -54,7 +54,7 @@ def published(
                     shard: Reading(
                         {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, 10), {}
                     )
-                    for shard, question in owner.questions(tick).items()
+                    for shard, question in owner.build_questions(tick).items()
                 }
                 owner.decide(tick, Evidence(readings))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from monitor.contracts.alerts import at_times_record, hot_spots_record
+from monitor.contracts.alerts import make_at_times_record, make_hot_spots_record
 from monitor.privacy.over_time import Mark
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord
@@ -41,9 +41,9 @@ def state_with_answers(parameters: Parameters, *answers: tuple[str, str, int, Fr
         }
         if kind == "at_times":
             snapshot: dict[str, Any] = {"shard": shard, "shards": 2, "threshold": 3, "complete": True, "final": False}
-            record = at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
+            record = make_at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
         else:
-            record = hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
+            record = make_hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
         state.fold(EncodedRecord(record.key, record.value, tuple(record.headers), as_of // 1_000), parameters.grid)
     return state
 

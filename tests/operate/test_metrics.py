@@ -157,10 +157,10 @@ def test_lost_ticks_start_at_zero(metrics: Metrics) -> None:
 def test_closed_sets_start_at_zero() -> None:
     """Every series with a closed set of label values exists from the start; a rate misses the first event of others."""
     values = samples(Metrics())
-    closed = [metric for metric in METRICS if metric.kind == "counter" and metric.closed_labels()]
+    closed = [metric for metric in METRICS if metric.kind == "counter" and metric.list_closed_labels()]
     assert {metric.name for metric in closed} == {"visits", "dead_letters", "recoveries", "unknown_shards"}
     for metric in closed:
-        for combination in metric.closed_labels():
+        for combination in metric.list_closed_labels():
             assert values[metric.exposed_name, tuple(zip(metric.labels, combination, strict=True))] == 0
 
 

@@ -14,8 +14,8 @@ import redis
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import list_topic_needs
 from monitor.config.servers import KafkaSettings
-from monitor.contracts.alerts import ledger_record
-from monitor.contracts.record_sizes import place_bytes
+from monitor.contracts.alerts import make_ledger_record
+from monitor.contracts.record_sizes import measure_place
 from monitor.errors import EvictionError, LedgerError, TopicError
 from monitor.operate.preflight import Preflight, require_room
 from monitor.operate.setup import Beginning
@@ -24,7 +24,7 @@ from monitor.public.parameters import OverTime, Parameters, Registry
 from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.state import OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.operate.ledger_states import states_with_marks
 
@@ -159,11 +159,11 @@ class TestRunPreflight:
         """First records with different numbers of ledger partitions are refused."""
         create()
         ledger = kafka_settings.topics.alerts
-        with closing(connections.admin()) as admin:
+        with closing(connections.create_admin()) as admin:
             topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
         for partition, ledger_partitions in enumerate((first, other)):
             empty_partition(ledger, partition)
-            record = ledger_record(
+            record = make_ledger_record(
                 source="town", service="town", partitions=ledger_partitions, lost_at=None, partition=partition, at=0
             )
             with closing(Writer(connections, ledger, topic_id, partition)) as writer:
@@ -216,7 +216,7 @@ class TestRoom:
         many = replace(parameters, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
         marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(20))
         state = states_with_marks({("stations", "place-0"): marks})
-        require_room(many, state, "alerts", {"max.message.bytes": str(place_bytes(rule))})
+        require_room(many, state, "alerts", {"max.message.bytes": str(measure_place(rule))})
 
     def test_too_many_earlier_answers_are_refused(self, parameters: Parameters) -> None:
         """Too many answers of earlier configurations are refused with the required size."""
@@ -236,7 +236,7 @@ class TestEviction:
             raw.config_set("maxmemory-policy", "allkeys-lru")
             try:
                 with (
-                    closing(RedisWindows(parameters, "f", redis_client(RedisAddress(valkey.url)))) as windows,
+                    closing(RedisWindows(parameters, "f", create_client(RedisAddress(valkey.url)))) as windows,
                     pytest.raises(EvictionError, match=r"allkeys-lru: expected noeviction.*CONFIG SET"),
                 ):
                     windows.check()

@@ -16,7 +16,7 @@ from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import read_ledger
-from monitor.operate.setup import Beginning, SetupResult, date_ledger_loss, redis_time
+from monitor.operate.setup import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.public.clock import SteppedClock, SystemClock
 from monitor.public.instants import HOUR, SECOND, format_instant
@@ -25,7 +25,7 @@ from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 
 Create = Callable[..., SetupResult]
@@ -43,10 +43,10 @@ def ran_before(
 ) -> Iterator[str]:
     """The name of a group of the service that has committed offsets of an existing topic."""
     name, group = topic("visits-before"), f"{parameters.name}{request.param}"
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         place = TopicPartition(name, 0)
-        with closing(connections.consumer(group_id=group)) as consumer:
+        with closing(connections.create_consumer(group_id=group)) as consumer:
             consumer.assign([place])
             consumer.commit({place: OffsetAndMetadata(0, "", -1)})
         yield group
@@ -124,7 +124,7 @@ def test_ledger_lost_pauses_all_locations(
     assert [read_terms(connections, parameters, ledger, partition) for partition in (0, 1)] == [
         OwnerTerms(parameters.name, 2, now)
     ] * 2
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
     clock = SteppedClock(now)
     statuses: dict[int, set[str]] = {}
@@ -275,8 +275,8 @@ class TestDateLedgerLoss:
         """Redis's time is read without writing a key."""
         address = RedisAddress(valkey.url)
         before = SystemClock().now()
-        assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND
-        with closing(RedisWindows(parameters, "clock", redis_client(address))) as windows:
+        assert before - SECOND <= read_redis_time(address) <= SystemClock().now() + SECOND
+        with closing(RedisWindows(parameters, "clock", create_client(address))) as windows:
             assert windows.is_empty()
 
     @pytest.mark.usefixtures("ran_before")

@@ -24,7 +24,7 @@ def board(*entries: Entry, history: int = 10**12, most_bytes: int = 10**9, valid
 
 
 def find_records(kept: Board, at: int | None = None) -> list[tuple[str, int]]:
-    return [(each.key, each.as_of // 1_000_000) for each in kept.state(None if at is None else at * 1_000_000)]
+    return [(each.key, each.as_of // 1_000_000) for each in kept.find_state(None if at is None else at * 1_000_000)]
 
 
 def test_state_has_latest_records() -> None:
@@ -74,14 +74,14 @@ def test_old_records_are_dropped() -> None:
     assert find_records(kept) == [("m/b", 9)]
     assert kept.list_since("", {0: 0}) is None
     assert kept.list_since("", {0: 2}) is not None
-    assert kept.of_key("m/a") == ()
+    assert kept.list_by_key("m/a") == ()
 
 
 def test_size_is_bounded() -> None:
     """Above the limit of bytes the oldest records are dropped first."""
     kept = board(*(entry(tick, "m/a", tick) for tick in range(100)), most_bytes=5_000)
     assert find_records(kept) == [("m/a", 99)]
-    assert 5 < len(kept.of_key("m/a")) < 15
+    assert 5 < len(kept.list_by_key("m/a")) < 15
 
 
 def test_valid_alarm_outlives_limits() -> None:
@@ -93,7 +93,7 @@ def test_valid_alarm_outlives_limits() -> None:
         alarm, answers = entry(0, "noon/a", 1), [entry(tick, "m/a", tick) for tick in range(2, 30)]
         kept = board(alarm, *answers, **limits, valid=30_000_000)
         assert find_records(kept) == [("noon/a", 1), ("m/a", 29)]
-        assert len(kept.of_key("m/a")) < 10
+        assert len(kept.list_by_key("m/a")) < 10
         kept.add([entry(50, "m/a", 32)], {0: 51})
         assert find_records(kept) == [("m/a", 32)]
 
@@ -111,8 +111,8 @@ def test_incomplete_past_is_not_shown() -> None:
 def test_as_of_orders_records() -> None:
     """The order of as_of decides: a change of the slot grid numbers the ticks differently."""
     first, later = entry(0, "m/a", 5), entry(1, "m/a", 6)
-    assert [each.offset for each in board(later, first).state()] == [1]
-    assert [each.offset for each in board(first, later).state()] == [1]
+    assert [each.offset for each in board(later, first).find_state()] == [1]
+    assert [each.offset for each in board(first, later).find_state()] == [1]
 
 
 def test_late_shard_keeps_its_times() -> None:

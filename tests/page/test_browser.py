@@ -299,7 +299,7 @@ def test_script_keeps_open_places(browser: Browser, page: Page) -> None:
 
 def test_failed_start_makes_all_unknown(browser: Browser, page: Page, shared: Town) -> None:
     """If the script cannot read the answers, the list of the server turns unknown, until a later attempt succeeds."""
-    shared.publish(shared.parts.parameters.grid.last_tick_until(shared.clock.now()) + 1)
+    shared.publish(shared.parts.parameters.grid.find_last_tick(shared.clock.now()) + 1)
     with visit(browser, page.url) as one:
         one.tab.route("**/v1/records", lambda route: route.fulfill(status=503))
         one.tab.goto(f"{page.url}?lang=en")
@@ -316,7 +316,7 @@ def test_failed_start_makes_all_unknown(browser: Browser, page: Page, shared: To
 def test_list_expires_without_its_script(browser: Browser, page: Page, shared: Town) -> None:
     """If neither script nor style sheet can be read, the list of the server is hidden when its answers expire."""
     grid = shared.parts.parameters.grid
-    tick = grid.last_tick_until(shared.clock.now()) + 1
+    tick = grid.find_last_tick(shared.clock.now()) + 1
     shared.publish(tick)
     shared.clock.move_to(grid.as_of(tick) + 2 * HOUR - 5 * SECOND)
     with visit(browser, page.url) as one:
@@ -329,7 +329,7 @@ def test_list_expires_without_its_script(browser: Browser, page: Page, shared: T
 
 def test_lost_server_turns_unknown(browser: Browser, shared: Town) -> None:
     """When the server is gone, every place turns unknown by the browser's own timer."""
-    tick = shared.parts.parameters.grid.last_tick_until(shared.clock.now()) + 1
+    tick = shared.parts.parameters.grid.find_last_tick(shared.clock.now()) + 1
     shared.publish(tick)
     with serve(shared, unreachable_after=2_000_000) as page, visit(browser, page.url) as one:
         one.open()

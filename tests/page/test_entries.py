@@ -55,7 +55,7 @@ def test_page_passes_vectors(name: str) -> None:
         if "at" in step:
             clock.move_to(parse_instant(step["at"]))
         known = KnownPlaces(feed.view, slot, clock.now, final_for)
-        reopened = KnownPlaces(refold(board.state(), registry, keep), slot, clock.now, final_for)
+        reopened = KnownPlaces(refold(board.find_state(), registry, keep), slot, clock.now, final_for)
         for place, expected in step.get("known", {}).items():
             assert describe(known.get(place)) == parse_times(expected), (place, step["at"])
             again = reopened.get(place)

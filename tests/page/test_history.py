@@ -11,7 +11,7 @@ from monitor.page.board import Board
 from monitor.page.entries import read_entry
 from monitor.page.history import write_history
 from monitor.public.instants import DAY
-from monitor.public.parameters import Registry, shard_of
+from monitor.public.parameters import Registry, find_shard
 from tests.client.records import REGISTRY, hot_spots, over_time, snapshot
 
 
@@ -42,7 +42,7 @@ def states(place: str, *records: OutputRecord, **changes: Any) -> list[str]:
 
 def test_shards_of_that_time_count() -> None:
     """A snapshot counts for the places of its shard by the number of shards that it had, not by the present one."""
-    market, park = shard_of("market", 2), shard_of("park", 2)
+    market, park = find_shard("market", 2), find_shard("park", 2)
     assert market != park
     records = snapshot(market, 3, {"market": (3, 9)}), snapshot(park, 3)
     assert states("market", *records) == ["noisy_count"]
@@ -51,24 +51,24 @@ def test_shards_of_that_time_count() -> None:
 
 def test_other_registry_is_not_safe() -> None:
     """A complete snapshot of another registry does not make an unlisted place safe."""
-    assert states("park", snapshot(shard_of("park", 2), 3), registry="0" * 64) == ["unknown"]
+    assert states("park", snapshot(find_shard("park", 2), 3), registry="0" * 64) == ["unknown"]
 
 
 def test_newer_forms_are_unknown() -> None:
     """A record that is not understood is a period in which nothing was known."""
-    assert states("market", snapshot(shard_of("market", 2), 3), noisy_counts=...) == ["unknown"]
+    assert states("market", snapshot(find_shard("market", 2), 3), noisy_counts=...) == ["unknown"]
     assert states("market", over_time("market", 6, 0), threshold=...) == ["unknown"]
     assert states("market", over_time("market", 6, 0)) == ["safe"]
 
 
 def test_crossed_bounds_have_no_upper_one() -> None:
     """A noisy count below the lower bound is of an earlier tick, so it is shown as no upper bound."""
-    [period] = list_periods("market", snapshot(shard_of("market", 2), 6, {"market": (3, 9)}, bounds={"market": 11}))
+    [period] = list_periods("market", snapshot(find_shard("market", 2), 6, {"market": (3, 9)}, bounds={"market": 11}))
     assert period | {"state": "noisy_count", "count_at_least": 11} == period
     assert "count_at_most" not in period
 
 
 def test_other_kind_does_not_count() -> None:
     """If a monitor's name had another kind, the records of that kind are no snapshots."""
-    alert, spots, read = over_time("market", 6, 0), hot_spots(2, {"market": 9}), snapshot(shard_of("market", 2), 3)
+    alert, spots, read = over_time("market", 6, 0), hot_spots(2, {"market": 9}), snapshot(find_shard("market", 2), 3)
     assert states("market", alert, spots, read, monitor="midday") == ["safe"]

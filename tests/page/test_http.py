@@ -324,7 +324,7 @@ def test_recreated_topic_is_read_whole(
     page = open_page(town)
     if fails:
         fail_once(monkeypatch, get(page, "/v1/records").json["position"].partition("/")[0])
-    with closing(town.parts.kafka.admin()) as admin:
+    with closing(town.parts.kafka.create_admin()) as admin:
         admin.delete_topics([town.topic])
         eventually(lambda: town.topic not in admin.list_topics())
     create_topic(town.parts.kafka, town.topic)
@@ -342,7 +342,7 @@ def test_recreated_topic_resets(
     town.publish(FIRST)
     page = open_page(town)
     old = get(page, "/v1/records").json["position"]
-    with closing(town.parts.kafka.admin()) as admin:
+    with closing(town.parts.kafka.create_admin()) as admin:
         admin.delete_topics([town.topic])
         eventually(lambda: town.topic not in admin.list_topics())
     create_topic(town.parts.kafka, town.topic)

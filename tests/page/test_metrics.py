@@ -126,7 +126,7 @@ def test_taken_port_is_named(town: Town) -> None:
 def test_routes_are_closed(watched: Page) -> None:
     """The routes of the catalog are those of the application, so no response is counted as another route's."""
     site = watched._site
-    names = {route.name for route in site.app(()).routes if isinstance(route, Route)}
+    names = {route.name for route in site.create_app(()).routes if isinstance(route, Route)}
     assert names == set(ROUTES) - {OTHER}
 
 
@@ -149,6 +149,6 @@ def test_page_without_source_is_not_ready(silent: float, ready: bool) -> None:
     """The page is ready while Kafka has answered recently enough; else the reason has the time."""
     metrics = PageMetrics(MINUTE, MINUTE, 10)
     metrics.watch((), lambda: silent)
-    assert (metrics.waiting() == {}) is ready
-    assert ready or "61 s" in metrics.waiting()["kafka"]
-    assert metrics.stalled() == []
+    assert (metrics.list_waiting() == {}) is ready
+    assert ready or "61 s" in metrics.list_waiting()["kafka"]
+    assert metrics.list_stalled() == []

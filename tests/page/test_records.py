@@ -51,7 +51,7 @@ def test_present_records_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None
     records = Records(feed)
 
     async def request() -> dict[str, Any]:
-        body = await records.present()
+        body = await records.prepare_present()
         assert body.compressed is not None
         assert gzip.decompress(body.compressed) == body.content
         content: dict[str, Any] = json.loads(body.content)
@@ -61,7 +61,7 @@ def test_present_records_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None
         first = await request()
         feed.clock = SteppedClock(SLOTS.as_of(6) + 5 * SECOND)
         with monkeypatch.context() as patched:
-            patched.setattr(feed.board, "state", None)  # it cannot be called
+            patched.setattr(feed.board, "find_state", None)  # it cannot be called
             feed.deliver("T", [], {0: 9})  # a position without a record for subscribers
             assert await request() == first | {"now": format_instant(feed.clock.now())}
         feed.deliver("T", [read(7)], {0: 10})
@@ -76,7 +76,7 @@ def test_past_records_have_no_position() -> None:
     """The records of an earlier state have neither a time nor a position. They are the latest ones until then."""
     feed = make_feed()
     feed.deliver("T", [read(7)], {0: 8})
-    content = json.loads(asyncio.run(Records(feed).past(SLOTS.as_of(6))).content)
+    content = json.loads(asyncio.run(Records(feed).prepare_past(SLOTS.as_of(6))).content)
     assert [record["value"]["tick"] for record in content.pop("records")] == [6]
     assert content == {}
 

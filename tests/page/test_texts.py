@@ -74,9 +74,12 @@ def test_each_answer_has_words(language: Language) -> None:
         about = About("noon", kind, to_datetime(0), to_datetime(0), threshold, to_datetime(0))
         for reason in REASONS[state]:
             answer = Answer(state, reason, 0, 10, most, least, about)
-            described = [words.short(answer, reason), *(section.text for section in words.sections(answer, reason))]
+            described = [
+                words.summarize(answer, reason),
+                *(section.text for section in words.list_sections(answer, reason)),
+            ]
             assert all(text and "None" not in text and "{" not in text for text in described)
-            assert words.question(about)
+            assert words.phrase_question(about)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -93,8 +96,8 @@ def test_hot_spots_have_other_advice(language: Language) -> None:
     words, time = Words(read_texts(language)), to_datetime(0)
     spot = Answer("noisy_count", "noisy", 0, 10, 1, 0, About("busiest", "hot_spots", time, time))
     alarm = Answer("noisy_count", "noisy", 0, 10, 12, 0, About("noon", "at_times", time, time, 9))
-    assert words.sections(spot, "noisy")[1:] != words.sections(alarm, "noisy")[1:]
-    assert words.sections(spot, "noisy")[2].text == read_texts(language)["hot_spot_do"]
+    assert words.list_sections(spot, "noisy")[1:] != words.list_sections(alarm, "noisy")[1:]
+    assert words.list_sections(spot, "noisy")[2].text == read_texts(language)["hot_spot_do"]
 
 
 def test_language_follows_request() -> None:

@@ -13,7 +13,7 @@ from kafka.admin import NewTopic
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_valid_config
-from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.page.server import PageParts
 from monitor.privacy.over_time import Mark, step
 from monitor.public.clock import SteppedClock
@@ -86,7 +86,7 @@ class Town:
             place = parameters.registry.ids[row]
             answer = step(rule, self.marks.get(place, ()), tick, counts.get(place, 0), 0)
             self.marks[place] = answer.marks
-            yield over_time_record(
+            yield make_over_time_record(
                 source="demo",
                 monitor=monitor.name,
                 location_id=place,
@@ -103,14 +103,14 @@ class Town:
         parameters = self.parts.parameters
         monitor, grid = parameters.at_times[0], parameters.grid
         as_of = grid.as_of(tick)
-        live = monitor.live(as_of)
+        live = monitor.list_live_times(as_of)
         for time in live:
             drawn = self.noisy.setdefault(time, {})
             if time == live[-1]:
                 drawn |= {place: (tick, count) for place, count in noon.items()}
             for shard, rows in enumerate(parameters.registry.by_shard):
                 members = {parameters.registry.ids[row] for row in rows.tolist()}
-                yield at_times_record(
+                yield make_at_times_record(
                     source="demo",
                     monitor=monitor.name,
                     time=time,
@@ -132,11 +132,11 @@ def open_town(parts: PageParts, kafka: KafkaConnections, topic: str) -> Town:
     """Create the topic, with one partition, and return a town at the origin of its clock."""
     create_topic(kafka, topic)
     clock = SteppedClock(parts.parameters.grid.as_of(FIRST))
-    return Town(parts, topic, clock, kafka.producer())
+    return Town(parts, topic, clock, kafka.create_producer())
 
 
 def create_topic(kafka: KafkaConnections, topic: str) -> None:
     """Create an output topic with one partition, which keeps records of any time."""
-    with closing(kafka.admin()) as admin:
+    with closing(kafka.create_admin()) as admin:
         configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
         admin.create_topics([NewTopic(topic, 1, 1, topic_configs=configs)])

@@ -14,11 +14,11 @@ from monitor.errors import EpsilonError, PrivacyError
 from monitor.privacy.over_time import (
     Mark,
     OverTimeRule,
+    compute_p_value,
     extend_marks,
     find_next_answer_tick,
     may_answer,
-    p_value,
-    running_marks,
+    select_running_marks,
     step,
 )
 
@@ -101,7 +101,7 @@ def test_pause_ends_with_enough_marks() -> None:
     marks = (Mark(0, 6, Fraction(1, 2), 4), Mark(2, 6, Fraction(1, 2), 6))
     assert find_next_answer_tick(TWICE, marks, 3) == 5
     assert [may_answer(TWICE, marks, tick) for tick in (3, 4, 5)] == [False, False, True]
-    assert running_marks(marks, 5) == marks[1:]
+    assert select_running_marks(marks, 5) == marks[1:]
 
 
 @pytest.mark.promise(34)
@@ -194,8 +194,8 @@ def test_thousands_of_marks_are_fast() -> None:
 @pytest.mark.promise(4)
 def test_p_value_is_the_tail_chance() -> None:
     """With T - 1 people, G must reach z - T + 1."""
-    assert p_value(ONE, threshold=5, noisy_count=5) == pytest.approx(math.exp(-1))
-    assert p_value(Fraction(1, 2), threshold=5, noisy_count=14) == pytest.approx(math.exp(-5))
+    assert compute_p_value(ONE, threshold=5, noisy_count=5) == pytest.approx(math.exp(-1))
+    assert compute_p_value(Fraction(1, 2), threshold=5, noisy_count=14) == pytest.approx(math.exp(-5))
 
 
 @pytest.mark.parametrize(

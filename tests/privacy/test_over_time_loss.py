@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extend_marks, running_marks, step
-from monitor.privacy.payments import most_answers, over_time_payment
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extend_marks, select_running_marks, step
+from monitor.privacy.payments import compute_most_answers, compute_over_time_payment
 
 Law = Mapping[Hashable, tuple[Fraction, Any]]
 Mechanism = Callable[[Any, int, Any], Law]
@@ -170,10 +170,10 @@ def test_repeated_visits_pay_the_formula(
     mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
     counted = presence_ticks(rule, slots)
     worst = worst_ratio(mechanism, (), streams(counted, counted.stop + 1))
-    most = most_answers(answers, window, max_lead, slots)
+    most = compute_most_answers(answers, window, max_lead, slots)
     assert worst == q ** -min(most, len(counted))
     assert (most <= len(counted)) == (answers <= rule.mark_lifetime)
-    assert over_time_payment(rule.epsilon, answers, window, max_lead, slots) == most * rule.answer_epsilon
+    assert compute_over_time_payment(rule.epsilon, answers, window, max_lead, slots) == most * rule.answer_epsilon
 
 
 @pytest.mark.promise(19)
@@ -339,7 +339,7 @@ class TestChangedRules:
         for draw, chance in one_sided(Fraction(1, 2) ** int(rule.answer_epsilon / self.unit), 3):
             answer = step(rule, marks, tick, count, draw)
             if answer.status == "noisy_count":
-                spent = sum(mark.epsilon for mark in running_marks(extend_marks(rule, marks), tick))
+                spent = sum(mark.epsilon for mark in select_running_marks(extend_marks(rule, marks), tick))
                 assert spent + rule.answer_epsilon <= rule.epsilon
                 assert sum(mark.epsilon for mark in answer.marks) <= rule.epsilon
             new = tuple(mark for mark in answer.marks if mark.tick == tick)
@@ -375,7 +375,7 @@ class TestChangedRules:
 
         def forgetful(marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None]) -> Law:
             law = self.law(marks, tick, given, one_sided)
-            return {outcome: (chance, running_marks(after, tick)) for outcome, (chance, after) in law.items()}
+            return {outcome: (chance, select_running_marks(after, tick)) for outcome, (chance, after) in law.items()}
 
         rules = [0, 0, 0, 1]
         choices = [

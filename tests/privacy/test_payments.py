@@ -10,12 +10,12 @@ import pytest
 from monitor.errors import OverspentError, PrivacyError
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import (
-    at_times_payment,
     charge_at_times,
     charge_over_time,
     check_period,
-    most_answers,
-    over_time_payment,
+    compute_at_times_payment,
+    compute_most_answers,
+    compute_over_time_payment,
 )
 
 ONE = Fraction(1)
@@ -23,13 +23,13 @@ ONE = Fraction(1)
 
 def test_two_weeks_of_presence_cost_twice() -> None:
     """W = 336, F = 1, H = 337 (two weeks, not aligned): N = 673 ticks, and W + F = 337 of them have one answer."""
-    assert over_time_payment(ONE, answers=1, window=336, max_lead=1, slots=337) == 2
+    assert compute_over_time_payment(ONE, answers=1, window=336, max_lead=1, slots=337) == 2
 
 
 def test_single_visit_pays_epsilon() -> None:
     """With H = 1, N = W + F, so k answers of ε_l/k are charged."""
     for window, max_lead, answers in product((3, 14), (0, 2), (1, 2, 3)):
-        assert over_time_payment(Fraction(1, 3), answers, window, max_lead, slots=1) == Fraction(1, 3)
+        assert compute_over_time_payment(Fraction(1, 3), answers, window, max_lead, slots=1) == Fraction(1, 3)
 
 
 @pytest.mark.promise(11)
@@ -42,12 +42,12 @@ def test_formula_is_the_greedy_schedule(window: int, max_lead: int, answers: int
         for tick in range(slots + mark_lifetime - 1):
             if sum(tick - earlier < mark_lifetime for earlier in given) < answers:
                 given.append(tick)
-        assert most_answers(answers, window, max_lead, slots) == len(given)
+        assert compute_most_answers(answers, window, max_lead, slots) == len(given)
 
 
 def test_designated_times_cost_epsilon_each() -> None:
     """15 evenings at ε = 1/2 cost 15/2."""
-    assert at_times_payment(Fraction(1, 2), 15) == Fraction(15, 2)
+    assert compute_at_times_payment(Fraction(1, 2), 15) == Fraction(15, 2)
 
 
 def test_fitting_period_returns_its_sum() -> None:
@@ -79,4 +79,4 @@ def test_overspent_period_is_refused() -> None:
 def test_invalid_arguments_are_refused(wrong: tuple[int, int, int, int]) -> None:
     """Zero answers, an empty window, a negative F and zero slots are refused."""
     with pytest.raises(PrivacyError, match="expected at least"):
-        most_answers(*wrong)
+        compute_most_answers(*wrong)

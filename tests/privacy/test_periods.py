@@ -9,8 +9,8 @@ from fractions import Fraction
 import pytest
 
 from monitor.privacy.over_time import Mark, OverTimeRule, may_answer
-from monitor.privacy.payments import over_time_payment
-from monitor.privacy.periods import Bound, PaidAnswer, Place, most_paid
+from monitor.privacy.payments import compute_over_time_payment
+from monitor.privacy.periods import Bound, PaidAnswer, Place, compute_most_paid
 
 NOW = 8
 
@@ -88,11 +88,11 @@ def test_bound_covers_every_schedule(seed: int) -> None:
     old, new, slots = draw_rule(numbers, max_lead), draw_rule(numbers, max_lead), numbers.randint(1, 3)
     marks = draw_answered(numbers, old)
     oldest = NOW - new.window + 1
-    bound = most_paid([make_place([new], marks, max_lead)], slots, oldest)
+    bound = compute_most_paid([make_place([new], marks, max_lead)], slots, oldest)
     paid = find_most([new], old, marks, slots, oldest)
     assert bound >= paid
     if old.answer_epsilon == new.answer_epsilon:
-        assert bound == max(paid, Bound.of(new).most_in_slots(slots))
+        assert bound == max(paid, Bound.of(new).compute_most_in_slots(slots))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -104,8 +104,8 @@ def test_unchanged_configuration_keeps_its_worst_case(seed: int) -> None:
     for _ in range(3):
         rule = draw_rule(numbers, numbers.randint(0, 2))
         places.append(make_place([rule], draw_answered(numbers, rule), rule.max_lead))
-        worst += over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots)
-    assert most_paid(places, slots, NOW - 5) <= worst
+        worst += compute_over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots)
+    assert compute_most_paid(places, slots, NOW - 5) <= worst
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -121,7 +121,9 @@ def test_earlier_marks_keep_the_worst_case(seed: int) -> None:
     now = tick + 1
     bound = Bound.of(rule)
     paid = tuple(PaidAnswer.of(mark, rule.max_lead, rule.mark_lifetime) for mark in marks)
-    assert most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.most_in_slots(slots)
+    assert compute_most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.compute_most_in_slots(
+        slots
+    )
 
 
 @pytest.mark.promise(15)
@@ -132,7 +134,7 @@ def test_alternating_rules_pay_the_larger(seed: int) -> None:
     old, new, slots = draw_rule(numbers), draw_rule(numbers), numbers.randint(1, 2)
     marks = draw_answered(numbers, old)
     oldest = NOW - max(old.window, new.window) + 1
-    assert most_paid([make_place([old, new], marks, 0)], slots, oldest) >= find_most(
+    assert compute_most_paid([make_place([old, new], marks, 0)], slots, oldest) >= find_most(
         [old, new], old, marks, slots, oldest
     )
 
@@ -149,7 +151,7 @@ def test_two_places_and_a_third() -> None:
     old, new = (OverTimeRule(epsilon, 1, 3, 4, 0) for epsilon in (Fraction(1, 2), Fraction(1, 3)))
     mark = Mark(7, 3, Fraction(1, 2), 7 + old.mark_lifetime - 1)
     places = [make_place([new], (mark,), 0), make_place([new], (mark,), 0), make_place([new], (), 0)]
-    assert most_paid(places, 1, NOW - 3) == Fraction(4, 3)
+    assert compute_most_paid(places, 1, NOW - 3) == Fraction(4, 3)
 
 
 @pytest.mark.promise(15)
@@ -165,9 +167,9 @@ def test_ended_answers_count_within_the_period() -> None:
     marks = tuple(Mark(day, 3, Fraction(1), day) for day in range(14))
     bound = Bound(Fraction(7), Fraction(7), 14, 0, 14)
     places = [Place(tuple(PaidAnswer.of(mark, 0) for mark in marks), None, 14), Place((), bound, 14)]
-    assert most_paid(places, 14, oldest=1) == 26
+    assert compute_most_paid(places, 14, oldest=1) == 26
     for now, most in ((26, 21), (32, 15), (33, 14)):
-        assert most_paid([place.without_answers_before(now) for place in places], 14, oldest=now - 13) == most
+        assert compute_most_paid([place.without_answers_before(now) for place in places], 14, oldest=now - 13) == most
 
 
 def test_example_of_the_rules_page() -> None:
@@ -181,9 +183,9 @@ def test_example_of_the_rules_page() -> None:
     marks = [Mark(tick, 12, Fraction(1), tick + 23) for tick in (100, 124)]
     station = Place(tuple(PaidAnswer.of(mark, 0) for mark in marks), None, 125)
     clinic = Place((), Bound.of(rule), 126)
-    assert Bound.of(rule).most_in_slots(49) == 3
+    assert Bound.of(rule).compute_most_in_slots(49) == 3
     for now, most in ((126, 4), (147, 4), (148, 3)):
-        assert most_paid([station, clinic.without_answers_before(now)], 49, oldest=now + 1 - 24) == most
+        assert compute_most_paid([station, clinic.without_answers_before(now)], 49, oldest=now + 1 - 24) == most
 
 
 def test_many_digits_are_added_exactly() -> None:
@@ -195,7 +197,7 @@ def test_many_digits_are_added_exactly() -> None:
         Place((PaidAnswer.of(mark, 0, 4),), bound, NOW),
         Place((), Bound(Fraction(1, 7), Fraction(1, 7), 4, 0, 4), NOW),
     ]
-    assert most_paid(places, 1, NOW - 3) == share + Fraction(1, 7)
+    assert compute_most_paid(places, 1, NOW - 3) == share + Fraction(1, 7)
 
 
 def test_thousands_of_places_are_fast() -> None:
@@ -205,4 +207,4 @@ def test_thousands_of_places_are_fast() -> None:
     for number in range(1_000):
         marks = [Mark(tick, 3, Fraction(1, 900), tick + 20_160) for tick in (number * 7, 20_161 + number * 11)]
         places.append(Place(tuple(PaidAnswer.of(mark, 1, 20_161) for mark in marks), bound, 40_000))
-    assert Fraction(2) < most_paid(places, 20_161, 40_000 - 20_160) < Fraction(4)
+    assert Fraction(2) < compute_most_paid(places, 20_161, 40_000 - 20_160) < Fraction(4)

@@ -87,7 +87,7 @@ class World:
         deciders = [
             Decider(plan.parameters, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
         ]
-        self._questions = [cache(decider.questions) for decider in deciders]
+        self._questions = [cache(decider.build_questions) for decider in deciders]
         self._shards = shards
         self._evidence: list[EvidenceReader | None] = [None] * plan.ledger_partitions
         self._owners = [OwnerState(-1, 0, None, frozenset())] * plan.ledger_partitions
@@ -176,7 +176,7 @@ class World:
     def _due(self, partition: int) -> int:
         release = PartitionRelease(partition, self._parts, cast("Any", None))
         release._taken_at = self.plan.instant(self._owners[partition].taken_at)
-        return release.release_time(self.tick)
+        return release.find_release_time(self.tick)
 
     def _is_due(self, partition: int) -> bool:
         return self.clock.now() >= self._due(partition)

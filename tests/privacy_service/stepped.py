@@ -115,7 +115,7 @@ class HandTopic:
     def __init__(self, plan: Plan, clock: HandClock) -> None:
         self._plan, self._clock = plan, clock
 
-    def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # the current end is allowed at any tick
+    def read_end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # the current end is allowed at any tick
         """Return the current ends of the log."""
         return {part: log_end(self._plan, part, self._clock.now()) for part in range(len(self._plan.log))}
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from monitor.privacy.over_time import Mark
 from monitor.privacy.periods import Bound, PaidAnswer, Place
-from monitor.privacy.periods import most_paid as bound_of
+from monitor.privacy.periods import compute_most_paid as bound_of
 from monitor.release.decide import Decider
 from monitor.release.state import LedgerState
 

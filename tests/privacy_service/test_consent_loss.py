@@ -100,7 +100,7 @@ def drive(people: Mapping[str, Set]) -> Counts:
                 reader._write(reader._prepare([fetched]))
                 offset += 1
         clock.move_to(town.grid.as_of(tick) + town.tolerance)
-        reading = windows.read({0: decider.questions(tick)[0]})[0]
+        reading = windows.read({0: decider.build_questions(tick)[0]})[0]
         assert reading.settled
         counts.append(tuple(next(iter(reading.present.values())).tolist()))
         windows.open([0], tick + 1)
@@ -184,7 +184,7 @@ def law(
         walk = Walk(scripts.pop(), sign)
         decider = Decider(town, [0], walk)
         state = LedgerState(noisy={("noon", instant): dict.fromkeys(marked, (0, CAP))})
-        question = decider.questions(tick)[0]
+        question = decider.build_questions(tick)[0]
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, {}, {instant: np.array(counts)})
         reading = replace(reading, consenting={at: np.array(consented) for at in question.consenting})
         (record,) = decider.decide(tick, Evidence({0: reading}), state).records

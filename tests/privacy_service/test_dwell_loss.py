@@ -97,13 +97,13 @@ def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
                 )
                 offset += 1
         clock.move_to(town.grid.as_of(tick) + town.tolerance)
-        reading = windows.read({0: decider.questions(tick)[0]})[0]
+        reading = windows.read({0: decider.build_questions(tick)[0]})[0]
         assert reading.settled
         windows.open([0], tick + 1)
     by_person: dict[bytes, dict[int, int]] = {}
     for own, row, length in sorted(next(iter(reading.stays.values()))):
         by_person.setdefault(own, {})[row] = length
-    return town.dwell[0].rule.paired().add_up([list(lengths.values()) for lengths in by_person.values()])
+    return town.dwell[0].rule.to_paired_rule().add_up([list(lengths.values()) for lengths in by_person.values()])
 
 
 def encode(person: str, visit: Reported) -> bytes:

@@ -19,7 +19,7 @@ import pytest
 import redis
 
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.privacy_service.exploring import Explored, explore
 from tests.privacy_service.interleavings import World
@@ -203,7 +203,7 @@ def store_in(server: EmbeddedValkey) -> Callable[[Plan, HandClock], Any]:
     def make(plan: Plan, clock: HandClock) -> RedisWindows:
         with redis.Redis.from_url(server.url) as client:
             client.flushall()
-        return RedisWindows(plan.parameters, "0123456789abcdef", redis_client(RedisAddress(server.url)), clock.now)
+        return RedisWindows(plan.parameters, "0123456789abcdef", create_client(RedisAddress(server.url)), clock.now)
 
     return make
 

@@ -104,7 +104,7 @@ class Unread:
 
     most_partitions = 1
 
-    def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # the same at any tick
+    def read_end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # the same at any tick
         return {0: 0}
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from monitor.privacy.payments import most_answers
+from monitor.privacy.payments import compute_most_answers
 from tests.privacy_service.recounts import (
     EDGES,
     NAMES,
@@ -135,7 +135,7 @@ def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
 
 def most_of_slots(town: Any, slots: int) -> int:
     """Return how many answers visits in `slots` slots may pay: by the formula, and at most one per tick."""
-    formula: int = most_answers(town.answers, town.window, town.max_lead, slots)
+    formula: int = compute_most_answers(town.answers, town.window, town.max_lead, slots)
     return min(formula, slots + int(town.window) + int(town.max_lead) - 1)
 
 

@@ -130,7 +130,7 @@ class Town:
     @cached_property
     def _questions(self) -> dict[int, Question]:
         decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.hot_spots)
-        return {tick: decider.questions(tick)[0] for tick in self.ticks}
+        return {tick: decider.build_questions(tick)[0] for tick in self.ticks}
 
     @cached_property
     def _driver(self) -> Driver:
@@ -224,7 +224,7 @@ class Town:
         states: dict[Cell, State] = {}
         for cell in self.cells:
             if cell.time is None:
-                marks = ledger.marks_of("stations", PLACES[cell.row])
+                marks = ledger.find_marks("stations", PLACES[cell.row])
                 states[cell] = tuple(Mark(mark.tick, self.cap, mark.epsilon, mark.until) for mark in marks)
             else:
                 noisy = ledger.noisy.get(("noon", ORIGIN + cell.time * MINUTE), {})

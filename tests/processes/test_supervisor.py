@@ -139,7 +139,7 @@ def test_hanging_process_is_killed(tmp_path: Path, eventually: Eventually) -> No
     stop.set()
     thread.join(10)
     assert not thread.is_alive()
-    assert supervisor.pages.waiting() == {"process 1": "stopped"}
+    assert supervisor.pages.list_waiting() == {"process 1": "stopped"}
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -175,10 +175,12 @@ def test_metrics_carry_the_process(shared: Site, eventually: Eventually) -> None
 def test_ended_process_has_no_metrics(site: Site, eventually: Eventually) -> None:
     """A process that has ended is not ready, and its metrics are gone; the metrics of the others stay."""
     site.end(2, 1)
-    waiting = eventually(lambda: site.supervisor.pages.waiting().get("process 2") == "process 2 ended (exit code 1)")
+    waiting = eventually(
+        lambda: site.supervisor.pages.list_waiting().get("process 2") == "process 2 ended (exit code 1)"
+    )
     assert waiting
     assert samples(site, "location_monitor_people_at_several_places_total") == {"1": 1.0}
-    assert site.supervisor.pages.stalled() == []
+    assert site.supervisor.pages.list_stalled() == []
 
 
 @contextmanager

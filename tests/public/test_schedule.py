@@ -45,7 +45,7 @@ def test_times_agree_with_datetime(zone: str) -> None:
     schedule = Schedule.of(TIMES, zone)
     expected = np.array(list_instants(schedule, date(1970, 1, 1), 71 * 365))
     low, high = parse_instant("1970-01-03T00:00:00Z"), parse_instant("2040-11-30T00:00:00Z")
-    assert np.array_equal(schedule.between(low, high), expected[(expected >= low) & (expected < high)])
+    assert np.array_equal(schedule.find_between(low, high), expected[(expected >= low) & (expected < high)])
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Apia", "Europe/Dublin"])
@@ -61,6 +61,6 @@ def test_order_of_questions_changes_nothing() -> None:
     """An interval has the same times after questions about any other intervals."""
     schedule = Schedule.of(TIMES, "America/New_York")
     low = parse_instant("2030-03-01T00:00:00Z")
-    first = schedule.between(low, low + 30 * DAY).tolist()
-    schedule.between(low - 4_000 * DAY, low + 4_000 * DAY)
-    assert schedule.between(low, low + 30 * DAY).tolist() == first
+    first = schedule.find_between(low, low + 30 * DAY).tolist()
+    schedule.find_between(low - 4_000 * DAY, low + 4_000 * DAY)
+    assert schedule.find_between(low, low + 30 * DAY).tolist() == first

@@ -23,7 +23,7 @@ from monitor.config import ValidConfig, load_valid_config
 from monitor.config.monitors import DwellMonitor
 from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import mean_noise
+from monitor.privacy.odds import compute_mean_noise
 from monitor.public.instants import DAY, HOUR, MINUTE
 from monitor.tools.check.compute_report import compute_report, find_threshold, format_percent, spell_duration
 from monitor.tools.register.entry import build_entry, to_yaml
@@ -142,9 +142,8 @@ def test_widths_are_those_of_the_noise(valid: ValidConfig) -> None:
     entry, _, assessment = build_documents(valid)
     for monitor in compute_report(valid).monitors:
         for odds in (each for each in monitor.odds if each.people == 0):
-            width = (
-                f"{mean_noise(odds.epsilon):,.2g} people on average and fewer than {find_threshold(odds.epsilon, 1)}"
-            )
+            mean, below = compute_mean_noise(odds.epsilon), find_threshold(odds.epsilon, 1)
+            width = f"{mean:,.2g} people on average and fewer than {below}"
             assert width in entry
             assert width in assessment
 
@@ -186,7 +185,7 @@ def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: in
         for row in range(per_person + 1)
         for without in [known[(*lengths[:row], None, *lengths[row + 1 :])]]
     }
-    assert max(costs) * rule.paired().noise_epsilon == stated
+    assert max(costs) * rule.to_paired_rule().noise_epsilon == stated
 
 
 def test_one_visit_to_a_weighted_place() -> None:

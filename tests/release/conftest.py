@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.alerts import TYPE_PREFIX, ledger_record
+from monitor.contracts.alerts import TYPE_PREFIX, make_ledger_record
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import Clock, SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
@@ -31,7 +31,7 @@ from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.release.worlds import FakeStore, HandClock, RecordingObserver, RunningClock, World
@@ -122,7 +122,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 @pytest.fixture
 def admin(connections: KafkaConnections) -> Iterator[Any]:
     """An admin client."""
-    with closing(connections.admin()) as client:
+    with closing(connections.create_admin()) as client:
         yield client
 
 
@@ -161,7 +161,7 @@ def make_ledger(
     def make(ledger_partitions: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
         name, topic_id = make_topic("ledger", ledger_partitions)
         for partition in range(ledger_partitions):
-            first = ledger_record(
+            first = make_ledger_record(
                 source=service,
                 service=service,
                 partitions=ledger_partitions,
@@ -278,7 +278,7 @@ def make_site(
         def make(parameters: Parameters, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
             name, topic_id = make_topic("visits", 2)
             ledger = replace(place or make_ledger(), input_partitions=2)
-            client, mark = redis_client(RedisAddress(valkey.url)), topic("mark")
+            client, mark = create_client(RedisAddress(valkey.url)), topic("mark")
             now = clock.now if clock.simulated else None
             windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, now)))
             for partition in (0, 1) if begin else ():
@@ -301,7 +301,7 @@ def make_site(
 @pytest.fixture
 def put(connections: KafkaConnections) -> Iterator[Callable[..., None]]:
     """A function that produces records to a partition of a topic."""
-    with closing(connections.producer()) as producer:
+    with closing(connections.create_producer()) as producer:
 
         def produce(topic: str, partition: int, records: int) -> None:
             sent = [producer.send(topic, value=b"x", partition=partition) for _ in range(records)]

@@ -22,7 +22,7 @@ def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
         shard: Reading(
             {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, people), {}
         )
-        for shard, question in owner.questions(tick).items()
+        for shard, question in owner.build_questions(tick).items()
     }
     return owner.decide(tick, Evidence(readings)).records
 

@@ -35,7 +35,7 @@ class TestFastClock:
             world.context.store_clock.update(world.parameters.grid.start(100))
         world.store.error = AWAY
         world.clock.instant += 365 * DAY
-        max_lead = world.parameters.grid.slot_of(world.clock.instant) - 1
+        max_lead = world.parameters.grid.find_slot(world.clock.instant) - 1
         assert not release.decide_tick(max_lead, world.stop)
         assert world.statuses_by_tick() == []
         assert world.owners[0].may_decide(100)
@@ -54,7 +54,7 @@ class TestFastClock:
         release.take_over()
         world.clock.instant = world.parameters.grid.as_of(100) + HOUR // 2
         for _ in range(3):
-            assert release.next_tick() == 100
+            assert release.find_next_tick() == 100
             assert not release.decide_tick(100, world.stop)
         assert "the store's clock is not known to have reached" in release.trouble
         assert caplog.text.count("the store's clock is not known to have reached") == 1
@@ -71,10 +71,10 @@ class TestFastClock:
         release.take_over()
         assert not world.owners[0].may_decide(100)
         world.set_clocks(world.parameters.grid.start(100))
-        assert release.next_tick() == 100
+        assert release.find_next_tick() == 100
         for tick in (100, 101):
             world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
-            assert release.next_tick() == tick
+            assert release.find_next_tick() == tick
             assert release.decide_tick(tick, world.stop)
             assert world.clock.instant - world.parameters.grid.as_of(tick) < 40 * SECOND, "not at the slot's end"
         assert world.statuses_by_tick() == [(100, ["safe"]), (101, ["safe"])]
@@ -98,7 +98,7 @@ class TestFastClock:
         for slot in (100, 101, 102, 103):
             world.set_clocks(world.parameters.grid.start(slot) + SECOND)
             for _ in range(3):
-                tick = release.next_tick()
+                tick = release.find_next_tick()
             troubles.append(release.trouble)
             assert tick == slot
             assert release.owner is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.alerts import owner_record
+from monitor.contracts.alerts import make_owner_record
 from monitor.public.instants import HOUR, parse_instant
 from monitor.public.parameters import AtTimes, Parameters
 from monitor.release.decide import Decider, Evidence
@@ -29,7 +29,7 @@ class TestOverTime:
     def test_missing_reading_is_unknown(self, make_parameters: Make, noise: Any) -> None:
         """A complete reading (counts 0, 2, 1) is decided at threshold 2; without it all places are unknown."""
         decider = Decider(make_parameters(), [0], noise)
-        readings = read(decider.questions(5), {1: 2, 2: 1})
+        readings = read(decider.build_questions(5), {1: 2, 2: 1})
         decision = decider.decide(5, Evidence(readings), LedgerState())
         assert list(statuses(decision).values()) == ["safe", "noisy_count", "safe"]
         assert decision.answers == {("stations", "safe"): 2, ("stations", "noisy_count"): 1}
@@ -199,13 +199,13 @@ class TestOverTime:
         keys = [list_keys(decide_complete(decider, 5, LedgerState())) for decider in deciders]
         assert all(keys)
         assert sorted(keys[0] + keys[1]) == sorted(f"stations/place-{row}" for row in range(12))
-        assert [list(decider.questions(5)) for decider in deciders] == [[0], [1]]
+        assert [list(decider.build_questions(5)) for decider in deciders] == [[0], [1]]
 
     def test_incomplete_shard_leaves_others_decided(self, make_parameters: Make, noise: Any) -> None:
         """A shard without a reading is unknown, and the others are decided."""
         parameters = make_parameters(places=12, shards=2)
         decider = Decider(parameters, [0, 1], noise)
-        readings = read(decider.questions(5))
+        readings = read(decider.build_questions(5))
         decision = decider.decide(5, Evidence({0: readings[0]}), LedgerState())
         shard = {
             f"stations/{place}": int(parameters.registry.shard[row]) for place, row in parameters.registry.rows.items()
@@ -227,7 +227,7 @@ def test_questions_have_no_duplicates(make_parameters: Make, make_at_times: Make
     parameters = make_parameters(
         watched={"zoo": [0], "alley": [0, 1]}, at_times=(make_at_times("noon", NOON), make_at_times("lunch", NOON))
     )
-    questions = Decider(parameters, [0], noise).questions(12)
+    questions = Decider(parameters, [0], noise).build_questions(12)
     assert questions == {0: Question(((0, 10), (1, 10)), (parse_instant(NOON),), 12)}
 
 
@@ -241,7 +241,7 @@ def test_state_records_the_decided_tick(make_parameters: Make, noise: Any) -> No
 def test_owner_record_alone_sets_terms(make_parameters: Make, noise: Any) -> None:
     """An owner record with `lost_at` pauses the places when the first record has expired."""
     parameters = make_parameters()
-    record = owner_record(
+    record = make_owner_record(
         source="town",
         service="town",
         fingerprint="f",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.alerts import over_time_record
+from monitor.contracts.alerts import make_over_time_record
 from monitor.privacy import over_time
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.public.parameters import OverTime, Parameters
@@ -28,7 +28,7 @@ def decide_one_by_one(
     parameters: Parameters, monitor: OverTime, tick: int, counts: dict[int, int | None], state: LedgerState, noise: Any
 ) -> list[EncodedRecord]:
     """Decide a tick place by place from the ledger's marks, with nothing kept: the oracle."""
-    lost_tick = None if state.lost_at is None else parameters.grid.slot_of(state.lost_at)
+    lost_tick = None if state.lost_at is None else parameters.grid.find_slot(state.lost_at)
     drawn: dict[int, int] = {}
     for epsilon in dict.fromkeys(rule.answer_epsilon for rule in monitor.rules):
         places = [n for n, rule in enumerate(monitor.rules) if rule.answer_epsilon == epsilon]
@@ -36,11 +36,11 @@ def decide_one_by_one(
     records = []
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
         location = parameters.registry.ids[row]
-        marks = state.marks_of(monitor.name, location)
+        marks = state.find_marks(monitor.name, location)
         answer = over_time.step(rule, marks, tick, counts[row], drawn[n], lost_tick=lost_tick)
         state.spend(monitor.name, location, answer.marks)
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = over_time_record(
+        key, value, headers = make_over_time_record(
             source=parameters.name,
             monitor=monitor.name,
             location_id=location,
@@ -106,7 +106,7 @@ def test_decision_equals_each_place_alone(seed: int, make_parameters: Make) -> N
     decider = Decider(parameters, [0, 1], noise[0])
     for _ in range(60):
         people = {row: rng.randrange(3) for row in range(PLACES)}
-        readings = read(decider.questions(tick), people)
+        readings = read(decider.build_questions(tick), people)
         unknown = {shard for shard in readings if rng.random() < 0.1}
         known = {shard: reading for shard, reading in readings.items() if shard not in unknown}
         counts = {row: None if int(parameters.registry.shard[row]) in unknown else people[row] for row in people}
@@ -116,7 +116,7 @@ def test_decision_equals_each_place_alone(seed: int, make_parameters: Make) -> N
         )
         assert records == list(records), "records can be built again"
         tick = advance(rng, tick, states, parameters)
-        assert states[0].spent() == states[1].spent()
+        assert states[0].summarize_spent() == states[1].summarize_spent()
 
 
 def test_standing_is_right_until_its_end() -> None:
@@ -133,6 +133,6 @@ def test_standing_is_right_until_its_end() -> None:
         standing = over_time.find_standing(rule, marks, first, lost)
         for tick in range(first, min(standing.until, first + 40) + 1):
             for count in (None, 0, 3):
-                assert over_time.answer(rule, standing, tick, count, 1) == over_time.step(
+                assert over_time.decide_answer(rule, standing, tick, count, 1) == over_time.step(
                     rule, marks, tick, count, 1, lost_tick=lost
                 )

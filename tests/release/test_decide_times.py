@@ -140,7 +140,7 @@ class TestAtTimes:
         monitors = (make_at_times("zoo", late, early), make_at_times("alley", early))
         parameters = make_parameters(places=6, shards=2, watched={}, at_times=monitors)
         decider = Decider(parameters, [0, 1], noise)
-        questions = decider.questions(12)
+        questions = decider.build_questions(12)
         sizes = [len(rows) for rows in parameters.registry.by_shard]
         readings = {
             shard: read({shard: question}, present=[9] * sizes[shard])[shard] for shard, question in questions.items()
@@ -174,7 +174,7 @@ class TestHotSpots:
         rows_of = decider._parameters.registry.by_shard
         readings = {
             shard: read({shard: question}, present=[people.get(int(row), 0) for row in rows_of[shard]])[shard]
-            for shard, question in decider.questions(tick).items()
+            for shard, question in decider.build_questions(tick).items()
         }
         return Evidence({shard: reading for shard, reading in readings.items() if complete or shard == 0})
 

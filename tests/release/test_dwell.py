@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from monitor.contracts.dwell import DwellSnapshot
-from monitor.contracts.record_sizes import largest_record
+from monitor.contracts.record_sizes import measure_largest_record
 from monitor.privacy.dwell import DwellRule
 from monitor.public.instants import HOUR
 from monitor.public.parameters import Dwell, Parameters
@@ -59,7 +59,7 @@ def decide(
 ) -> Decision:
     decider = Decider(parameters, [], noise, parameters.totals)
     known = COMPLETE_FROM_START if complete_from is None else complete_from
-    readings = read(decider.questions(tick), STAYS, known)
+    readings = read(decider.build_questions(tick), STAYS, known)
     return decider.decide(tick, Evidence(readings), LedgerState() if state is None else state)
 
 
@@ -93,7 +93,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make, noise: Any) -> None:
     value = json.loads(record.value)
     assert (value["status"], value["visits"], value["visit_seconds"]) == ("unknown", None, None)
     decider = Decider(parameters, [], noise, parameters.totals)
-    readings = read(decider.questions(11), STAYS, COMPLETE_FROM_START)
+    readings = read(decider.build_questions(11), STAYS, COMPLETE_FROM_START)
     del readings[1]
     assert decider.decide(11, Evidence(readings), LedgerState()).answers == {("lengths", "unknown"): 1}
     assert noise.drawn == []
@@ -125,9 +125,9 @@ def test_charges_and_version_have_the_rule(make_parameters: Make) -> None:
 def test_slots_are_not_opened_early(make_parameters: Make) -> None:
     """At the final tick, the owners of other shards do not open the next slot, as with hot spots."""
     parameters = scheme_with(make_parameters)
-    assert [parameters.draws_hot_spots_at(tick) for tick in (10, 11, 12)] == [False, True, False]
+    assert [parameters.draws_totals_at(tick) for tick in (10, 11, 12)] == [False, True, False]
 
 
 def test_dwell_times_have_a_largest_record(make_parameters: Make) -> None:
     """Dwell times alone have a largest record, from which the limit of the output topic follows."""
-    assert largest_record(scheme_with(make_parameters)) > 0
+    assert measure_largest_record(scheme_with(make_parameters)) > 0

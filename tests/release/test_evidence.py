@@ -17,7 +17,7 @@ from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Span
 from monitor.windows.keys import PROGRESS, Keys
 from monitor.windows.packing import pack_shard_facts
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from tests.release.worlds import FrozenClock, SpiedWindows, make_short_slots, release_instant
 
 Make = Callable[..., Parameters]
@@ -185,7 +185,7 @@ class TestEndOffsets:
         site = make_site(parameters, clock)
         site.release.take_over()
         put(site.input_topic, 0, 1)
-        tick = site.release.next_tick()
+        tick = site.release.find_next_tick()
         site.tick(tick)
         assert release_instant(parameters, tick) <= clock.now() < parameters.grid.as_of(tick + 1)
         assert site.statuses() == ["unknown"] * 3
@@ -197,7 +197,7 @@ class TestEndOffsets:
         parameters = make_short_slots(make_parameters)
         site = make_site(parameters, clock)
         site.release.take_over()
-        tick = site.release.next_tick()
+        tick = site.release.find_next_tick()
         site.tick(tick)
         assert clock.now() >= release_instant(parameters, tick)
         assert site.statuses() == ["safe"] * 3
@@ -212,11 +212,11 @@ class TestEndOffsets:
         site.release.take_over()
         put(site.input_topic, 0, 1)
         site.windows.write([Span(0, 0, 1)], {})
-        with closing(redis_client(RedisAddress(valkey.url))) as raw:
+        with closing(create_client(RedisAddress(valkey.url))) as raw:
             raw.hset(Keys(parameters.name, site.fingerprint).meta(1), f"{PROGRESS}0", "0")
-        assert [progress[0] for progress in site.windows.progress()] == [1, 0]
+        assert [read_progress[0] for read_progress in site.windows.read_progress()] == [1, 0]
         watched = spy_on(site)
-        site.tick(site.release.next_tick())
+        site.tick(site.release.find_next_tick())
         shards = [int(shard) for shard in parameters.registry.shard]
         assert site.statuses() == [("safe", "unknown")[shard] for shard in shards]
         assert list_counted(watched) == [[0]]
@@ -273,7 +273,7 @@ class TestRedisClock:
         asked: list[int] = []
 
         class Asked:
-            def end_offsets_at(self, _tick: int) -> dict[int, int]:
+            def read_end_offsets_at(self, _tick: int) -> dict[int, int]:
                 asked.append(SystemClock().now())
                 return {0: 0, 1: 0}
 

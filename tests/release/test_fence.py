@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.alerts import owner_record
+from monitor.contracts.alerts import make_owner_record
 from monitor.contracts.versions import FENCE
 from monitor.errors import FencedError, UnreachableError
 from monitor.public.clock import SteppedClock
@@ -34,7 +34,7 @@ TakeChecked = Callable[[LedgerPlace, int], Owner]
 
 def make_earlier_owner_record(partition: int = 0) -> EncodedRecord:
     """Return the owner record of a build whose transactional id has no prefix."""
-    record = owner_record(
+    record = make_owner_record(
         source="town",
         service="town",
         fingerprint="fingerprint-1",

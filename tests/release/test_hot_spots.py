@@ -52,7 +52,7 @@ def decide_complete(
 ) -> Decision:
     """Decide a tick by the partition that gives the answer. It has no shards here."""
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
-    readings = read(parameters, decider.questions(tick), people, complete_from)
+    readings = read(parameters, decider.build_questions(tick), people, complete_from)
     return decider.decide(tick, Evidence(readings), state)
 
 
@@ -89,7 +89,7 @@ def test_one_late_shard_means_unknown(make_parameters: Make) -> None:
     """One shard without a reading makes the whole answer unknown."""
     parameters = scheme_with(make_parameters)
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
-    readings = read(parameters, decider.questions(11), {3: 7}, COMPLETE_FROM_START)
+    readings = read(parameters, decider.build_questions(11), {3: 7}, COMPLETE_FROM_START)
     decision = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
     assert decision.answers == {("busiest", "unknown"): 1}
 
@@ -116,8 +116,8 @@ def test_longer_horizon_does_not_draw_again(
 def test_other_partitions_read_only_their_shards(make_parameters: Make) -> None:
     """A partition that does not give the hot spots answer reads only its own shards."""
     parameters = scheme_with(make_parameters)
-    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).questions(11)) == {1}
-    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots).questions(11)) == {
+    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).build_questions(11)) == {1}
+    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots).build_questions(11)) == {
         0,
         1,
         2,

@@ -27,7 +27,7 @@ MakeTopic = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def producer(connections: KafkaConnections) -> Iterator[Any]:
-    with closing(connections.producer()) as made:
+    with closing(connections.create_producer()) as made:
         yield made
 
 
@@ -108,7 +108,7 @@ def test_end_offsets_include_open_transaction(
                   o  x  x  x         "o" is open: the last stable offset is 0, the high watermark 4
     """
     name, topic_id = make_topic("visits")
-    with closing(connections.producer(transactional_id=f"{name}-open")) as open_one:
+    with closing(connections.create_producer(transactional_id=f"{name}-open")) as open_one:
         open_one.init_transactions()
         open_one.begin_transaction()
         put(open_one, name, 0, 1)
@@ -134,7 +134,7 @@ def test_added_partition_appears_at_once(
         admin.create_partitions({name: 2})
         eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
         assert topic.read_end_offsets() == {0: 0, 1: 0}
-        with closing(connections.producer()) as fresh:
+        with closing(connections.create_producer()) as fresh:
             put(fresh, name, 1, 4)
         assert topic.read_end_offsets() == {0: 0, 1: 4}
 
@@ -194,10 +194,10 @@ def test_threads_share_end_offsets(
     """The first partition thread reads the end offsets of a tick, and the others use them."""
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert topic.end_offsets_at(7) == {0: 0}
+        assert topic.read_end_offsets_at(7) == {0: 0}
         put(producer, name, 0, 2)
-        assert topic.end_offsets_at(7) == {0: 0}
-        assert topic.end_offsets_at(8) == {0: 2}
+        assert topic.read_end_offsets_at(7) == {0: 0}
+        assert topic.read_end_offsets_at(8) == {0: 2}
 
 
 @pytest.mark.promise(5)
@@ -212,9 +212,9 @@ def test_corrected_clock_reads_end_offsets_again(
     """
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert topic.end_offsets_at(70) == {0: 0}
+        assert topic.read_end_offsets_at(70) == {0: 0}
         put(producer, name, 0, 2)
-        assert topic.end_offsets_at(61) == {0: 2}
+        assert topic.read_end_offsets_at(61) == {0: 2}
 
 
 def test_expected_input_is_read_once(
@@ -225,8 +225,8 @@ def test_expected_input_is_read_once(
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.expect_input(9)
         put(producer, name, 0, 2)
-        assert [topic.end_offsets_at(tick) for tick in (7, 8, 9)] == [{0: 0}] * 3
-        assert topic.end_offsets_at(10) == {0: 2}
+        assert [topic.read_end_offsets_at(tick) for tick in (7, 8, 9)] == [{0: 0}] * 3
+        assert topic.read_end_offsets_at(10) == {0: 2}
 
 
 def test_waiting_threads_share_one_failure(
@@ -258,7 +258,7 @@ def test_waiting_threads_share_one_failure(
         topic._admin.describe_topics = hanging
         monkeypatch.setattr("monitor.release.input_topic.time", SimpleNamespace(monotonic=monotonic))
         with ThreadPoolExecutor(5) as pool:
-            waiting = [pool.submit(topic.end_offsets_at, 7) for _ in range(5)]
+            waiting = [pool.submit(topic.read_end_offsets_at, 7) for _ in range(5)]
             eventually(lambda: calls and len(began) == 5)
             answering.set()
             errors = [str(future.exception()) for future in waiting]
@@ -267,7 +267,7 @@ def test_waiting_threads_share_one_failure(
         assert len(set(errors)) == 1
         assert "did not answer in time" in errors[0]
         del topic._admin.describe_topics
-        assert topic.end_offsets_at(7) == {0: 0}
+        assert topic.read_end_offsets_at(7) == {0: 0}
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])

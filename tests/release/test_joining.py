@@ -97,7 +97,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 def alerts(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """An output topic of two partitions."""
     name = topic("alerts")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
     return name
 
@@ -190,7 +190,7 @@ def test_member_publishes_version_and_offset(
     member = join(NEW, FixedReadiness(ready=True))
     eventually(lambda: member.owned == {0, 1}, 30)
     group = member._candidate.group
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         assert list_member_ids(admin, group) == [f"location-monitor-town-{NEW}"]
         eventually(lambda: admin.list_group_offsets({group: None})[group], 30)
         member.close()

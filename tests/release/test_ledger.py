@@ -32,7 +32,9 @@ def keys(connections: KafkaConnections, topic: str, until: int | None = None) ->
 def read_committed(connections: KafkaConnections, topic: str) -> list[str]:
     """Return the keys in partition 0 that a read_committed subscriber sees."""
     place = TopicPartition(topic, 0)
-    with closing(connections.consumer(isolation_level="read_committed", auto_offset_reset="earliest")) as consumer:
+    with closing(
+        connections.create_consumer(isolation_level="read_committed", auto_offset_reset="earliest")
+    ) as consumer:
         consumer.assign([place])
         end = consumer.end_offsets([place])[place]
         keys_found: list[str] = []

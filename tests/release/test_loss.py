@@ -138,7 +138,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
     def decide(known: Known, tick: int, tick_input: TickInput, noise: Injected) -> tuple[Hashable, Known]:
         state = begin(known, parameters, tick_input.event, tick)
         decider = Decider(parameters, [0], noise)
-        question = decider.questions(tick)[0]
+        question = decider.build_questions(tick)[0]
         people = 0 if tick_input.people is None else tick_input.people
         counts, present = dict.fromkeys(question.windows, people), dict.fromkeys(question.times, np.array([people]))
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
@@ -146,7 +146,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(show({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(
-            state.marks_of("stations", "place-0"),
+            state.find_marks("stations", "place-0"),
             next((counted for noisy in state.noisy.values() for counted in noisy.values()), None),
             tuple(decision.records),
             state.terms.lost_at if state.terms else None,

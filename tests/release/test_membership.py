@@ -47,7 +47,7 @@ class Member:
 def test_dead_member_is_reported() -> None:
     """A member whose thread has died raises its error from `owned` and wakes the service, which then ends."""
     connections = type(
-        "Connections", (), {"member": lambda *_, **__: Member(), "translate_errors": lambda _: nullcontext()}
+        "Connections", (), {"create_member": lambda *_, **__: Member(), "translate_errors": lambda _: nullcontext()}
     )()
     wake = threading.Event()
     member = Membership(cast("Any", connections), "alerts", "town-release", wake)

@@ -14,7 +14,7 @@ from monitor.errors import LedgerError
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.release.owner import LedgerPlace, Owner
-from monitor.windows.fingerprint import fingerprint, published_fingerprint
+from monitor.windows.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.windows.hashing import PersonHasher
 from tests.release.owning import at, decide, ledger, list_kinds, read_owner_values
 
@@ -165,8 +165,8 @@ def test_published_fingerprint_hides_the_key(make_parameters: Make) -> None:
     """The published fingerprint does not depend on the key of person ids, so it can't confirm a guess."""
     parameters = make_parameters()
     digests = [PersonHasher(key * 32).key_digest for key in (b"a", b"b")]
-    assert len({fingerprint(parameters, digest, "t") for digest in digests}) == 2
-    published = published_fingerprint(parameters, "t")
-    assert published not in {fingerprint(parameters, digest, "t") for digest in digests}
-    assert published != published_fingerprint(parameters, "re-created")
-    assert published != published_fingerprint(make_parameters(window=9), "t")
+    assert len({compute_fingerprint(parameters, digest, "t") for digest in digests}) == 2
+    published = compute_published_fingerprint(parameters, "t")
+    assert published not in {compute_fingerprint(parameters, digest, "t") for digest in digests}
+    assert published != compute_published_fingerprint(parameters, "re-created")
+    assert published != compute_published_fingerprint(make_parameters(window=9), "t")

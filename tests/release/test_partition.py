@@ -31,11 +31,11 @@ class TestNextTick:
         world = make_world()
         release = world.partition()
         assert release.take_over()
-        assert release.next_tick() == 100
+        assert release.find_next_tick() == 100
         at(world, 100)
-        assert release.next_tick() == 100
+        assert release.find_next_tick() == 100
         assert release.decide_tick(100, world.stop)
-        assert release.next_tick() == 101
+        assert release.find_next_tick() == 101
         assert world.statuses_by_tick() == [(100, ["safe"])]
 
     @pytest.mark.promise(40)
@@ -52,9 +52,9 @@ class TestNextTick:
         at(world, 100)
         second = world.partition()
         second.take_over()
-        assert second.next_tick() == 100
+        assert second.find_next_tick() == 100
         at(world, 102)
-        assert second.decide_tick(second.next_tick(), world.stop)
+        assert second.decide_tick(second.find_next_tick(), world.stop)
         assert world.statuses_by_tick() == [(102, ["safe"])]
         assert world.observer.lost_ticks == [(0, 2)]
 
@@ -66,7 +66,7 @@ class TestNextTick:
         world.publish_up_to(last)
         release = world.partition()
         release.take_over()
-        assert release.next_tick() == expected
+        assert release.find_next_tick() == expected
 
     @pytest.mark.promise(40)
     @pytest.mark.parametrize(("left", "expected"), [(2 * SECOND, 99), (2 * SECOND - 1, 100)])
@@ -78,7 +78,7 @@ class TestNextTick:
         at(world, 100, -left)
         release = world.partition()
         release.take_over()
-        assert release.next_tick() == expected
+        assert release.find_next_tick() == expected
 
     @pytest.mark.promise(40)
     def test_late_count_equals_timely_count(self, make_world: MakeWorld) -> None:
@@ -154,7 +154,7 @@ class TestReleaseTime:
         at(world, 100)
         world.clock.step = 0
         heartbeats = [world.clock.instant]
-        release._heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
+        release._note_heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
         assert release.decide_tick(100, world.stop)
         heartbeats.append(world.clock.instant)
         assert heartbeats[-1] == release_instant(world.parameters, 100)
@@ -171,7 +171,7 @@ class TestReleaseTime:
         at(world, 100)
         world.clock.step, world.input.end = 5 * SECOND, 7
         heartbeats = [world.clock.instant]
-        release._heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
+        release._note_heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
         assert release.decide_tick(100, world.stop)
         assert len(heartbeats) > 5 * MINUTE // (10 * SECOND)
         assert max(later - sooner for sooner, later in pairwise(heartbeats)) <= 10 * SECOND
@@ -233,7 +233,7 @@ class TestStop:
         release.close()
         successor = world.partition()
         successor.take_over()
-        assert successor.next_tick() == (100 if decided else 99)
+        assert successor.find_next_tick() == (100 if decided else 99)
 
     def test_stop_before_evidence_decides_nothing(self, make_world: MakeWorld) -> None:
         """On a stop before the facts are complete no tick is decided: a successor may know more than "unknown"."""
@@ -260,7 +260,7 @@ class TestLostTicks:
         release = world.partition()
         release.take_over()
         at(world, 99)
-        assert release.decide_tick(release.next_tick(), world.stop)
+        assert release.decide_tick(release.find_next_tick(), world.stop)
         assert world.observer.lost_ticks == [(0, 8)]
         assert (
             "ledger partition 0: the ticks of 2026-01-04T20:00:00Z to 2026-01-05T03:00:00Z are lost (8): no instance"
@@ -293,7 +293,7 @@ class TestLostTicks:
         assert not release.decide_tick(100, world.stop)
         assert world.statuses_by_tick() == []
         world.clock.wait_until = RunningClock.wait_until.__get__(world.clock)
-        assert release.next_tick() == 101
+        assert release.find_next_tick() == 101
         assert release.decide_tick(101, world.stop)
         assert world.statuses_by_tick() == [(101, ["safe"])]
         assert world.observer.lost_ticks == [(0, 1)]
@@ -307,7 +307,7 @@ class TestLostTicks:
         at(world, 100)
         release.decide_tick(100, world.stop)
         at(world, 104)
-        assert release.decide_tick(release.next_tick(), world.stop)
+        assert release.decide_tick(release.find_next_tick(), world.stop)
         assert world.observer.lost_ticks == [(0, 3)]
         assert "this instance was stopped, or delayed" in caplog.text
 
@@ -325,9 +325,9 @@ class TestLostTicks:
         assert not release.decide_tick(99, world.stop)
         assert world.observer.lost_ticks == []
         release.take_over()
-        while release.next_tick() < 101:
-            at(world, release.next_tick())
-            assert release.decide_tick(release.next_tick(), world.stop)
+        while release.find_next_tick() < 101:
+            at(world, release.find_next_tick())
+            assert release.decide_tick(release.find_next_tick(), world.stop)
         assert world.observer.lost_ticks == [(0, 8)]
 
     def test_lost_counter_exists_before_any_loss(self, make_world: MakeWorld) -> None:
@@ -357,7 +357,7 @@ class TestFailures:
         assert (release.owner, release.trouble) == (None, str(error))
         release.take_over()
         assert release.trouble == ""
-        assert release.decide_tick(release.next_tick(), world.stop)
+        assert release.decide_tick(release.find_next_tick(), world.stop)
         assert world.statuses_by_tick() == [(100, ["safe"])]
         assert world.observer.lost_ticks == []
 

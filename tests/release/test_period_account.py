@@ -14,7 +14,7 @@ import pytest
 
 from monitor.contracts.charges import Charges
 from monitor.privacy.over_time import Mark
-from monitor.privacy.payments import at_times_payment, over_time_payment
+from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 from monitor.public.instants import HOUR
 from monitor.public.parameters import OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
@@ -35,19 +35,21 @@ def watch(parameters: Parameters, shares: Mapping[int, Fraction], name: str = "s
 def worst(parameters: Parameters) -> Fraction:
     """Return the most that one person may pay under the parameters alone, as `check` computes it."""
     slots, rules = parameters.period_slots, [rule for monitor in parameters.over_time for rule in monitor.rules]
-    places = (over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules)
-    return sum(places, at_times_payment(Fraction(1), 3 * len(parameters.at_times)))
+    places = (
+        compute_over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules
+    )
+    return sum(places, compute_at_times_payment(Fraction(1), 3 * len(parameters.at_times)))
 
 
 def empty(partitions: int) -> dict[int, Spent]:
-    return {partition: LedgerState().spent() for partition in range(partitions)}
+    return {partition: LedgerState().summarize_spent() for partition in range(partitions)}
 
 
 def compute_total(
     parameters: Parameters, others: Mapping[int, Parameters], partitions: int = 1, tick: int = 12
 ) -> Fraction:
     charges = {partition: declare_charges(other) for partition, other in others.items()}
-    return PeriodAccount(parameters, worst(parameters), empty(partitions), charges).total(tick)
+    return PeriodAccount(parameters, worst(parameters), empty(partitions), charges).compute_total(tick)
 
 
 def halves(parameters: Parameters) -> Parameters:
@@ -92,8 +94,8 @@ class TestOthers:
         new, old = halves(parameters), watch(parameters, {0: HALF, 7: HALF})
         state = LedgerState()
         state.spend("stations", "place-7", (Mark(11, 5, HALF, 35),))
-        account = PeriodAccount(new, worst(new), {0: state.spent()}, {0: declare_charges(old)})
-        assert account.total(12) == worst(new) + (worst(new) - 3) / 2
+        account = PeriodAccount(new, worst(new), {0: state.summarize_spent()}, {0: declare_charges(old)})
+        assert account.compute_total(12) == worst(new) + (worst(new) - 3) / 2
 
     @pytest.mark.parametrize(
         ("epsilon", "at", "name", "more"),
@@ -119,7 +121,7 @@ class TestOthers:
         account = PeriodAccount(
             thirds(parameters), worst(thirds(parameters)), empty(1), {0: declare_charges(halves(parameters))}
         )
-        assert account.fits_from(worst(thirds(parameters)), 12) is None
+        assert account.find_fitting_tick(worst(thirds(parameters)), 12) is None
 
 
 class TestCharges:
@@ -182,5 +184,5 @@ class TestCharges:
         for number, location in enumerate(ids):
             state.spend("all", location, (Mark(number % 50, 5, HALF, number % 50 + rule.mark_lifetime - 1),))
         stated = worst(wide)
-        PeriodAccount(wide, stated, {0: state.spent()}).require(stated, 50)
+        PeriodAccount(wide, stated, {0: state.summarize_spent()}).require(stated, 50)
         assert isinstance(declare_charges(wide), Charges)

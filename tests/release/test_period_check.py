@@ -22,10 +22,10 @@ from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, 
 from monitor.operate.setup import Beginning, set_up
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
-from monitor.privacy.payments import over_time_payment
+from monitor.privacy.payments import compute_over_time_payment
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY
-from monitor.public.parameters import OverTime, Parameters, Registry, shard_of
+from monitor.public.parameters import OverTime, Parameters, Registry, find_shard
 from monitor.release.decide import Evidence
 from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.ledger_reader import LedgerReader
@@ -34,11 +34,13 @@ from monitor.release.period_check import ATTEMPTS, PeriodCheck, PeriodLimits
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
-IDS = tuple(next(name for name in map("place-{}".format, range(99)) if shard_of(name, 3) == part) for part in range(3))
+IDS = tuple(
+    next(name for name in map("place-{}".format, range(99)) if find_shard(name, 3) == part) for part in range(3)
+)
 """X, Y and Z: the first place of each of three partitions."""
 
 TICK = 10
-STATED = over_time_payment(Fraction(1), 1, 24, 1, 3 * 24 + 1)
+STATED = compute_over_time_payment(Fraction(1), 1, 24, 1, 3 * 24 + 1)
 
 
 @dataclass
@@ -110,7 +112,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
             {window: 100 * (window[0] in rows) for window in question.windows},
             {},
         )
-        for shard, question in owner.questions(tick).items()
+        for shard, question in owner.build_questions(tick).items()
     }
     owner.decide(tick, Evidence(readings))
 
@@ -128,7 +130,7 @@ def make_scene(
             kafka = kafka_settings.model_copy(update={"partitions": partitions})
             wanted = list_topic_needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
             set_up(connections, base, wanted, Beginning.FIRST_START, base.grid.start(TICK))
-            with closing(connections.admin()) as admin:
+            with closing(connections.create_admin()) as admin:
                 topics = describe_topics(admin, [kafka.topics.alerts, kafka.topics.visits])
             alerts, visits = (topics[name].topic_id for name in (kafka.topics.alerts, kafka.topics.visits))
             return Scene(connections, base, opened, kafka.topics.alerts, alerts, visits, ledger_partitions)
@@ -297,14 +299,14 @@ class TestSurvey:
         scene = make_scene(3)
         reader = LedgerReader(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
         reader.refresh()
-        assert [spent.owned for spent in reader.spent(3).values()] == [False] * 3
+        assert [spent.owned for spent in reader.read_spent(3).values()] == [False] * 3
         owners = [scene.take(scene.old, row) for row in (0, 1)]
         reader.refresh()
-        assert [spent.owned for spent in reader.spent(3).values()] == [True, True, False]
+        assert [spent.owned for spent in reader.read_spent(3).values()] == [True, True, False]
         for row, owner in enumerate(owners):
             decide(owner, {row})
         reader.refresh()
-        marked = [list(spent.marks) for spent in reader.spent(3).values()]
+        marked = [list(spent.marks) for spent in reader.read_spent(3).values()]
         assert marked == [[("stations", IDS[0])], [("stations", IDS[1])], []]
 
     def test_later_reading_serves_waiting_threads(

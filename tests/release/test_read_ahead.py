@@ -33,7 +33,7 @@ def start(site: Any, parameters: Parameters, noise: Any, stop: threading.Event) 
     context = replace(site.context, windows_at=site.windows.at)
     context.input_topic.expect_input(3)
     ahead = ReadAhead(context)
-    ahead.start(0, Decider(parameters, [0], noise).questions, stop, lambda: None, {})
+    ahead.start(0, Decider(parameters, [0], noise).build_questions, stop, lambda: None, {})
     return ahead
 
 
@@ -51,7 +51,7 @@ def test_each_tick_counts_its_facts(
             evidence = ahead.take(tick)
             assert evidence is not None
             assert evidence.causes == {}
-            start_slot = parameters.window_start(parameters.over_time[0].window, tick)
+            start_slot = parameters.find_window_start(parameters.over_time[0].window, tick)
             counts.append(evidence.readings[0].counts[1, start_slot])
         assert counts == [1, 2]
         assert ahead.take(4) is None
@@ -65,12 +65,12 @@ def test_hot_spots_stop_reading_ahead(
     parameters = make_parameters()
     spots = HotSpots("spots", Schedule((parameters.grid.start(0),)), Fraction(1), 1, 2 * HOUR)
     parameters = replace(parameters, hot_spots=(spots,))
-    assert parameters.draws_hot_spots_at(1)
+    assert parameters.draws_totals_at(1)
     site = make_site(parameters, clock)
     with closing(start(site, parameters, noise, site.stop)) as ahead:
         assert [ahead.has_begun(tick) for tick in range(4)] == [True, False, False, False]
         assert ahead.take(0) is not None
-        ahead.start(2, Decider(parameters, [0], noise).questions, site.stop, lambda: None, {})
+        ahead.start(2, Decider(parameters, [0], noise).build_questions, site.stop, lambda: None, {})
         assert not ahead.has_begun(2)
 
 

@@ -89,7 +89,7 @@ def brokers() -> Iterator[tuple[EmbeddedKafka, Replication]]:
 
 def begin_transactions(connections: KafkaConnections) -> None:
     """Create the transaction topic while there is only one broker."""
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({"first": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         topic_id = read_topic_id(admin, "first")
     with closing(Writer(connections, "first", topic_id, 0)) as writer:
@@ -130,7 +130,9 @@ def stamped(connections: KafkaConnections) -> Iterator[Callable[..., list[int]]]
     """A function that produces records, acknowledged by the leader or all in-sync replicas; it returns timestamps."""
     with ExitStack() as opened:
         producers = {
-            acks: opened.enter_context(closing(connections.producer(acks=acks, enable_idempotence=acks == "all")))
+            acks: opened.enter_context(
+                closing(connections.create_producer(acks=acks, enable_idempotence=acks == "all"))
+            )
             for acks in ("all", 1)
         }
 
@@ -144,7 +146,7 @@ def stamped(connections: KafkaConnections) -> Iterator[Callable[..., list[int]]]
 def read_watermark(connections: KafkaConnections, topic: str) -> int:
     """Return the high watermark."""
     place = TopicPartition(topic, 0)
-    with closing(connections.consumer(isolation_level="read_uncommitted")) as consumer:
+    with closing(connections.create_consumer(isolation_level="read_uncommitted")) as consumer:
         return int(consumer.end_offsets([place])[place])
 
 

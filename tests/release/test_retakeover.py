@@ -37,7 +37,7 @@ def test_fenced_owner_takes_over_again(
     assert second.tick(0)
     assert first.release.take_over()
     clock.move_to(release_instant(parameters, 1))
-    assert first.release.next_tick() == 1
+    assert first.release.find_next_tick() == 1
     assert not first.tick(0)
     assert first.tick(1)
     assert [json.loads(record.value)["tick"] for record in first.release.last_records] == [1, 1, 1]
@@ -76,7 +76,7 @@ def test_unknown_outcome_is_never_drawn_again(
     clock.move_to(release_instant(parameters, 0))
     assert not site.tick(0)
     assert site.release.take_over()
-    assert site.release.next_tick() == 1
+    assert site.release.find_next_tick() == 1
     assert not site.tick(0)
     answers: dict[bytes, set[EncodedRecord]] = {}
     for _, record in read_partition(connections, site.place.topic, 0):
@@ -98,7 +98,7 @@ def test_successor_decides_the_remaining_tick(make_site: MakeSite, make_paramete
     successor = site.again()
     assert successor.take_over()
     clock.move_to(release_instant(parameters, 1))
-    assert successor.next_tick() == 1
+    assert successor.find_next_tick() == 1
     assert successor.decide_tick(1, site.stop)
     answers = [json.loads(record.value) for record in successor.last_records]
     assert [(answer["tick"], answer["status"]) for answer in answers] == [(1, "safe")] * 3

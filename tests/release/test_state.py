@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.alerts import OWNER, TYPE_PREFIX, ledger_record, owner_record
+from monitor.contracts.alerts import OWNER, TYPE_PREFIX, make_ledger_record, make_owner_record
 from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
@@ -33,8 +33,8 @@ def terms_record(**kept: Any) -> EncodedRecord:
     """Return an owner record, or a start record if it has no input topic."""
     given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
     given |= {"at": 0} | kept
-    make = owner_record if "input_topic_id" in given else ledger_record
-    made: Any = make(**({"fingerprint": "f", "input_since": None} if make is owner_record else {}) | given)
+    make = make_owner_record if "input_topic_id" in given else make_ledger_record
+    made: Any = make(**({"fingerprint": "f", "input_since": None} if make is make_owner_record else {}) | given)
     return EncodedRecord(made.key, made.value, tuple(made.headers), 0)
 
 
@@ -84,7 +84,7 @@ def decide_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[Le
                     for at in question.times
                 },
             )
-            for shard, question in decider.questions(tick).items()
+            for shard, question in decider.build_questions(tick).items()
         }
         complete = {shard: reading for shard, reading in readings.items() if numbers.random() < 0.8}
         published.append(list(decider.decide(tick, Evidence(complete), state).records))
@@ -116,8 +116,8 @@ def test_last_tick_contains_all_running_marks(parameters: Parameters) -> None:
     state, published = decide_ticks(parameters, seed=1)
     last = fold(published[-1], parameters.grid)
     for key in state.marks:
-        running = tuple(mark for mark in state.marks_of(*key) if mark.until >= 15)
-        assert last.marks_of(*key) == running
+        running = tuple(mark for mark in state.find_marks(*key) if mark.until >= 15)
+        assert last.find_marks(*key) == running
 
 
 @pytest.mark.promise(29)
@@ -136,7 +136,7 @@ def test_longer_mark_of_a_tick_counts() -> None:
         state = LedgerState()
         for mark in order:
             state.spend("zoo", "place-0", (mark,))
-        assert state.marks_of("zoo", "place-0") == (long,)
+        assert state.find_marks("zoo", "place-0") == (long,)
 
 
 def test_first_flag_of_a_mark_stays(parameters: Parameters) -> None:
@@ -146,7 +146,7 @@ def test_first_flag_of_a_mark_stays(parameters: Parameters) -> None:
         state = LedgerState()
         for mark in (first, other):
             state.spend("zoo", "place-0", (mark,))
-        (kept,) = state.marks_of("zoo", "place-0")
+        (kept,) = state.find_marks("zoo", "place-0")
         assert kept.counted_after == first.counted_after
         assert kept.until == 12
 
@@ -179,7 +179,7 @@ def test_owner_record_sets_counted_after(first: int, parameters: Parameters) -> 
     ticks = [record for records in published[first:8] for record in records]
     later = [record for records in published[8:] for record in records]
     state = fold([*before, *ticks, ours, *later], parameters.grid)
-    flagged = {mark.tick: mark.counted_after for key in state.marks for mark in state.marks_of(*key)}
+    flagged = {mark.tick: mark.counted_after for key in state.marks for mark in state.find_marks(*key)}
     assert {tick for tick, flag in flagged.items() if flag} == {tick for tick in flagged if tick < 8}
     assert any(flagged.values())
     assert not all(flagged.values())
@@ -192,8 +192,8 @@ def test_rollback_marks_are_flagged(parameters: Parameters) -> None:
     records = [terms_record(), ours, *(one for records in published[:8] for one in records)]
     records += [earlier, *(one for records in published[8:] for one in records)]
     state = fold(records, parameters.grid)
-    flagged = {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.counted_after}
-    assert flagged == {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.tick >= 8}
+    flagged = {mark.tick for key in state.marks for mark in state.find_marks(*key) if mark.counted_after}
+    assert flagged == {mark.tick for key in state.marks for mark in state.find_marks(*key) if mark.tick >= 8}
     assert flagged
 
 
@@ -235,7 +235,7 @@ def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
         if tick in (4, 9):
             records.append(terms_record(**COUNTED, charges=Charges("0" * 16, tick)))
         records += answers
-    spent = fold(records, parameters.grid).spent()
+    spent = fold(records, parameters.grid).summarize_spent()
     found = {mark.tick: max_lead for marks in spent.marks.values() for mark, max_lead in marks}
     assert found == {tick: None if tick < 4 else 4 if tick < 9 else 9 for tick in found}
     assert set(found.values()) == {None, 4, 9}
@@ -256,8 +256,8 @@ def test_past_marks_last_for_a_period() -> None:
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 10)))
     for tick, kept in ((12, [5, 9]), (26, [5, 9]), (27, [9]), (30, [9]), (31, [])):
         state.forget(tick, mark_lifetime=2, oldest_time=0, kept=20)
-        assert state.marks_of("zoo", "place-0") == ()
-        assert [mark.tick for marks in state.spent().marks.values() for mark, _ in marks] == kept
+        assert state.find_marks("zoo", "place-0") == ()
+        assert [mark.tick for marks in state.summarize_spent().marks.values() for mark, _ in marks] == kept
     assert state.past == {}
 
 
@@ -270,10 +270,10 @@ def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 30)))
     state.noisy = {("noon", 100): {"place-0": (1, 2)}, ("noon", 200): {}}
     state.forget(10, mark_lifetime=6, oldest_time=200)
-    assert [mark.tick for mark in state.marks_of("zoo", "place-0")] == [5, 9]
+    assert [mark.tick for mark in state.find_marks("zoo", "place-0")] == [5, 9]
     assert list(state.noisy) == [("noon", 200)]
     state.forget(11, mark_lifetime=6, oldest_time=200)
-    assert [mark.tick for mark in state.marks_of("zoo", "place-0")] == [9]
+    assert [mark.tick for mark in state.find_marks("zoo", "place-0")] == [9]
     state.forget(31, mark_lifetime=6, oldest_time=200)
     assert state.marks == {}
 

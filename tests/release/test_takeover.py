@@ -53,7 +53,7 @@ def test_takeover_repeats_the_last_tick(
     assert list_kinds(found) == ["ledger", "owner", *"000", *"111", "owner", *"111"]
     assert found[-3:] == list(repeated)
     assert second.state.last_tick == 1
-    assert [mark.noisy_count for mark in second.state.marks_of("stations", "place-0")] == [2]
+    assert [mark.noisy_count for mark in second.state.find_marks("stations", "place-0")] == [2]
 
 
 @pytest.mark.promise(30)
@@ -100,7 +100,7 @@ def test_aborted_answers_count(
         producer.send(place.topic, key=record.key, value=record.value, headers=list(record.headers), partition=0)
     producer.flush()
     owner = take_over(place)
-    assert [mark.tick for mark in owner.state.marks_of("stations", "place-1")] == [0]
+    assert [mark.tick for mark in owner.state.find_marks("stations", "place-1")] == [0]
     assert not owner.may_decide(0)
     assert owner.may_decide(1)
     assert list_kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]

@@ -171,7 +171,7 @@ def test_partition_of_foreign_member_is_reported(
     site = make_site(make_short_slots(make_parameters, places=8, shards=2), SystemClock(), ledger)
     group, stop, wake = topic("release"), threading.Event(), threading.Event()
     troubles: list[str] = []
-    foreign = connections.member(group, auto_offset_reset="earliest")
+    foreign = connections.create_member(group, auto_offset_reset="earliest")
     foreign.subscribe([ledger.topic])
     with closing(foreign), closing(Membership(connections, ledger.topic, group, wake)) as ours:
 

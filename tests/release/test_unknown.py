@@ -114,7 +114,7 @@ def test_unreachable_kafka_is_named(
     site.release.take_over()
 
     class Away:
-        def end_offsets_at(self, _tick: int) -> Any:
+        def read_end_offsets_at(self, _tick: int) -> Any:
             raise UnreachableError("Kafka does not answer")
 
         def __getattr__(self, name: str) -> Any:

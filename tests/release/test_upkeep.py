@@ -45,7 +45,7 @@ class TestOpening:
         instant = parse_instant("2026-01-05T04:30:00Z")  # in slot 100
         crowds = HotSpots("crowds", Schedule((instant,)), Fraction(1), 2, HOUR)
         world = make_world(changes={"hot_spots": (crowds,)})
-        assert world.parameters.draws_hot_spots_at(100)
+        assert world.parameters.draws_totals_at(100)
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)

@@ -12,7 +12,13 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.public.schedule import Schedule
-from monitor.release.version import Identity, compute_version, make_member_client_id, member_versions, read_identity
+from monitor.release.version import (
+    Identity,
+    compute_version,
+    make_member_client_id,
+    read_identity,
+    read_member_versions,
+)
 from tests.builders import build_parameters, watch
 
 RULE = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
@@ -76,14 +82,14 @@ def test_versions_come_from_client_ids() -> None:
         "somebody",
         "location-monitor-a.b-c",
     ]
-    assert member_versions("location-monitor-a.b", ids) == [version, ""]
-    assert member_versions("location-monitor-a?b", ids) == []
+    assert read_member_versions("location-monitor-a.b", ids) == [version, ""]
+    assert read_member_versions("location-monitor-a?b", ids) == []
 
 
 def test_identity_is_read_from_client_id() -> None:
     """An identity is read back from its client id. Clients of earlier builds and of other services announce none."""
     identity = Identity("0123456789abcdef", "3f2a")
-    assert read_identity("location-monitor-a.b", identity.client_id("location-monitor-a.b")) == identity
+    assert read_identity("location-monitor-a.b", identity.make_client_id("location-monitor-a.b")) == identity
     assert read_identity("location-monitor-a.b", "location-monitor-a.b") is None
-    assert read_identity("location-monitor-a.b", identity.client_id("location-monitor-axb")) is None
-    assert member_versions("location-monitor-town", [identity.client_id("location-monitor-town")]) == []
+    assert read_identity("location-monitor-a.b", identity.make_client_id("location-monitor-axb")) is None
+    assert read_member_versions("location-monitor-town", [identity.make_client_id("location-monitor-town")]) == []

@@ -173,7 +173,7 @@ class FakeInputTopic:
     most_partitions: int = 1
     last_ticks: dict[int, int] | None = None
 
-    def end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # the same at all ticks
+    def read_end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # the same at all ticks
         self.require_same()
         return {0: self.end}
 
@@ -201,7 +201,7 @@ class FakeOwner:
     ) -> None:
         self.partition, self.state, self.input_partitions = partition, state, 0
         state.owned_since = parameters.grid.start(slot) if state.owned_since is None else state.owned_since
-        self.first_tick = min(slot, parameters.grid.slot_of(state.owned_since))
+        self.first_tick = min(slot, parameters.grid.find_slot(state.owned_since))
         self.shards = [shard for shard in range(parameters.registry.shards) if shard % ledger_partitions == partition]
         self.published: list[tuple[int, dict[tuple[str, str], int]]] = []
         self.refused: Exception | None = None
@@ -212,8 +212,8 @@ class FakeOwner:
     def lower_first_tick(self, slot: int) -> None:
         self.first_tick = min(self.first_tick, slot)
 
-    def questions(self, tick: int) -> dict[int, Question]:
-        return self._decider.questions(tick)
+    def build_questions(self, tick: int) -> dict[int, Question]:
+        return self._decider.build_questions(tick)
 
     def note_input_partitions(self, partitions: int) -> None:
         self.input_partitions = partitions
@@ -278,7 +278,7 @@ class World:
         self.takeover_attempts.append(partition)
         if partition in self.failing:
             raise UnreachableError(f"partition {partition} has no leader")
-        slot = self.parameters.grid.slot_of(self.clock.now())
+        slot = self.parameters.grid.find_slot(self.clock.now())
         state = self.ledgers.setdefault(partition, LedgerState())
         self.owners.append(FakeOwner(partition, self.parameters, slot, self.noise, self.ledger_partitions, state))
         return self.owners[-1]

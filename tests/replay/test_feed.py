@@ -26,7 +26,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     created = topic("fed")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         configs = {"retention.ms": "-1", "message.timestamp.before.max.ms": str(2**63 - 1)}
         new = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
         admin.create_topics({created: new}, wait_for_metadata=True)
@@ -48,7 +48,7 @@ def feed(connections: KafkaConnections, name: str) -> Iterator[Callable[[list[Li
 
 def read_records(connections: KafkaConnections, name: str) -> list[Any]:
     place = TopicPartition(name, 0)
-    with closing(connections.consumer()) as consumer:
+    with closing(connections.create_consumer()) as consumer:
         consumer.assign([place])
         consumer.seek(place, 0)
         end = consumer.end_offsets([place])[place]

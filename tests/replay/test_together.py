@@ -18,7 +18,7 @@ from monitor.contracts.alerts import LEDGER, OWNER
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import EncodedRecord, read_partition
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay import driver
 from tests.shared_kafka import SharedKafka
@@ -63,7 +63,7 @@ def make_settings(folder: Path, kafka: SharedKafka, valkey: EmbeddedValkey, serv
     (folder / "locations.csv").write_text("\n".join(["location_id", *PLACES]) + "\n")
     (folder / "service.yaml").write_text(yaml.safe_dump(tree))
     config = load_config(folder / "service.yaml", {})
-    return settings_of(
+    return prepare_settings(
         validate_config(config, load_registry(config.locations.file)), b"0123456789abcdef0123456789abcdef"
     )
 

@@ -32,7 +32,7 @@ from monitor.brokers.topics import list_topic_needs
 from monitor.config import load_valid_config
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
-from monitor.service import settings_of
+from monitor.service import prepare_settings
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.tools.embedded.ports import LOOPBACK, ReservedPort
 from tests.forking import Program
@@ -146,7 +146,7 @@ def guarded_kafka(kafka: SharedKafka, certificates: Certificates) -> Iterator[Em
         "listener.name.secure.scram-sha-512.sasl.jaas.config": _JAAS.format("scram", "Scram", ""),
     }
     with EmbeddedKafka(NodeSettings(properties=properties | _tls(certificates), secure_protocol="SASL_SSL")) as server:
-        with closing(KafkaConnections((server.bootstrap_servers,)).admin()) as admin:
+        with closing(KafkaConnections((server.bootstrap_servers,)).create_admin()) as admin:
             admin.alter_user_scram_credentials(
                 [UserScramCredentialUpsertion("city", ScramMechanism.SCRAM_SHA_512, KAFKA_SECRET)]
             )
@@ -308,7 +308,7 @@ def start_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 
 @contextmanager
 def _admin(server: EmbeddedKafka) -> Iterator[Any]:
-    with closing(KafkaConnections((server.bootstrap_servers,)).admin()) as admin:
+    with closing(KafkaConnections((server.bootstrap_servers,)).create_admin()) as admin:
         yield admin
 
 
@@ -321,7 +321,7 @@ def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> N
     """Create the topics as an operator."""
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
     valid = load_valid_config(write_configuration(folder, plain, {"url": "redis://localhost"}, service), {})
-    config, settings = valid.config, settings_of(valid, PERSON_KEY.encode())
+    config, settings = valid.config, prepare_settings(valid, PERSON_KEY.encode())
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
     set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
 

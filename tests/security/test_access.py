@@ -17,7 +17,7 @@ import pytest
 from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_config
 from monitor.release.ledger import read_partition
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 from monitor.tools.embedded import EmbeddedKafka
 from tests.security.connecting import (
     by_certificate,
@@ -50,7 +50,7 @@ def published(
     folder, server = tmp_path_factory.mktemp("published"), guarded_city.kafka
     kafka = by_password(certificates, folder, server, password_file=None)
     config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis))
-    with closing(KafkaConnections((server.bootstrap_servers,)).producer()) as producer:
+    with closing(KafkaConnections((server.bootstrap_servers,)).create_producer()) as producer:
         producer.send("visits", value=b"no visit").get(timeout=10)
     environ = {"LOCATION_MONITOR__KAFKA__PASSWORD": secrets[0]}
     run = start_command("run", "--config", str(config), "--verbose", environ=environ, forked=False)
@@ -109,10 +109,10 @@ def test_client_certificate_is_accepted(
         redis_by_password(certificates, tmp_path, guarded_redis),
     )
     config = load_config(configure(tmp_path, kafka, stored), {})
-    connections = kafka_connections(config)
-    with closing(connections.admin()) as admin:
+    connections = build_kafka_connections(config)
+    with closing(connections.create_admin()) as admin:
         admin.create_topics({"mutual": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-    with closing(connections.producer()) as producer:
+    with closing(connections.create_producer()) as producer:
         producer.send("mutual", value=b"seen").get(timeout=10)
     assert [record.value for _offset, record in read_partition(connections, "mutual", 0)] == [b"seen"]
 
@@ -175,7 +175,7 @@ def taken_away(
     eventually(lambda: read_safe_answers(server, "village.safety-alerts"), deadline_seconds=120)
     redis_user("-zadd")
     visit = {"person_id": "p-1", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
-    with closing(KafkaConnections((server.bootstrap_servers,)).producer()) as producer:
+    with closing(KafkaConnections((server.bootstrap_servers,)).create_producer()) as producer:
         producer.send("village.visits", value=json.dumps(visit).encode()).get(timeout=10)
     return run
 

@@ -45,7 +45,7 @@ def start_auditor(
 @pytest.fixture(scope="module")
 def visited(guarded_city: Any) -> None:
     """The city with a record in the input."""
-    with closing(KafkaConnections((guarded_city.kafka.bootstrap_servers,)).producer()) as producer:
+    with closing(KafkaConnections((guarded_city.kafka.bootstrap_servers,)).create_producer()) as producer:
         producer.send("visits", value=b"no visit").get(timeout=10)
 
 

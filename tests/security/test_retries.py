@@ -72,6 +72,6 @@ def test_failed_client_leaves_no_thread(eventually: Callable[..., Any]) -> None:
         warnings.simplefilter("ignore", ResourceWarning)  # the garbage collector closes the refused connection's socket
         before = threading.active_count()
         with pytest.raises(UnreachableError, match="ECONNREFUSED"):
-            connections.admin()
+            connections.create_admin()
         gc.collect()
     eventually(lambda: threading.active_count() <= before)

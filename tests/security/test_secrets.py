@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.config import load_valid_config
-from monitor.service import redis_address, settings_of
+from monitor.service import build_redis_address, prepare_settings
 
 
 @pytest.mark.promise(23)
@@ -35,8 +35,8 @@ def test_no_output_shows_a_secret(
     }
     valid = load_valid_config(config, environ)
     loaded = valid.config
-    settings = settings_of(valid, key.encode())
-    shown = [f"{value!r} {value}" for value in (valid, loaded, settings, settings.kafka, redis_address(loaded))]
+    settings = prepare_settings(valid, key.encode())
+    shown = [f"{value!r} {value}" for value in (valid, loaded, settings, settings.kafka, build_redis_address(loaded))]
     for command in (("check",), ("check", "--json"), ("topics",)):
         run = start_command(*command, "--config", str(config), environ=environ)
         run.process.wait(60)

@@ -18,7 +18,7 @@ def connect(client: tuple[str, dict[str, Any]]) -> str:
     """Return the message with which a client fails to connect."""
     server, security = client
     try:
-        KafkaConnections((server,), security).admin().close()
+        KafkaConnections((server,), security).create_admin().close()
     except UnreachableError as error:
         return str(error)
     return "it connected"

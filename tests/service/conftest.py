@@ -24,7 +24,7 @@ from monitor.operate.preflight import Preflight
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, parse_instant
 from monitor.release.ledger import read_partition
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay.driver import prepare_empty
 from tests.builders import build_visit
@@ -80,7 +80,7 @@ class Town:
         self.topics = settings.config.kafka.topics
         self.clock = SteppedClock(ORIGIN)
         self.produced: list[Produced] = []
-        self._producer = settings.kafka.producer()
+        self._producer = settings.kafka.create_producer()
 
     def prepare(self) -> Preflight:
         """Create the topics and begin the ledger."""
@@ -89,7 +89,7 @@ class Town:
     def renew_producer(self) -> None:
         """Use a new producer, which knows nothing of an earlier topic of this name."""
         self._producer.close()
-        self._producer = self.settings.kafka.producer()
+        self._producer = self.settings.kafka.create_producer()
 
     def visit(self, persons: list[str], location: str, slot: int, reported: int | None = None, minute: int = 0) -> None:
         """Produce visits of half an hour in a slot, reported in the same slot unless `reported` is given."""
@@ -186,7 +186,7 @@ def make_settings(
         }
         (tmp_path / "locations.csv").write_text("location_id\n" + "\n".join(LOCATIONS) + "\n")
         (tmp_path / "town.yaml").write_text(yaml.safe_dump(tree))
-        return settings_of(load_valid_config(tmp_path / "town.yaml", {}), b"0123456789abcdef0123456789abcdef")
+        return prepare_settings(load_valid_config(tmp_path / "town.yaml", {}), b"0123456789abcdef0123456789abcdef")
 
     return make
 

@@ -13,7 +13,7 @@ from monitor.operate.metrics import Metrics
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
 from monitor.run import prepare
-from monitor.service import Service, redis_windows, secure_noise
+from monitor.service import Service, create_noise, create_windows
 
 Eventually = Callable[..., Any]
 
@@ -45,8 +45,8 @@ class RunningInstance:
     def __init__(self, town: Any) -> None:
         self.metrics, clock = Metrics(), SystemClock()
         preflight = prepare(town.settings, clock)
-        self.windows = redis_windows(town.settings, preflight, clock)
-        self.service = Service(town.settings, preflight, self.windows, clock, secure_noise(), self.metrics, Health())
+        self.windows = create_windows(town.settings, preflight, clock)
+        self.service = Service(town.settings, preflight, self.windows, clock, create_noise(), self.metrics, Health())
         self.service.start()
 
     def metric(self, name: str, partition: int) -> float | None:

@@ -24,7 +24,7 @@ from monitor.public.instants import HOUR
 from monitor.release.owner import Owner
 from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.run import prepare
-from monitor.service import Settings, ledger_place, secure_noise
+from monitor.service import Settings, create_noise, make_ledger_place
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines
@@ -203,11 +203,11 @@ def test_predicted_fence_happens(
     assert cost is not None
     assert cost.fences_others is fences
     found = prepare(new, town.clock)
-    place = ledger_place(new, found, town.clock.now())
+    place = make_ledger_place(new, found, town.clock.now())
     limits = PeriodLimits(new.config.privacy.epsilon, new.worst)
     check = PeriodCheck(new.kafka, place, new.parameters, limits, found.ledger_reader, 2, town.clock.now)
     with caplog.at_level(logging.WARNING):
-        Owner(new.kafka, place, 0, new.parameters, secure_noise(), town.clock, check).close()
+        Owner(new.kafka, place, 0, new.parameters, create_noise(), town.clock, check).close()
     assert any("fencing its owner" in message for message in caplog.messages) is fences
 
 
@@ -222,7 +222,7 @@ def test_nothing_is_written(answered: Any, change: Make, store: EmbeddedValkey) 
 def _state(town: Any, store: EmbeddedValkey) -> tuple[Any, ...]:
     with closing(redis.Redis.from_url(store.url)) as client:
         keys = {key: client.dump(key) for key in client.scan_iter()}
-    with closing(town.settings.kafka.admin()) as admin:
+    with closing(town.settings.kafka.create_admin()) as admin:
         places = {TopicPartition(topic, 0): OffsetSpec.LATEST for _, topic in town.topics}
         ends = {place.topic: found.offset for place, found in admin.list_partition_offsets(places).items()}
     return keys, ends, list_groups(town.settings.kafka, town.parameters.name)

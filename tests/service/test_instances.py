@@ -126,7 +126,7 @@ def is_shared(first: RunningInstance, second: RunningInstance) -> bool:
 
 def produce(town: Any) -> None:
     """Produce invalid records to both partitions, which are read and committed like visits."""
-    producer = town.settings.kafka.producer()
+    producer = town.settings.kafka.create_producer()
     try:
         for partition in (0, 1):
             producer.send(town.topics.visits, value=b"no visit", partition=partition).get(timeout=10)

@@ -130,7 +130,7 @@ def test_closed_writer_leaves_no_threads(
 ) -> None:
     """A writer whose append has failed is closed while its broker hangs: its threads end, and it sends nothing more."""
     connections, name = KafkaConnections((kafka.bootstrap_servers,)), topic("ledger")
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics([NewTopic(name, 1, 1)])
     before = set(threading.enumerate())
 

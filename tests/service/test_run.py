@@ -103,7 +103,7 @@ class Site:
     def put(self, persons: list[str], location: str) -> None:
         """Produce a visit per person, now, and an invalid visit that contains the first person's id."""
         now = time.time_ns() // 1_000
-        with closing(self.connections.producer()) as producer:
+        with closing(self.connections.create_producer()) as producer:
             for person in persons:
                 visit = build_visit(person, location, now - SECOND, now)
                 producer.send(self.tree["kafka"]["topics"]["visits"], value=json.dumps(visit).encode())
@@ -114,7 +114,7 @@ class Site:
     def records(self) -> list[Any]:
         """Return the records of the output topic."""
         partition = TopicPartition(self.tree["kafka"]["topics"]["alerts"], 0)
-        with closing(self.connections.consumer()) as consumer:
+        with closing(self.connections.create_consumer()) as consumer:
             consumer.assign([partition])
             consumer.seek(partition, 0)
             end = consumer.end_offsets([partition])[partition]
@@ -189,7 +189,7 @@ def read_value(client: Any, key: bytes) -> Any:
 def count_members(site: Site) -> dict[str, int]:
     """Return the number of members of each of the service's groups, by the end of its name."""
     groups = list_groups(site.connections, site.name)
-    with closing(site.connections.admin()) as admin:
+    with closing(site.connections.create_admin()) as admin:
         described = admin.describe_groups(groups)
     return {
         re.sub("[0-9a-f]{16}", "fingerprint", group.removeprefix(f"{site.name}-")): len(described[group]["members"])
@@ -327,11 +327,11 @@ def test_lost_ledger_must_be_confirmed(site: Site) -> None:
     assert "created" in site.command("topics", "--create").stdout
     assert "all topics existed; the ledger was initialised before" in site.command("topics", "--create").stdout
     assert site.command("topics").returncode == 0
-    with closing(site.connections.consumer(group_id=site.name)) as consumer:
+    with closing(site.connections.create_consumer(group_id=site.name)) as consumer:
         partition = TopicPartition(f"{site.name}.visits", 0)
         consumer.assign([partition])
         consumer.commit({partition: OffsetAndMetadata(0, "", -1)})
-    with closing(site.connections.admin()) as admin:
+    with closing(site.connections.create_admin()) as admin:
         admin.delete_topics([f"{site.name}.alerts"])
     for _ in range(2):
         refused = site.command("topics", "--create")

@@ -17,7 +17,7 @@ from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.run import prepare
-from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.service import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.driver import Replay
 
 PERSONS = [f"p-{n}" for n in range(9)]
@@ -184,7 +184,7 @@ def test_recreated_input_topic_means_unknown(make_town: Callable[..., Any], even
 
 def recreate_input(town: Any, eventually: Eventually) -> None:
     wanted = list_topic_needs(town.parameters, town.settings.config.kafka, simulated=True)
-    with closing(town.settings.kafka.admin()) as admin:
+    with closing(town.settings.kafka.create_admin()) as admin:
         admin.delete_topics([town.topics.visits])
         eventually(lambda: admin.describe_topics([town.topics.visits])[0]["error_code"])
     create_topics(town.settings.kafka, wanted[:1], None)
@@ -211,15 +211,15 @@ def test_predictable_noise_is_refused(make_town: Callable[..., Any]) -> None:
     town = make_town()
     preflight = town.prepare()
     noise = OneSidedNoise(SeededEntropy(1))
-    with closing(redis_windows(town.settings, preflight, town.clock)) as windows, pytest.raises(InsecureNoiseError):
+    with closing(create_windows(town.settings, preflight, town.clock)) as windows, pytest.raises(InsecureNoiseError):
         Service(town.settings, preflight, windows, town.clock, noise, Metrics(), Health())
 
 
 @contextmanager
 def run_service(town: Any, preflight: Preflight) -> Iterator[Service]:
     """Run one more instance of the service, on the town's clock."""
-    with closing(redis_windows(town.settings, preflight, town.clock)) as windows:
-        service = Service(town.settings, preflight, windows, town.clock, secure_noise(), Metrics(), Health())
+    with closing(create_windows(town.settings, preflight, town.clock)) as windows:
+        service = Service(town.settings, preflight, windows, town.clock, create_noise(), Metrics(), Health())
         service.start()
         try:
             yield service

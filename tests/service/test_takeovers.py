@@ -17,7 +17,7 @@ from monitor.public.clock import SystemClock
 from monitor.public.instants import HOUR, MINUTE
 from monitor.release.owner import LedgerPlace
 from monitor.run import prepare
-from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.service import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.driver import Replay
 
 PERSONS = [f"p-{n}" for n in range(5)]
@@ -88,7 +88,7 @@ def test_recreated_ledger_pauses_everything(make_town: Callable[..., Any], event
 def lose_the_ledger(town: Any, eventually: Eventually) -> None:
     """Delete the ledger and begin a new one, as an operator does, while the service runs."""
     settings = town.settings
-    with closing(settings.kafka.admin()) as admin:
+    with closing(settings.kafka.create_admin()) as admin:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
     wanted = list_topic_needs(town.parameters, settings.config.kafka, simulated=True)
@@ -120,9 +120,9 @@ def test_input_check_uses_store_clock(
     monkeypatch.setattr("monitor.release.owner.Owner", record_place)
     town = make_town()
     preflight = town.prepare()
-    with closing(redis_windows(town.settings, preflight, SlowClock())) as windows:
+    with closing(create_windows(town.settings, preflight, SlowClock())) as windows:
         before = SystemClock().now()
-        service = Service(town.settings, preflight, windows, SlowClock(), secure_noise(), Metrics(), Health())
+        service = Service(town.settings, preflight, windows, SlowClock(), create_noise(), Metrics(), Health())
         service.start()
         try:
             eventually(lambda: places, 30)

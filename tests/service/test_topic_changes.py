@@ -45,7 +45,7 @@ class RunThread:
     def stamp(self, kind: str) -> None:
         """Set the timestamp type of the input topic."""
         name = self.site.tree["kafka"]["topics"]["visits"]
-        with closing(self.site.connections.admin()) as admin:
+        with closing(self.site.connections.create_admin()) as admin:
             admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs={TYPE: kind})])
 
     def statuses(self) -> list[tuple[int, str]]:

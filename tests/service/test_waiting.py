@@ -34,14 +34,14 @@ def test_waiting_for_deleted_topic_is_healthy(
     thread = threading.Thread(target=running.run, args=(town.settings, SystemClock(), stop))
     thread.start()
     try:
-        eventually(lambda: health._last_turns.keys() >= {"reading", "release"} and not health.waiting(), 60)
-        with closing(town.settings.kafka.admin()) as admin:
+        eventually(lambda: health._last_turns.keys() >= {"reading", "release"} and not health.list_waiting(), 60)
+        with closing(town.settings.kafka.create_admin()) as admin:
             admin.delete_topics([town.topics.visits])
         eventually(lambda: "release" not in health._last_turns, 60)
         now[0] += STALL_SECONDS + 1
-        eventually(lambda: not health.stalled(), 60)
+        eventually(lambda: not health.list_stalled(), 60)
         assert health._last_turns.keys() == {"service"}
-        eventually(lambda: town.topics.visits in health.waiting().get("service", ""), 60)
+        eventually(lambda: town.topics.visits in health.list_waiting().get("service", ""), 60)
     finally:
         stop.set()
         thread.join(60)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from monitor.privacy.over_time import OverTimeRule
-from monitor.privacy.payments import most_answers
+from monitor.privacy.payments import compute_most_answers
 from tests.statistics.bounds import Loss, losses, worst
 from tests.statistics.pipeline import Halved, Published, Shape, Stay, publish
 
@@ -92,10 +92,10 @@ def find_shown(case: Case, published: Published, neighbour: Published) -> Loss:
 @pytest.mark.promise(10)
 @pytest.mark.parametrize("name", CASES)
 def test_measured_loss_is_within_epsilon(name: str) -> None:
-    """One visit costs at most ε, and those of H slots at most `most_answers`; fails by chance once in 10^6 runs."""
+    """One visit costs at most ε, and those of H slots at most `compute_most_answers`; fails once in 10^6 runs."""
     case = CASES[name]
     rule = case.rule
-    stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.max_lead, case.slots))
+    stated = float(rule.answer_epsilon * compute_most_answers(rule.answers, rule.window, rule.max_lead, case.slots))
     published, neighbour = publish_both(case, SAMPLES)
     assert published.windows.total() == neighbour.windows.total() == SAMPLES
     highest = find_shown(case, published, neighbour)

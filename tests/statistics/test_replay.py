@@ -29,7 +29,7 @@ import yaml
 from monitor.config import load_valid_config
 from monitor.public.instants import HOUR, MINUTE, format_instant
 from monitor.release.ledger import read_partition
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay import driver
 from tests.builders import ORIGIN
@@ -139,7 +139,7 @@ def _settings(folder: Path, kafka: SharedKafka, valkey: EmbeddedValkey) -> Setti
     }
     (folder / "locations.csv").write_text("\n".join(["location_id", *PAIRS, *LAW]) + "\n")
     (folder / "service.yaml").write_text(yaml.safe_dump(tree))
-    return settings_of(load_valid_config(folder / "service.yaml", {}), b"0123456789abcdef0123456789abcdef")
+    return prepare_settings(load_valid_config(folder / "service.yaml", {}), b"0123456789abcdef0123456789abcdef")
 
 
 def _over_time(name: str, locations: list[str], threshold: int, window: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from monitor.public.parameters import AtTimes, Dwell, Parameters
 from monitor.public.schedule import Schedule
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Windows
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.builders import build_parameters, watch
 from tests.windows.memory import MemoryWindows
@@ -72,7 +72,7 @@ def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisWindows]
             cluster = bool(client.info("cluster")["cluster_enabled"])
         address = RedisAddress(on.url, cluster=cluster)
         windows = RedisWindows(
-            replace(of, name=name), fingerprint, redis_client(address), None if clock is None else clock.now
+            replace(of, name=name), fingerprint, create_client(address), None if clock is None else clock.now
         )
         opened.append(windows)
         return windows

@@ -36,7 +36,7 @@ class _Shard:
             self.seen, self.present, self.stays, self.waiting = {}, {}, {}, set()
             self.opened, self.shown = slot - 1, COMPLETE_FROM_START
 
-    def opened_in(self, slot: int) -> int:
+    def adapt_opened(self, slot: int) -> int:
         """Return `opened` for the present slot: at least the last closed slot, and no more than the windows need."""
         opened = slot - 1 if self.opened is None else self.opened
         self.opened = max(self.shown if opened > slot else opened, slot - 1)
@@ -74,7 +74,7 @@ class _Shard:
         moved = {span.partition: to for span, to in zip(spans, reached, strict=True) if to >= 0}
         if all(self.progress.get(partition) == to for partition, to in moved.items()):
             return reached
-        opened = self.opened_in(slot)
+        opened = self.adapt_opened(slot)
         self.merge(opened)
         for stamped in facts:
             if stamped.stamp <= opened:
@@ -86,7 +86,7 @@ class _Shard:
 
     def settle(self, tick: int, slot: int) -> bool:
         """Move the facts that a tick counts into the windows; return whether that is possible."""
-        if self.opened is None or slot != tick + 1 or self.opened_in(slot) > tick:
+        if self.opened is None or slot != tick + 1 or self.adapt_opened(slot) > tick:
             return False
         self.merge(tick)
         return True
@@ -94,7 +94,7 @@ class _Shard:
     def open(self, to: int, slot: int) -> None:
         """Move facts stamped up to a slot into the windows, if the slot has begun."""
         if self.opened is not None:
-            self.opened = max(self.opened_in(slot), min(to, slot))
+            self.opened = max(self.adapt_opened(slot), min(to, slot))
             self.merge(self.opened)
 
     def count(self, row: int, first_slot: int) -> int:
@@ -113,9 +113,9 @@ class MemoryWindows:
         self._shards = [_Shard() for _ in range(parameters.registry.shards)]
 
     def _slot(self) -> int:
-        return self._grid.slot_of(self._clock.now())
+        return self._grid.find_slot(self._clock.now())
 
-    def progress(self) -> list[dict[int, int]]:
+    def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
         with self._lock:
             return [dict(shard.progress) for shard in self._shards]
@@ -184,7 +184,7 @@ class MemoryWindows:
         )
 
     def _settle(self, shard: _Shard, tick: int, now: int) -> bool:
-        slot = self._grid.slot_of(now)
+        slot = self._grid.find_slot(now)
         return now >= self._grid.start(slot) + self._tolerance and shard.settle(tick, slot)
 
     def _present(self, number: int, instant: int) -> NDArray[np.int64]:

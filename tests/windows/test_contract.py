@@ -44,14 +44,14 @@ def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
 
 def find_lowest(windows: Windows) -> dict[int, int]:
     """Return, by partition, the lowest progress of all shards."""
-    shards = windows.progress()
+    shards = windows.read_progress()
     return {partition: min(shard.get(partition, -1) for shard in shards) for partition in shards[0]}
 
 
 def test_new_store_is_empty(windows: Windows) -> None:
     """A store without keys is empty."""
     assert windows.is_empty()
-    assert windows.progress() == [{}, {}, {}, {}]
+    assert windows.read_progress() == [{}, {}, {}, {}]
     windows.begin(0, 0, COMPLETE_FROM_START)
     assert not windows.is_empty()
 
@@ -180,7 +180,7 @@ def test_write_after_a_gap(windows: Windows, row: int) -> None:
 def test_write_without_progress(windows: Windows, row: int) -> None:
     """A write without progress does not start it."""
     assert windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: -1}
-    assert windows.progress() == [{}, {}, {}, {}]
+    assert windows.read_progress() == [{}, {}, {}, {}]
 
 
 def test_overlapping_write(windows: Windows) -> None:
@@ -196,7 +196,7 @@ def test_shards_without_facts_advance(windows: Windows, row: int) -> None:
     """A shard without facts advances too."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5)))
-    assert windows.progress() == [{0: 10}] * 4
+    assert windows.read_progress() == [{0: 10}] * 4
 
 
 def test_partitions_advance_independently(windows: Windows) -> None:
@@ -210,7 +210,7 @@ def test_begin_keeps_progress(windows: Windows) -> None:
     """`begin` does not change existing progress."""
     windows.begin(0, 5, 3)
     windows.begin(0, 50, 30)
-    assert windows.progress() == [{0: 5}] * 4
+    assert windows.read_progress() == [{0: 5}] * 4
     assert windows.read({0: Question()})[0].complete_from == 3
 
 
@@ -228,7 +228,7 @@ def test_restart(windows: Windows) -> None:
     windows.begin(0, 0, 3)
     windows.write([Span(0, 0, 100)], {})
     windows.restart(0, 20, 8)
-    assert windows.progress() == [{0: 20}] * 4
+    assert windows.read_progress() == [{0: 20}] * 4
     windows.restart(0, 10, 4)
     assert windows.read({shard: Question() for shard in EVERY_SHARD})[3].complete_from == 8
 
@@ -321,7 +321,7 @@ def test_evict_keeps_progress(windows: Windows) -> None:
     """Eviction does not change progress and `complete_from`."""
     windows.begin(0, 5, 3)
     windows.evict(EVERY_SHARD, 9, [EVENING], [])
-    assert windows.progress() == [{0: 5}] * 4
+    assert windows.read_progress() == [{0: 5}] * 4
     assert windows.read({0: Question()})[0].complete_from == 3
 
 

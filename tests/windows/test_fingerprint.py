@@ -15,7 +15,7 @@ from monitor.privacy.dwell import DwellRule
 from monitor.public.instants import DAY
 from monitor.public.parameters import Dwell, Parameters, Registry
 from monitor.public.schedule import Schedule
-from monitor.windows.fingerprint import fingerprint
+from monitor.windows.fingerprint import compute_fingerprint
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
 Change = Callable[[Parameters], Parameters]
@@ -83,35 +83,39 @@ IDLE: dict[str, Change] = {
 def test_epsilon_of_bounds_keeps_fingerprint(parameters: Parameters) -> None:
     """The ε of lower bounds does not affect facts. Whether there are bounds does: see `DECIDING`."""
     one, other = (_with_bounds(parameters, Fraction(number)) for number in (1, 2))
-    assert fingerprint(one, KEY_DIGEST, TOPIC) == fingerprint(other, KEY_DIGEST, TOPIC)
+    assert compute_fingerprint(one, KEY_DIGEST, TOPIC) == compute_fingerprint(other, KEY_DIGEST, TOPIC)
 
 
 def test_longest_visit_changes_fingerprint(parameters: Parameters) -> None:
     """Lengths are stored up to the longest that counts, so it decides facts; the ε of dwell times does not."""
-    base = fingerprint(_with_dwell(parameters, 60), KEY_DIGEST, TOPIC)
-    assert fingerprint(_with_dwell(parameters, 61), KEY_DIGEST, TOPIC) != base
-    assert fingerprint(_with_dwell(parameters, 60, 2), KEY_DIGEST, TOPIC) == base
+    base = compute_fingerprint(_with_dwell(parameters, 60), KEY_DIGEST, TOPIC)
+    assert compute_fingerprint(_with_dwell(parameters, 61), KEY_DIGEST, TOPIC) != base
+    assert compute_fingerprint(_with_dwell(parameters, 60, 2), KEY_DIGEST, TOPIC) == base
 
 
 def test_fingerprint_format(parameters: Parameters) -> None:
     """The fingerprint has 16 hexadecimal digits, and is reproducible."""
-    digits = fingerprint(parameters, KEY_DIGEST, TOPIC)
+    digits = compute_fingerprint(parameters, KEY_DIGEST, TOPIC)
     assert len(digits) == 16
     assert int(digits, 16) >= 0
-    assert digits == fingerprint(replace(parameters), KEY_DIGEST, TOPIC)
+    assert digits == compute_fingerprint(replace(parameters), KEY_DIGEST, TOPIC)
 
 
 @pytest.mark.promise(8)
 @pytest.mark.parametrize("change", DECIDING.values(), ids=DECIDING)
 def test_facts_change_fingerprint(parameters: Parameters, change: Change) -> None:
     """Everything that decides facts changes the fingerprint."""
-    assert fingerprint(change(parameters), KEY_DIGEST, TOPIC) != fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert compute_fingerprint(change(parameters), KEY_DIGEST, TOPIC) != compute_fingerprint(
+        parameters, KEY_DIGEST, TOPIC
+    )
 
 
 @pytest.mark.parametrize("change", IDLE.values(), ids=IDLE)
 def test_other_settings_keep_fingerprint(parameters: Parameters, change: Change) -> None:
     """Settings that decide no facts keep the fingerprint."""
-    assert fingerprint(change(parameters), KEY_DIGEST, TOPIC) == fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert compute_fingerprint(change(parameters), KEY_DIGEST, TOPIC) == compute_fingerprint(
+        parameters, KEY_DIGEST, TOPIC
+    )
 
 
 @pytest.mark.promise(8)
@@ -128,12 +132,12 @@ def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
             zone = ZoneInfo.from_file(file, key="Africa/Cairo")
         times = Schedule((), (time(18),), zone)
         changed = replace(parameters, at_times=(replace(parameters.at_times[0], times=times),))
-        digits.add(fingerprint(changed, KEY_DIGEST, TOPIC))
+        digits.add(compute_fingerprint(changed, KEY_DIGEST, TOPIC))
     assert len(digits) == 2
 
 
 def test_key_and_topic_change_fingerprint(parameters: Parameters) -> None:
     """Another hash key or another input topic changes the fingerprint."""
-    digits = fingerprint(parameters, KEY_DIGEST, TOPIC)
-    assert fingerprint(parameters, b"x" * 16, TOPIC) != digits
-    assert fingerprint(parameters, KEY_DIGEST, "recreated") != digits
+    digits = compute_fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert compute_fingerprint(parameters, b"x" * 16, TOPIC) != digits
+    assert compute_fingerprint(parameters, KEY_DIGEST, "recreated") != digits

@@ -24,13 +24,13 @@ def test_hash_is_blake2b() -> None:
 def test_order_of_hashes() -> None:
     """Hashes are in the order of the ids."""
     hasher = PersonHasher(KEY)
-    assert hasher.many(["ann", "bob", "ann"]) == [hasher("ann"), hasher("bob"), hasher("ann")]
+    assert hasher.hash_many(["ann", "bob", "ann"]) == [hasher("ann"), hasher("bob"), hasher("ann")]
 
 
 def test_full_cache() -> None:
     """A full cache stays bounded, and changes no hash."""
     hasher, small = PersonHasher(KEY), PersonHasher(KEY, cached=8)
-    assert small.many(PEOPLE * 3) == hasher.many(PEOPLE * 3)
+    assert small.hash_many(PEOPLE * 3) == hasher.hash_many(PEOPLE * 3)
     assert len(small._hashes) + len(small._hashes._older) <= 8
 
 
@@ -39,14 +39,14 @@ def test_cache_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("monitor.windows.hashing._CACHED_BYTES", 100_000)
     hasher = PersonHasher(KEY)
     people = [f"{number:06d}" + "a" * 240 + "\N{PARTY POPPER}" for number in range(3_000)]
-    assert hasher.many(people) == [PersonHasher(KEY)(person) for person in people]
+    assert hasher.hash_many(people) == [PersonHasher(KEY)(person) for person in people]
     kept = [*hasher._hashes, *hasher._hashes._older]
     assert 50_000 < sum(map(sys.getsizeof, kept)) <= 100_000
 
 
 def test_cache_of_size_zero() -> None:
     """A cache of size zero works."""
-    assert PersonHasher(KEY, cached=0).many(PEOPLE) == PersonHasher(KEY).many(PEOPLE)
+    assert PersonHasher(KEY, cached=0).hash_many(PEOPLE) == PersonHasher(KEY).hash_many(PEOPLE)
 
 
 def test_key_changes_hashes() -> None:

@@ -17,7 +17,7 @@ from monitor.windows import memory_usage
 from monitor.windows.facts import Span
 from monitor.windows.memory_usage import MemoryProbe
 from monitor.windows.packing import pack_shard_facts
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from tests.windows.conftest import FINGERPRINT
 
@@ -38,7 +38,7 @@ def open_probe(server: EmbeddedValkey, parameters: Parameters) -> Iterator[Calla
     opened: list[MemoryProbe] = []
 
     def open_one() -> MemoryProbe:
-        opened.append(MemoryProbe(parameters, FINGERPRINT, redis_client(_make_address(server)), Random(1)))
+        opened.append(MemoryProbe(parameters, FINGERPRINT, create_client(_make_address(server)), Random(1)))
         return opened[-1]
 
     yield open_one
@@ -49,7 +49,7 @@ def open_probe(server: EmbeddedValkey, parameters: Parameters) -> Iterator[Calla
 def _fill(windows: RedisWindows, raw: redis.Redis, parameters: Parameters) -> int:
     """Write people to some rows and wait facts, and return the bytes of all keys of the service by Redis itself."""
     draw, registry = Random(2), parameters.registry
-    slot = parameters.grid.slot_of(windows.time())
+    slot = parameters.grid.find_slot(windows.time())
     windows.begin(0, 0, slot - 10)
     for number, row in enumerate((3, 8, 21, 39)):
         people = [(draw.randbytes(16), slot - 1) for _ in range(PEOPLE >> number)]
@@ -112,7 +112,7 @@ def test_missing_permission_leaves_out_the_keys(
     now, metrics = [0.0], Metrics()
 
     def open_one() -> MemoryProbe:
-        return MemoryProbe(parameters, FINGERPRINT, redis_client(_make_address(server, username=USER, password=USER)))
+        return MemoryProbe(parameters, FINGERPRINT, create_client(_make_address(server, username=USER, password=USER)))
 
     watch = MemoryWatch(open_one, metrics, lambda: now[0])
     try:

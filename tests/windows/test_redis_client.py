@@ -14,10 +14,10 @@ from monitor.public.instants import SECOND
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import (
     RedisAddress,
+    create_client,
     describe_client,
     find_error_code,
-    redis_client,
-    server_time,
+    read_server_time,
     translate_error,
 )
 
@@ -71,14 +71,14 @@ def test_wrong_type_code() -> None:
 @pytest.mark.promise(23)
 def test_description_without_credentials() -> None:
     """The description of a client has no credentials."""
-    client = redis_client(RedisAddress("redis://someone:secret@10.0.0.7:7000/2"))
+    client = create_client(RedisAddress("redis://someone:secret@10.0.0.7:7000/2"))
     assert describe_client(client) == "Redis at 10.0.0.7:7000"
-    assert describe_client(redis_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
+    assert describe_client(create_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
 
 
 def test_description_of_a_cluster(valkey_cluster: EmbeddedValkey) -> None:
     """The description of a cluster lists its nodes."""
-    client = redis_client(RedisAddress(valkey_cluster.url, cluster=True))
+    client = create_client(RedisAddress(valkey_cluster.url, cluster=True))
     assert isinstance(client, RedisCluster)
     assert describe_client(client) == f"Redis cluster {valkey_cluster.url.removeprefix('redis://').removesuffix('/0')}"
     client.close()
@@ -86,14 +86,14 @@ def test_description_of_a_cluster(valkey_cluster: EmbeddedValkey) -> None:
 
 def test_certificate_authority() -> None:
     """An encrypted connection trusts the configured authority."""
-    options = redis_client(RedisAddress("rediss://host:7000", ca_file="ca.pem")).get_connection_kwargs()
+    options = create_client(RedisAddress("rediss://host:7000", ca_file="ca.pem")).get_connection_kwargs()
     assert options["ssl_ca_certs"] == "ca.pem"
-    assert "ssl_ca_certs" not in redis_client(RedisAddress("redis://host", ca_file="ca.pem")).get_connection_kwargs()
+    assert "ssl_ca_certs" not in create_client(RedisAddress("redis://host", ca_file="ca.pem")).get_connection_kwargs()
 
 
 def test_time_limits() -> None:
     """Connections and responses have time limits."""
-    options = redis_client(RedisAddress("redis://host")).get_connection_kwargs()
+    options = create_client(RedisAddress("redis://host")).get_connection_kwargs()
     assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
     assert options["retry"].get_retries() == 1
     assert exceptions.TimeoutError not in options["retry"]._supported_errors
@@ -104,5 +104,5 @@ def test_server_time(request: pytest.FixtureRequest, kind: str) -> None:
     """A server and a cluster return the present instant."""
     server: EmbeddedValkey = request.getfixturevalue(kind)
     before = SystemClock().now()
-    with closing(redis_client(RedisAddress(server.url, cluster=kind == "valkey_cluster"))) as client:
-        assert before - SECOND <= server_time(client) <= SystemClock().now() + SECOND
+    with closing(create_client(RedisAddress(server.url, cluster=kind == "valkey_cluster"))) as client:
+        assert before - SECOND <= read_server_time(client) <= SystemClock().now() + SECOND

@@ -19,7 +19,7 @@ from monitor.windows.facts import COMPLETE_FROM_START, Question, ShardFacts, Spa
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from monitor.windows.packing import pack_shard_facts
-from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 
 ANN, BOB = b"a" * 16, b"b" * 16
@@ -64,7 +64,7 @@ def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: d
     raw.flushall()
     # offsets  0 ——— 10 ——— 20
     #              flush
-    assert redis_windows.progress() == [{}, {}, {}, {}]
+    assert redis_windows.read_progress() == [{}, {}, {}, {}]
     assert redis_windows.write([Span(0, 10, 20)], {}) == {0: -1}
     redis_windows.begin(0, 4, 7)
     reading = redis_windows.read({2: Question(windows=((row, 0),))})[2]
@@ -94,7 +94,7 @@ def test_foreign_key_drops_progress(
     with pytest.raises(WindowsError) as refusal:
         redis_windows.write([Span(0, 10, 20)], facts)
     # The facts under the key are missing too, so the shard is read again, even after someone deletes the key.
-    assert redis_windows.progress()[2] == {}
+    assert redis_windows.read_progress()[2] == {}
     assert KEYS.tag(2) in str(refusal.value)
     assert ":w:" not in str(refusal.value)
     assert ":t:" not in str(refusal.value)
@@ -121,7 +121,7 @@ def test_foreign_key_without_client(
         patch.setattr(redis_windows, "_raise_failure", die)
         with pytest.raises(KeyboardInterrupt):
             redis_windows.write([Span(0, 0, 10)], facts)
-    assert redis_windows.progress()[2] == {0: 0}
+    assert redis_windows.read_progress()[2] == {0: 0}
 
 
 @pytest.mark.parametrize("spoilt", ["window", "time"])
@@ -131,7 +131,7 @@ def test_read_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, r
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
     with pytest.raises(WindowsError, match="Delete all keys"):
         redis_windows.read({2: Question(windows=((row, 0),), times=(EVENING,))})
-    assert redis_windows.progress()[2] == {}
+    assert redis_windows.read_progress()[2] == {}
 
 
 def test_evict_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, row: int) -> None:
@@ -140,14 +140,14 @@ def test_evict_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, 
     raw.set(KEYS.window(2, row), "someone else's")
     with pytest.raises(WindowsError, match="Delete all keys"):
         redis_windows.evict(ALL, 1, [], [])
-    assert redis_windows.progress()[2] == {}
+    assert redis_windows.read_progress()[2] == {}
 
 
 def test_foreign_meta_key(redis_windows: RedisWindows, raw: redis.Redis) -> None:
     """If the meta key has another type, every operation raises an error."""
     raw.set(KEYS.meta(2), "someone else's")
     for attempt in (
-        redis_windows.progress,
+        redis_windows.read_progress,
         lambda: redis_windows.begin(0, 0, 0),
         lambda: redis_windows.restart(0, 0, 0),
         lambda: redis_windows.write([Span(0, 0, 1)], {}),
@@ -177,7 +177,7 @@ def test_out_of_memory(
             redis_windows.write([Span(0, 0, 10)], facts)
         with pytest.raises(UnreachableError, match="out of memory"):
             redis_windows.write([Span(0, 0, 10)], {})
-        assert redis_windows.progress() == [{0: 0}] * 4
+        assert redis_windows.read_progress() == [{0: 0}] * 4
     assert redis_windows.read({2: Question(windows=((row, 0),))})[2].counts == {(row, 0): 0}
     assert redis_windows.write([Span(0, 0, 10)], facts) == {0: 10}
 
@@ -243,7 +243,7 @@ def test_stopped_cluster() -> None:
     with EmbeddedValkey(ValkeySettings(cluster=True)) as server:
         url = server.url
     with pytest.raises(UnreachableError, match="Redis cluster"):
-        redis_client(RedisAddress(url, cluster=True))
+        create_client(RedisAddress(url, cluster=True))
 
 
 def test_wrong_password(parameters: Parameters) -> None:
@@ -251,13 +251,13 @@ def test_wrong_password(parameters: Parameters) -> None:
     with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
         wrong, right = "hunter2", "the-right-one"
         address = RedisAddress(server.url, password=wrong)
-        windows = RedisWindows(parameters, "f" * 16, redis_client(address))
+        windows = RedisWindows(parameters, "f" * 16, create_client(address))
         with pytest.raises(UnreachableError, match="refused them") as refusal:
             windows.check()
         windows.close()
         assert wrong not in "".join(traceback.format_exception(refusal.value))
         assert wrong not in repr(address)
-        windows = RedisWindows(parameters, "f" * 16, redis_client(replace(address, password=right)))
+        windows = RedisWindows(parameters, "f" * 16, create_client(replace(address, password=right)))
         windows.check()
         windows.close()
 
@@ -269,11 +269,11 @@ def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, fact
         client.acl_setuser(
             "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
         )
-        windows = RedisWindows(parameters, "f" * 16, redis_client(RedisAddress(valkey.url, "reader", "secret")))
+        windows = RedisWindows(parameters, "f" * 16, create_client(RedisAddress(valkey.url, "reader", "secret")))
         windows.begin(0, 0, 0)
         with pytest.raises(WindowsError, match="NOPERM") as refusal:
             windows.write([Span(0, 0, 10)], facts)
-        assert windows.progress() == [{0: 0}] * 4
+        assert windows.read_progress() == [{0: 0}] * 4
         windows.close()
         client.acl_deluser("reader")
     assert "aaaa" not in "".join(traceback.format_exception(refusal.value))
@@ -367,7 +367,7 @@ def test_fingerprints_are_separate(
     one, other = open_windows(server), open_windows(server, fingerprint="f" * 16)
     one.begin(0, 0, 0)
     one.write([Span(0, 0, 10)], facts)
-    assert other.progress() == [{}, {}, {}, {}]
+    assert other.read_progress() == [{}, {}, {}, {}]
     assert other.read({2: Question(windows=((row, 0),))})[2].counts == {(row, 0): 0}
     assert not other.is_empty()
 

@@ -43,11 +43,11 @@ class OneSidedCounts:
 
     def __post_init__(self) -> None:
         """Raise EpsilonError for a bad ε."""
-        self._mechanism()
+        self._make_mechanism()
 
     def release(self, counts: Counts, noise: Noise) -> NDArray[np.int64]:
         """Return the noisy counts; for removal they may be negative. Raise the errors of `as_counts`."""
-        return self._mechanism().release(counts, noise)
+        return self._make_mechanism().release(counts, noise)
 
     def release_histogram(self, counts: Counts, noise: Noise) -> NDArray[np.int64]:
         """Return noisy counts of 0 or more. For removal, a count of 0 is always published as 0.
@@ -56,7 +56,7 @@ class OneSidedCounts:
         """
         return np.maximum(self.release(counts, noise), 0)
 
-    def _mechanism(self) -> AsymmetricGeometric:
+    def _make_mechanism(self) -> AsymmetricGeometric:
         return AsymmetricGeometric(self.epsilon, 1, "decreasing" if self.side == "addition" else "increasing")
 
 

@@ -73,14 +73,14 @@ def staircase(epsilon: float) -> float:
     ratio, low, high = (math.sqrt(5) - 1) / 2, 0.0, 1.0
     while high - low > _PRECISION:
         left, right = high - ratio * (high - low), low + ratio * (high - low)
-        if _staircase(epsilon, left) < _staircase(epsilon, right):
+        if _compute_staircase(epsilon, left) < _compute_staircase(epsilon, right):
             high = right
         else:
             low = left
-    return _staircase(epsilon, (low + high) / 2)
+    return _compute_staircase(epsilon, (low + high) / 2)
 
 
-def _staircase(epsilon: float, wide: float) -> float:
+def _compute_staircase(epsilon: float, wide: float) -> float:
     """Return the variance for γ = `wide`: the sum over steps of density times ∫ x² dx, on both sides."""
     b = math.exp(-epsilon)
     height = (1 - b) / (2 * (wide + b * (1 - wide)))

@@ -44,12 +44,12 @@ def worst_ratio(pairs: Iterable[tuple[Law, Law]]) -> Fraction | None:
 
 def one_sided_loss(law_of: LawOf, policy: OneSidedPolicy, people: int) -> Fraction | None:
     """Return e^ε for the least ε at which a mechanism is (P, ε)-OSDP, over all datasets of `people` people."""
-    return worst_ratio(_pairs(law_of, policy.neighbours, policy, (people,)))
+    return worst_ratio(_list_pairs(law_of, policy.neighbours, policy, (people,)))
 
 
 def extended_loss(law_of: LawOf, policy: OneSidedPolicy, people: int) -> Fraction | None:
     """Return e^ε for the least ε at which a mechanism is (P, ε)-eOSDP, over all datasets of at most `people` people."""
-    return worst_ratio(_pairs(law_of, policy.extended_neighbours, policy, range(people + 1)))
+    return worst_ratio(_list_pairs(law_of, policy.extended_neighbours, policy, range(people + 1)))
 
 
 def odds_change(law_of: LawOf, policy: OneSidedPolicy, priors: Sequence[Prior], target: int) -> Fraction | None:
@@ -65,7 +65,7 @@ def odds_change(law_of: LawOf, policy: OneSidedPolicy, priors: Sequence[Prior], 
     """
     if any(sum(prior.values()) != 1 for prior in priors):
         raise PrivacyError("A prior does not sum to 1: expected the chances of all possible records; complete it.")
-    likelihoods = {record: _likelihood(law_of, priors, target, record) for record in policy.universe}
+    likelihoods = {record: _compute_likelihood(law_of, priors, target, record) for record in policy.universe}
     believed = [record for record in policy.universe if priors[target].get(record)]
     return worst_ratio(
         (likelihoods[sensitive], likelihoods[other])
@@ -74,7 +74,7 @@ def odds_change(law_of: LawOf, policy: OneSidedPolicy, priors: Sequence[Prior], 
     )
 
 
-def _likelihood(law_of: LawOf, priors: Sequence[Prior], target: int, record: Record) -> Law:
+def _compute_likelihood(law_of: LawOf, priors: Sequence[Prior], target: int, record: Record) -> Law:
     """Return the law of the outcome given the target's record, averaged over the other people's records."""
     mixed: dict[Hashable, Fraction] = {}
     choices = [{record: Fraction(1)} if person == target else prior for person, prior in enumerate(priors)]
@@ -87,7 +87,7 @@ def _likelihood(law_of: LawOf, priors: Sequence[Prior], target: int, record: Rec
     return mixed
 
 
-def _pairs(
+def _list_pairs(
     law_of: LawOf, neighbours: Callable[[Records], Iterator[Records]], policy: OneSidedPolicy, sizes: Iterable[int]
 ) -> Iterator[tuple[Law, Law]]:
     for size in sizes:

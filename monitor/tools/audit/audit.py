@@ -238,7 +238,7 @@ def _compare_fates(counted: Mapping[str, int], recounted: Mapping[str, int], fin
 
 def find_first_slot(visits: Visits, terms: AuditTerms, slot: int) -> int:
     """Return the earliest slot in which an accepted visit begins or is reported, or the given slot if it is earlier."""
-    slots = (min(terms.grid.slot_of(visit.arrived), visit.current) for visit in visits.accepted)
+    slots = (min(terms.grid.find_slot(visit.arrived), visit.current) for visit in visits.accepted)
     return min(slot, min(slots, default=slot))
 
 

@@ -82,7 +82,7 @@ class Follower:
         if len({terms.grid for terms in configs}) > 1:
             raise AuditError("the configurations differ in clock.slot or clock.origin: audit each separately")
         self.terms, self._configs, self._watcher = configs[0], configs, watcher
-        self._since = None if since is None else self.terms.grid.slot_of(since)
+        self._since = None if since is None else self.terms.grid.find_slot(since)
         self._now = sources.now
         self.cut_off = self.delayed = ""
         self._hidden_since: float | None = None

@@ -151,7 +151,7 @@ class Judge:
             return
         lost_at, counting = record.value.get("lost_at"), record.value.get("counting")
         if isinstance(lost_at, str):
-            lost = self.terms.grid.slot_of(parse_instant(lost_at))
+            lost = self.terms.grid.find_slot(parse_instant(lost_at))
             for check in self.over_time.values():
                 check.lost_slots[record.partition] = max(lost, check.lost_slots.get(record.partition, lost))
         if record.kind == "owner":

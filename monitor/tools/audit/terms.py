@@ -33,7 +33,7 @@ class Grid:
     origin: int
     slot: int
 
-    def slot_of(self, at: int) -> int:
+    def find_slot(self, at: int) -> int:
         """Return the slot of an instant."""
         return (at - self.origin) // self.slot
 
@@ -85,7 +85,7 @@ class TimedTerms:
 
     def find_ticks(self, at: int, grid: Grid) -> tuple[int, int]:
         """Return the first and the last tick at which the time τ (`at`) is evaluated: τ < as_of ≤ τ + horizon."""
-        return grid.slot_of(at), grid.slot_of(at + self.horizon) - 1
+        return grid.find_slot(at), grid.find_slot(at + self.horizon) - 1
 
 
 @dataclass(frozen=True)

@@ -129,9 +129,9 @@ def accept_visits(
         if line is None:
             waiting += 1
         elif isinstance(line, int):
-            dead.append(grid.slot_of(line))
+            dead.append(grid.find_slot(line))
         else:
-            current = grid.slot_of(line.reported)
+            current = grid.find_slot(line.reported)
             dead += [current] * waiting
             waiting = 0
             visit = accept(line, people.setdefault(line.person, len(people)), terms)
@@ -148,9 +148,9 @@ def accept(line: Line, person: int, terms: AuditTerms) -> AcceptedVisit | None:
     `last` is the last slot that the visit touches.
     """
     grid = terms.grid
-    row, current = terms.rows.get(line.location), grid.slot_of(line.reported)
-    if row is None or grid.slot_of(line.arrived) > current + terms.max_lead:
+    row, current = terms.rows.get(line.location), grid.find_slot(line.reported)
+    if row is None or grid.find_slot(line.arrived) > current + terms.max_lead:
         return None
     left = min(line.left, grid.start(current + terms.max_lead + 1))
-    last = max(grid.slot_of(line.arrived), grid.slot_of(left - 1))
+    last = max(grid.find_slot(line.arrived), grid.find_slot(left - 1))
     return AcceptedVisit(person, row, current, line.arrived, left, last, line.consent)

@@ -19,7 +19,7 @@ from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.operate.health import Endpoint, Health
 from monitor.public.clock import SystemClock
 from monitor.public.instants import parse_instant
-from monitor.service import kafka_connections
+from monitor.service import build_kafka_connections
 from monitor.tools import audit
 from monitor.tools.audit.follow import Sources
 from monitor.tools.audit.terms import read_terms
@@ -46,7 +46,7 @@ class FollowOptions:
 
 def connect(config: Config) -> KafkaConnections:
     """Return the connection settings of Kafka with the auditor's own identity, if it has one."""
-    return kafka_connections(config.model_copy(update={"kafka": config.auditor.identify(config.kafka)}))
+    return build_kafka_connections(config.model_copy(update={"kafka": config.auditor.identify(config.kafka)}))
 
 
 def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], console: Console) -> audit.AuditReport:
@@ -60,12 +60,12 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], conso
     kafka = connect(config)
 
     def open_input(**settings: str) -> object:
-        return read_leniently(kafka.consumer(**settings), FetchState(tries=1))
+        return read_leniently(kafka.create_consumer(**settings), FetchState(tries=1))
 
     with kafka.translate_errors(), closing(KafkaTopics(kafka)) as facts:
         topics = config.kafka.topics
         report, source, output = audit.audit_topics(
-            config_files, kafka.consumer, topics.visits, topics.alerts, open_input, facts=facts
+            config_files, kafka.create_consumer, topics.visits, topics.alerts, open_input, facts=facts
         )
     audit.render_contents(source, output, console)
     return report
@@ -118,7 +118,7 @@ def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *
         return read_leniently(_open_consumer(kafka, settings), FetchState(tries=1))
 
     def explain(error: Exception) -> str:
-        return str(error) if isinstance(error, ConnectionError) else str(kafka.unreachable_error(error))
+        return str(error) if isinstance(error, ConnectionError) else str(kafka.make_unreachable_error(error))
 
     source = None if output_only else open_input
     return Sources(topics.alerts, open_output, facts, topics.visits, source, SystemClock().now, explain)
@@ -127,7 +127,7 @@ def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *
 def _open_consumer(kafka: KafkaConnections, settings: Mapping[str, str]) -> Any:
     """Open a consumer. Raise ConnectionError for UnreachableError, because the audit does not know this error."""
     try:
-        return kafka.consumer(**settings)
+        return kafka.create_consumer(**settings)
     except UnreachableError as error:
         raise ConnectionError(str(error)) from error
 

@@ -50,7 +50,7 @@ class KafkaTopics:
     def _call(self, operation: Callable[[], _T]) -> _T:
         try:
             if self._client is None:
-                self._client = self._connections.admin()
+                self._client = self._connections.create_admin()
             return operation()
         except UnreachableError as error:  # the audit does not know this project's errors
             raise ConnectionError(str(error)) from error

@@ -9,7 +9,7 @@ from rich.console import Console
 from monitor.config import ValidConfig, read_person_key
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from monitor.public.clock import Clock
-from monitor.service import settings_of
+from monitor.service import prepare_settings
 from monitor.tools.check.compute_report import CheckReport, compute_report
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
@@ -32,7 +32,7 @@ def check_live_command(valid: ValidConfig, clock: Clock, console: Console, *, ha
         as_json: whether to print JSON.
     """
     key = read_person_key(valid.config.visits) if has_key else bytes(16)
-    live = check_live(settings_of(valid, key), clock, has_key=has_key)
+    live = check_live(prepare_settings(valid, key), clock, has_key=has_key)
     _print(compute_report(valid), live, console, as_json=as_json)
     if live.refusals:
         return EXIT_REFUSED

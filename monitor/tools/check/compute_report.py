@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.config.charges import max_lead_slots, most_designated_times, period_slots, slots_in
+from monitor.config.charges import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
 from monitor.config.large_registry import find_padded
 from monitor.config.location import Location
 from monitor.config.model import Config
@@ -26,10 +26,10 @@ from monitor.config.monitors import (
     OverTimeMonitor,
     TimedMonitor,
 )
-from monitor.config.servers import url_password
+from monitor.config.servers import find_url_password
 from monitor.config.validate import ValidConfig, validate_config
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import false_alarm, mean_noise, over_updates
+from monitor.privacy.odds import compute_false_alarm, compute_mean_noise, compute_over_updates
 from monitor.privacy.payments import Charge
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.tools.check.default_stay import Overlap
@@ -189,7 +189,7 @@ def find_threshold(epsilon: Fraction, updates: int, chance: float = SELDOM) -> i
     # 1 - (1 - e^(-εT))^n < c if and only if e^(-εT) < -expm1(log1p(-c)/n). The loop corrects rounding errors.
     per_update = -math.expm1(math.log1p(-chance) / updates)
     threshold = max(1, math.floor(-math.log(per_update) / float(epsilon)))
-    while over_updates(false_alarm(epsilon, threshold, 0), updates) >= chance:
+    while compute_over_updates(compute_false_alarm(epsilon, threshold, 0), updates) >= chance:
         threshold += 1
     return threshold
 
@@ -197,13 +197,13 @@ def find_threshold(epsilon: Fraction, updates: int, chance: float = SELDOM) -> i
 def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locations: int) -> MonitorReport:
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
-        ticks = updates + max_lead_slots(config)
+        ticks = updates + compute_max_lead(config)
         pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
-        shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
+        shares = Counter(share / monitor.answers_per_window for share in monitor.compute_shares().values())
         explanation = _explain_over_time(config, monitor, charge)
     else:
         updates = (
-            1 if isinstance(monitor, HotSpotsMonitor | DwellMonitor) else slots_in(config, monitor.reporting_horizon)
+            1 if isinstance(monitor, HotSpotsMonitor | DwellMonitor) else count_slots(config, monitor.reporting_horizon)
         )
         pause = None
         shares = Counter({monitor.epsilon: locations})
@@ -242,16 +242,16 @@ def _compute_lower_bounds(monitor: AtTimesMonitor) -> LowerBounds | None:
     if monitor.at_least is None:
         return None
     epsilon = monitor.at_least.epsilon
-    return LowerBounds(epsilon, mean_noise(epsilon), find_threshold(epsilon, 1))
+    return LowerBounds(epsilon, compute_mean_noise(epsilon), find_threshold(epsilon, 1))
 
 
 def _compute_ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
     below = find_threshold(monitor.epsilon, locations)
-    return Ranking(monitor.top, mean_noise(monitor.epsilon), below)
+    return Ranking(monitor.top, compute_mean_noise(monitor.epsilon), below)
 
 
 def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
-    window, max_lead, slots = monitor.window // config.clock.slot, max_lead_slots(config), period_slots(config)
+    window, max_lead, slots = monitor.window // config.clock.slot, compute_max_lead(config), count_period_slots(config)
     mark_lifetime, k = window + max_lead, monitor.answers_per_window
     ticks = slots + mark_lifetime - 1
     full, rest = divmod(ticks, mark_lifetime)
@@ -271,7 +271,7 @@ def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge)
 
 
 def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
-    times = most_designated_times(monitor, config.privacy.period)
+    times = count_most_designated_times(monitor, config.privacy.period)
     bounds = monitor.at_least if isinstance(monitor, AtTimesMonitor) else None
     each = monitor.epsilon if bounds is None else f"{monitor.epsilon} + {bounds.epsilon} (lower bounds)"
     text = (
@@ -293,8 +293,8 @@ def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str
 def _compute_odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[Odds]:
     for epsilon, locations in sorted(shares.items(), reverse=True):
         for people in sorted({0, threshold - 1}):
-            p = false_alarm(epsilon, threshold, people)
-            yield Odds(epsilon, locations, people, p, over_updates(p, updates))
+            p = compute_false_alarm(epsilon, threshold, people)
+            yield Odds(epsilon, locations, people, p, compute_over_updates(p, updates))
 
 
 def _compute_overlap(valid: ValidConfig) -> Overlap | None:
@@ -328,7 +328,7 @@ def _warn_of_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
 def _warn_of_choices(config: Config) -> Iterator[str]:
     for monitor in config.monitors:
         if isinstance(monitor, OverTimeMonitor):
-            ticks = monitor.window // config.clock.slot + max_lead_slots(config)
+            ticks = monitor.window // config.clock.slot + compute_max_lead(config)
             if monitor.answers_per_window > ticks:
                 yield (
                     f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but a mark runs for only "
@@ -338,7 +338,7 @@ def _warn_of_choices(config: Config) -> Iterator[str]:
     if config.kafka.security_protocol == "SASL_PLAINTEXT" and config.kafka.sasl_mechanism == "PLAIN":
         yield "kafka: the password is sent over the network unencrypted. Use SASL_SSL, or SCRAM-SHA-512."
     redis = config.redis
-    has_password = redis.password or redis.password_file or url_password(redis.url.get_secret_value())
+    has_password = redis.password or redis.password_file or find_url_password(redis.url.get_secret_value())
     if has_password and redis.parts.scheme == "redis":
         yield "redis: the password is sent over the network unencrypted. Use rediss://."
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from monitor.brokers.groups import list_member_ids, release_group
+from monitor.brokers.groups import list_member_ids, name_release_group
 from monitor.brokers.topics import TopicDescription, TopicNeeds, list_risks
 from monitor.errors import FailedError, MonitorError, RefusedError
 from monitor.ingest.start_probe import InputProbe, plan_readings
@@ -19,14 +19,14 @@ from monitor.public.parameters import Parameters
 from monitor.release.declared_charges import declare_charges
 from monitor.release.owner_records import OwnerRecords
 from monitor.release.period_check import PeriodLimits, TakeoverRules
-from monitor.release.version import compute_version, member_versions
-from monitor.run import check_clock, topic_needs
-from monitor.service import Settings, ledger_place
+from monitor.release.version import compute_version, read_member_versions
+from monitor.run import check_clock, find_topic_needs
+from monitor.service import Settings, make_ledger_place
 from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionReading, Refusal, TopicSummary
 from monitor.tools.check.live_silence import AfterTakeover, find_silences
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.probe import StoreProbe
-from monitor.windows.redis_client import redis_client
+from monitor.windows.redis_client import create_client
 
 NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
 
@@ -44,7 +44,7 @@ def check_live(settings: Settings, clock: Clock, *, has_key: bool = True) -> Liv
         found = run_preflight(
             settings.kafka,
             settings.parameters,
-            topic_needs(settings, clock),
+            find_topic_needs(settings, clock),
             settings.config.kafka.topics.alerts,
             clock.now,
         )
@@ -64,7 +64,7 @@ def _note(report: LiveReport, error: MonitorError) -> LiveReport:
 
 
 def _describe_servers(report: LiveReport, settings: Settings, clock: Clock, found: Preflight) -> LiveReport:
-    needs, grid = topic_needs(settings, clock), settings.parameters.grid
+    needs, grid = find_topic_needs(settings, clock), settings.parameters.grid
     ticks = [state.last_tick for state in found.states if state.last_tick is not None]
     return replace(
         report,
@@ -83,15 +83,15 @@ def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicSummary:
 def _check_cost(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
     """Add what one person may pay, and the refusal of `run` if it is too much."""
     parameters, stated, worst = settings.parameters, settings.config.privacy.epsilon, settings.worst
-    tick = parameters.grid.slot_of(report.at) - 1  # as in `monitor.run.prepare`
+    tick = parameters.grid.find_slot(report.at) - 1  # as in `monitor.run.prepare`
     account = open_account(parameters, found.states, worst)
-    total = account.total(tick)
-    fits_from = None if total <= stated else account.fits_from(stated, tick)
+    total = account.compute_total(tick)
+    fits_from = None if total <= stated else account.find_fitting_tick(stated, tick)
     cost = Cost(
         stated,
         worst,
         total,
-        account.added_by_monitor(tick) if total > worst else {},
+        account.attribute_to_monitors(tick) if total > worst else {},
         None if fits_from is None else parameters.grid.start(fits_from),
         _fences_others(parameters, PeriodLimits(stated, worst), found, tick),
     )
@@ -106,7 +106,7 @@ def _check_cost(report: LiveReport, settings: Settings, found: Preflight) -> Liv
 def _fences_others(parameters: Parameters, limits: PeriodLimits, found: Preflight, tick: int) -> bool | None:
     """Return whether the first takeover fences the owners that have other charges; None if there are no such owners."""
     rules = TakeoverRules(parameters, limits, declare_charges(parameters))
-    spent = {partition: state.spent() for partition, state in enumerate(found.states)}
+    spent = {partition: state.summarize_spent() for partition, state in enumerate(found.states)}
     spent[0] = replace(spent[0], owned=True, charges=rules.charges)
     others = rules.find_others(spent)
     return not rules.fits_with(spent, others, tick) if others else None
@@ -114,12 +114,12 @@ def _fences_others(parameters: Parameters, limits: PeriodLimits, found: Prefligh
 
 def _count_members(report: LiveReport, settings: Settings, found: Preflight, *, has_key: bool) -> LiveReport:
     """Add the members of the release group, and how many of them have another configuration or person key."""
-    group = release_group(settings.parameters.name)
-    with settings.kafka.translate_errors(), closing(settings.kafka.admin()) as admin:
-        versions = member_versions(settings.kafka.client_id, list_member_ids(admin, group))
+    group = name_release_group(settings.parameters.name)
+    with settings.kafka.translate_errors(), closing(settings.kafka.create_admin()) as admin:
+        versions = read_member_versions(settings.kafka.client_id, list_member_ids(admin, group))
     if not has_key:
         return replace(report, members=len(versions))
-    version = compute_version(settings.parameters, settings.fingerprint(found))
+    version = compute_version(settings.parameters, settings.compute_fingerprint(found))
     return replace(report, members=len(versions), other_members=sum(other != version for other in versions))
 
 
@@ -129,7 +129,7 @@ def _look_at_facts(
     """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
     now, complete_from = report.at, COMPLETE_FROM_START
     try:
-        with closing(StoreProbe(redis_client(settings.redis), clock.now if clock.simulated else None)) as store:
+        with closing(StoreProbe(create_client(settings.redis), clock.now if clock.simulated else None)) as store:
             report = _check_store(report, settings, store, clock)
             now = store.time()
             if has_key:
@@ -142,7 +142,7 @@ def _look_at_facts(
             report = _note(report, error)
         report = replace(report, facts_unknown=str(error))
     complete_from = max(complete_from, _find_input_since(settings, found, now))
-    takeover = AfterTakeover(settings.parameters.grid.slot_of(now), complete_from)
+    takeover = AfterTakeover(settings.parameters.grid.find_slot(now), complete_from)
     return replace(report, silences=find_silences(settings.parameters, found.states, takeover))
 
 
@@ -166,7 +166,7 @@ class _PlannedFacts:
 
 def _plan_facts(settings: Settings, found: Preflight, store: StoreProbe, now: int) -> _PlannedFacts:
     parameters, topic = settings.parameters, settings.config.kafka.topics.visits
-    fingerprint = settings.fingerprint(found)
+    fingerprint = settings.compute_fingerprint(found)
     stored = store.read(parameters.name, fingerprint, parameters.registry.shards)
     visits = found.topics[topic]
     with closing(InputProbe(settings.kafka, topic, visits.topic_id, parameters.name)) as source:
@@ -182,6 +182,6 @@ def _plan_facts(settings: Settings, found: Preflight, store: StoreProbe, now: in
 
 def _find_input_since(settings: Settings, found: Preflight, now: int) -> int:
     """Return the slot from which the input is complete, as the next owner records would state it."""
-    records = OwnerRecords(ledger_place(settings, found, now), settings.parameters, None, lambda: now)
+    records = OwnerRecords(make_ledger_place(settings, found, now), settings.parameters, None, lambda: now)
     since = [records.update_terms(state.terms, partition).input_since for partition, state in enumerate(found.states)]
     return max((slot for slot in since if slot is not None), default=COMPLETE_FROM_START)

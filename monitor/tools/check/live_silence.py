@@ -68,8 +68,8 @@ def _find_pause(
     The list is empty if the place is not paused. Published marks run until their `until`; a longer window or lead
     lengthens them.
     """
-    marks = state.marks_of(*place)
-    lost_tick = None if state.lost_at is None else parameters.grid.slot_of(state.lost_at)
+    marks = state.find_marks(*place)
+    lost_tick = None if state.lost_at is None else parameters.grid.find_slot(state.lost_at)
     if not marks and lost_tick is None:
         return []
     standing = find_standing(rule, marks, tick, lost_tick)
@@ -89,8 +89,8 @@ def _find_timed(
     known_from = grid.start(takeover.complete_from)
     known_from = known_from if lost is None else max(known_from, lost)
     as_of = grid.as_of(takeover.tick)
-    unknown = any(time < known_from for time in monitor.live(as_of))
-    unknown = unknown or (known_from > as_of and monitor.times.between(as_of, known_from).size > 0)
+    unknown = any(time < known_from for time in monitor.list_live_times(as_of))
+    unknown = unknown or (known_from > as_of and monitor.times.find_between(as_of, known_from).size > 0)
     return Silence(monitor.name, _name_kind(monitor), times_unknown_before=known_from if unknown else None)
 
 

@@ -102,7 +102,7 @@ def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> I
         TopicError: the topic does not exist.
         UnreachableError: Kafka does not answer.
     """
-    consumer = connections.consumer(isolation_level="read_committed")
+    consumer = connections.create_consumer(isolation_level="read_committed")
     try:
         with connections.translate_errors():
             ends = _seek_start(consumer, topic, wanted.since)

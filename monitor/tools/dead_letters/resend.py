@@ -40,7 +40,7 @@ _WHY_NOT: Final = {
 class _Nobody:
     """A hasher for callers that need only fates: all people have the same hash."""
 
-    def many(self, persons: list[str]) -> list[bytes]:
+    def hash_many(self, persons: list[str]) -> list[bytes]:
         """Return one meaningless hash per person."""
         return [bytes(HASH_BYTES)] * len(persons)
 
@@ -93,7 +93,7 @@ def judge(parameters: Parameters, visit: bytes, stamp: int) -> tuple[str, Fault 
     The code is that of the service, so the service will decide the same.
     """
     columns = decode_records([b'{"visits":[' + visit + b"]}"], parameters.default_stay)
-    accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.slot_of(stamp)]))
+    accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.find_slot(stamp)]))
     if accepted.refused:
         return DEAD_LETTER, accepted.refused[0].fault
     return next(fate for fate, count in accepted.fates.items() if count), None
@@ -176,7 +176,7 @@ class _Producer:
     """A producer whose `close` waits for a limited time."""
 
     def __init__(self, connections: KafkaConnections) -> None:
-        self.client = connections.producer(linger_ms=5)
+        self.client = connections.create_producer(linger_ms=5)
 
     def close(self) -> None:
         """Close the producer."""
@@ -184,7 +184,7 @@ class _Producer:
 
 
 def _require_topic(connections: KafkaConnections, topic: str) -> None:
-    with connections.translate_errors(), closing(connections.consumer()) as consumer:
+    with connections.translate_errors(), closing(connections.create_consumer()) as consumer:
         if not consumer.partitions_for_topic(topic):
             raise TopicError(
                 f"kafka.topics.visits is {topic!r}: there is no such topic, so nothing was sent; correct "
@@ -195,7 +195,7 @@ def _require_topic(connections: KafkaConnections, topic: str) -> None:
 def explain(sent: Sent, parameters: Parameters) -> Iterator[str]:
     """Yield sentences about the fates of the sent visits, and the first tick that counts all of them."""
     grid = parameters.grid
-    stamped, as_of = format_instant(sent.stamped), format_instant(grid.as_of(grid.slot_of(sent.stamped)))
+    stamped, as_of = format_instant(sent.stamped), format_instant(grid.as_of(grid.find_slot(sent.stamped)))
     fates = ", ".join(f"{fate} {count}" for fate, count in sent.fates.items())
     yield (
         f"Their fates: {fates}. The last one has the timestamp {stamped}, so they count from the tick at {as_of} on. "

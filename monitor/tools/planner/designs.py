@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Protocol
 
 from monitor.config import AtTimesMonitor
-from monitor.config.charges import most_designated_times
-from monitor.privacy.payments import at_times_payment, over_time_payment
+from monitor.config.charges import count_most_designated_times
+from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 
 
 class Design(Protocol):
@@ -101,7 +101,7 @@ class OverTime:
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return the payment for visits in all slots that a period touches (docs/rules.md, section 6)."""
         slots = -(-period // self.slot) + 1
-        return over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
+        return compute_over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,9 @@ class AtTimes:
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return ε times the largest number of designated times in a period."""
-        return at_times_payment(epsilon, _most_times(self.times, period))
+        return compute_at_times_payment(epsilon, _most_times(self.times, period))
 
 
 @lru_cache(maxsize=256)
 def _most_times(times: AtTimesMonitor, duration: int) -> int:
-    return most_designated_times(times, duration)
+    return count_most_designated_times(times, duration)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
-from monitor.config.charges import charges
+from monitor.config.charges import compute_charges
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import SECOND, format_duration
 from monitor.tools.planner.designs import AtTimes, Design, OverTime
@@ -59,13 +59,13 @@ def _make_design(config: Config, monitor: Planned) -> Design:
     slot = config.clock.slot
     if isinstance(monitor, AtTimesMonitor):
         return AtTimes(slot, -(-monitor.reporting_horizon // slot), monitor)
-    shares = [share / monitor.epsilon for share in monitor.location_epsilons().values()]
+    shares = [share / monitor.epsilon for share in monitor.compute_shares().values()]
     max_lead = config.visits.accept_ahead // slot
     return OverTime(slot, monitor.window // slot, max_lead, monitor.answers_per_window, min(shares), max(shares))
 
 
 def _evaluate(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:
-    pays = sum((charge.amount for charge in charges(config)), Fraction(0))
+    pays = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
     return evaluate(make_plan(config, monitor), targets, pays)
 
 

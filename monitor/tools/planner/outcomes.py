@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.privacy.odds import false_alarm, over_updates
+from monitor.privacy.odds import compute_false_alarm, compute_over_updates
 from monitor.public.instants import YEAR
 from monitor.tools.planner.designs import Design
 from monitor.tools.planner.silence import compute_silent_share
@@ -32,15 +32,15 @@ class Plan:
 
     def false_alarm(self, people: int) -> float:
         """Return the largest chance per update that `people` raise an alarm: e^(-ε(T - f)), or 1.0 from T people on."""
-        return false_alarm(self.smallest_answer, self.threshold, people)
+        return compute_false_alarm(self.smallest_answer, self.threshold, people)
 
     def alarm(self, people: int) -> float:
         """Return the smallest chance per update that `people` raise an alarm: e^(-ε(T - f)) at the largest ε."""
-        return false_alarm(self.largest_answer, self.threshold, people)
+        return compute_false_alarm(self.largest_answer, self.threshold, people)
 
     def false_alarms(self, duration: int) -> float:
         """Return the mean number of false alarms in a duration (microseconds) at an empty location that answers."""
-        return float(self.design.occasions(duration)) * over_updates(self.false_alarm(0), self.design.updates)
+        return float(self.design.occasions(duration)) * compute_over_updates(self.false_alarm(0), self.design.updates)
 
     def silent(self, people: int) -> float:
         """Return the share of time in which a location is paused if `people` are always there."""

@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor
-from monitor.config.problems import problems_of
+from monitor.config.problems import list_problems
 from monitor.errors import DurationError, EpsilonError, UsageError
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration, parse_duration
@@ -196,7 +196,7 @@ def _make_times(options: Options) -> AtTimesMonitor:
     try:
         return AtTimesMonitor.model_validate(monitor)
     except ValidationError as error:
-        raise UsageError("; ".join(str(problem) for problem in problems_of(error, "-", AtTimesMonitor))) from None
+        raise UsageError("; ".join(str(problem) for problem in list_problems(error, "-", AtTimesMonitor))) from None
 
 
 def _require_both(options: Options, first: str, second: str) -> None:

@@ -9,7 +9,7 @@ command     write the three files
 """
 
 from monitor.tools.register.command import register_command
-from monitor.tools.register.options import publisher_options, read_publisher
+from monitor.tools.register.options import add_publisher_options, read_publisher
 from monitor.tools.register.publisher import Publisher
 
-__all__ = ["Publisher", "publisher_options", "read_publisher", "register_command"]
+__all__ = ["Publisher", "add_publisher_options", "read_publisher", "register_command"]

@@ -11,7 +11,7 @@ from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.config import ValidConfig
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import mean_noise
+from monitor.privacy.odds import compute_mean_noise
 from monitor.public.instants import MILLISECOND
 from monitor.tools.check import factors
 from monitor.tools.check.compute_report import (
@@ -112,7 +112,7 @@ def _read_retention(needs: TopicNeeds) -> int:
 
 def _describe(valid: ValidConfig, monitor: AnyMonitor, report: MonitorReport) -> MonitorFigures:
     if isinstance(monitor, OverTimeMonitor):
-        one_visit, per = max(monitor.location_epsilons().values()), "place"
+        one_visit, per = max(monitor.compute_shares().values()), "place"
     elif isinstance(monitor, AtTimesMonitor) and monitor.at_least is not None:
         one_visit, per = max(monitor.epsilon, monitor.at_least.epsilon), "designated time that it covers"
     else:
@@ -169,8 +169,9 @@ def _describe_width(report: MonitorReport) -> str:
             "of 95 %. Each number is a certain upper bound."
         )
     widths = (
-        f"{mean_noise(odds.epsilon):,.2g} people on average and fewer than {find_threshold(odds.epsilon, 1)} with a "
-        f"chance of 95 % (ε of an answer {format_epsilon(odds.epsilon)})"
+        f"{compute_mean_noise(odds.epsilon):,.2g} people on average "
+        f"and fewer than {find_threshold(odds.epsilon, 1)} with a chance of "
+        f"95 % (ε of an answer {format_epsilon(odds.epsilon)})"
         for odds in report.odds
         if odds.people == 0
     )

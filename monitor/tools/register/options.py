@@ -13,7 +13,7 @@ from monitor.tools.register.publisher import CURATOR_TYPES, SECTORS, Publisher
 _R = TypeVar("_R")
 
 
-def publisher_options(command: Callable[..., _R]) -> Callable[..., _R]:
+def add_publisher_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Add the options to a command."""
     options = (
         click.option("--curator", help="The name of the body that publishes the answers."),

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from monitor.config import ValidConfig, load_valid_config, read_person_key
 from monitor.errors import UsageError
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from monitor.tools.replay.driver import ReplayPlan, Summary, plan_replay, replay
 from monitor.tools.replay.embedded import embedded_settings
 from monitor.tools.replay.lines import Extent, check_header
@@ -60,7 +60,7 @@ def _require_writable(alerts: Path) -> None:
 @contextmanager
 def _open_settings(valid: ValidConfig, stderr: Console, *, embedded: bool) -> Iterator[Settings]:
     if not embedded:
-        yield settings_of(valid, read_person_key(valid.config.visits))
+        yield prepare_settings(valid, read_person_key(valid.config.visits))
         return
     with embedded_settings(valid, lambda text: stderr.print(text, highlight=False, soft_wrap=True)) as moved:
         yield moved

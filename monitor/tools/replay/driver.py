@@ -23,7 +23,7 @@ from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord
-from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.service import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
 from monitor.tools.replay.refusals import Refusals
@@ -79,7 +79,7 @@ def plan_replay(path: Path, parameters: Parameters, until: int | None, on_line: 
         raise ReplayError(
             f"{path}: no visit is at a location of the registry (locations.file), so there is nothing to replay"
         )
-    last = extent.last_tick if until is None else min(extent.last_tick, parameters.grid.last_tick_until(until))
+    last = extent.last_tick if until is None else min(extent.last_tick, parameters.grid.find_last_tick(until))
     return ReplayPlan(lines, extent, extent.first_tick, last)
 
 
@@ -102,7 +102,7 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
     with connections.translate_errors():
-        admin = connections.admin()
+        admin = connections.create_admin()
         try:
             topics = describe_topics(admin, [need.topic for need in wanted])
             ends = {name: _count_offsets(admin, name, topic.partitions) for name, topic in topics.items()}
@@ -134,7 +134,7 @@ class Replay:
         self._parameters = settings.parameters
         self._clock = clock
         self.metrics = Metrics()
-        windows = redis_windows(settings, found, clock)
+        windows = create_windows(settings, found, clock)
         self.windows: Windows = windows
         if not resumes and not self.windows.is_empty():
             self.windows.close()
@@ -144,7 +144,7 @@ class Replay:
             )
         if settings.defer_commits:
             settings = replace(settings, windows_at=windows.at)
-        self.service = Service(settings, found, self.windows, clock, secure_noise(), self.metrics, Health())
+        self.service = Service(settings, found, self.windows, clock, create_noise(), self.metrics, Health())
 
     def __enter__(self) -> Self:
         """Start, and wait until every ledger partition is taken over."""

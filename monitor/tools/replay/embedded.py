@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from monitor.config import Config, ValidConfig
 from monitor.config.servers import KafkaSettings, RedisSettings
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, prepare_settings
 from monitor.tools.embedded.servers import start_servers
 
 KEY_BYTES = 32
@@ -26,7 +26,7 @@ def embedded_settings(valid: ValidConfig, report: Callable[[str], None]) -> Iter
     """
     with start_servers(report) as servers:
         moved = _move(valid.config, servers.kafka.bootstrap_servers, servers.valkey.url)
-        yield settings_of(replace(valid, config=moved), os.urandom(KEY_BYTES))
+        yield prepare_settings(replace(valid, config=moved), os.urandom(KEY_BYTES))
 
 
 def _move(config: Config, bootstrap_servers: str, redis_url: str) -> Config:

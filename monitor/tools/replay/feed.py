@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.record_batches import NO_HEADERS, RawRecord, encode_batches, enqueue_batch, error_of
+from monitor.brokers.record_batches import NO_HEADERS, RawRecord, encode_batches, enqueue_batch, find_error
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import ReplayError
 from monitor.tools.replay.lines import Line
@@ -41,7 +41,7 @@ class Feed:
         self._lines = iter(lines)
         self._next = next(self._lines, None)
         self._connections = connections
-        self._producer: Any = connections.producer(linger_ms=0, batch_size=BATCH_BYTES)
+        self._producer: Any = connections.create_producer(linger_ms=0, batch_size=BATCH_BYTES)
         self.refusals = Refusals()
 
     def produce_until(self, instant: int) -> int:
@@ -80,7 +80,7 @@ class Feed:
                 for batch in encode_batches(mine, BATCH_BYTES)
             ]
         self._producer.flush(timeout=FLUSH_SECONDS)
-        failed = [(number, error) for number, future in sent if (error := error_of(future)) is not None]
+        failed = [(number, error) for number, future in sent if (error := find_error(future)) is not None]
         if failed:
             refused = sum(number for number, _ in failed)
             raise ReplayError(f"Kafka refused {refused} records for {self._topic}: {failed[0][1]}")

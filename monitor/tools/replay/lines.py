@@ -64,9 +64,9 @@ class Extent:
     def add(self, visit: Visit, left_at: int, reported_at: int) -> None:
         """Add a valid visit, up to `max_lead` slots after its report. The service refuses or cuts off the rest."""
         grid = self.parameters.grid
-        reported = grid.slot_of(reported_at)
-        first = min(grid.slot_of(visit.arrived_at), reported)
-        last = min(grid.last_slot(visit.arrived_at, left_at), reported + self.parameters.max_lead)
+        reported = grid.find_slot(reported_at)
+        first = min(grid.find_slot(visit.arrived_at), reported)
+        last = min(grid.find_last_slot(visit.arrived_at, left_at), reported + self.parameters.max_lead)
         last = max(last, reported)
         after = last + max(self.parameters.widest_window, self.parameters.longest_horizon)
         self.first_tick = first if self.first_tick is None else min(self.first_tick, first)
@@ -185,6 +185,6 @@ def _add_to_extent(visit: Visit, left_at: int, reported_at: int, extent: Extent)
         return UNKNOWN_LOCATION
     extent.add(visit, left_at, reported_at)
     grid = extent.parameters.grid
-    if grid.slot_of(visit.arrived_at) > grid.slot_of(reported_at) + extent.parameters.max_lead:
+    if grid.find_slot(visit.arrived_at) > grid.find_slot(reported_at) + extent.parameters.max_lead:
         return TOO_FAR_AHEAD
     return None

@@ -16,7 +16,7 @@ _DEFAULTS: Final = Options(visits_per_hour=1, people=1)
 _R = TypeVar("_R")
 
 
-def size_options(command: Callable[..., _R]) -> Callable[..., _R]:
+def add_size_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Add the options to a command."""
     options = (
         _add("visits_per_hour", _COUNT, "Visits reported in the busiest hour.", required=True),

@@ -20,7 +20,7 @@ import redis
 import yaml
 from kafka import TopicPartition
 
-from monitor.brokers.groups import release_group
+from monitor.brokers.groups import name_release_group
 from monitor.release.ledger import read_partition
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site, write_configuration
@@ -37,7 +37,7 @@ MISSED_SLOTS: Final = 4
 @contextmanager
 def foreign_member(site: Site, eventually: Eventually) -> Iterator[None]:
     """Let a foreign consumer in the release group take one of two output partitions and decide nothing."""
-    member = site.connections.member(release_group(site.name))
+    member = site.connections.create_member(name_release_group(site.name))
     member.subscribe([site.topic("alerts")])
     with closing(member), _repeat(lambda: member.poll(timeout_ms=100)):
         eventually(lambda: len(member.assignment()) == 1, 60)
@@ -133,9 +133,9 @@ def lost_input(site: Site, eventually: Eventually) -> Iterator[None]:
     site.service.stop()
     site.report()
     place = TopicPartition(site.topic("visits"), 0)
-    with closing(site.connections.consumer()) as consumer:
+    with closing(site.connections.create_consumer()) as consumer:
         end = consumer.end_offsets([place])[place]
-    with closing(site.connections.admin()) as admin:
+    with closing(site.connections.create_admin()) as admin:
         admin.delete_records({place: end})
     site.service.start()
     yield
@@ -155,7 +155,7 @@ def ledger_ahead(site: Site, eventually: Eventually) -> Iterator[None]:
     value = json.loads(owner.value) | {"tick": last + AHEAD_SLOTS}
     headers = [(name, text) for name, text in owner.headers if name != "ce_id"]
     headers.append(("ce_id", f"owner/0/{uuid.uuid4().hex}".encode()))
-    with closing(site.connections.producer()) as producer:
+    with closing(site.connections.create_producer()) as producer:
         producer.send(topic, json.dumps(value).encode(), owner.key, headers=headers, partition=0).get(timeout=10)
     site.service.start()
     eventually(lambda: site.fetch("metrics", "/readyz")[0] != 0, START_SECONDS)
@@ -173,7 +173,7 @@ def refused_visits(site: Site, _eventually: Eventually) -> Iterator[None]:
 @contextmanager
 def stranger(site: Site, _eventually: Eventually) -> Iterator[None]:
     """Let another program write to the output topic. The fault ends with the auditor that the runbook starts."""
-    with closing(site.connections.producer()) as producer:
+    with closing(site.connections.create_producer()) as producer:
         producer.send(site.topic("alerts"), b"{}", b"walk/inn", partition=0).get(timeout=10)
     yield
     site.auditor.stop()
@@ -232,7 +232,7 @@ def crowded_page(site: Site, eventually: Eventually) -> Iterator[None]:
 def hanging_transaction(site: Site, _eventually: Eventually) -> Iterator[None]:
     """Let a producer leave a transaction open on the input, which hides all later visits."""
     name = f"hanging-{uuid.uuid4().hex}"
-    producer = site.connections.producer(transactional_id=name, transaction_timeout_ms=600_000)
+    producer = site.connections.create_producer(transactional_id=name, transaction_timeout_ms=600_000)
     visit = {"person_id": "bob", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
     with closing(producer):
         producer.init_transactions()

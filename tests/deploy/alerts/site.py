@@ -193,7 +193,7 @@ class Site:
         """Produce visits; without arguments a correct one, of now."""
         now = datetime.now(UTC).isoformat()
         sent = visits or ({"person_id": "ann", "location_id": "inn", "arrived_at": now},)
-        with closing(self.connections.producer()) as producer:
+        with closing(self.connections.create_producer()) as producer:
             for visit in sent:
                 producer.send(self.topic("visits"), json.dumps(visit).encode()).get(timeout=10)
 

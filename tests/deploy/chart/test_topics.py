@@ -152,7 +152,7 @@ def test_service_accepts_chart_topics(helm: Helm, kafka: SharedKafka, topic: Cal
         for found in render_topics(helm, tree).values()
     }
     connections = KafkaConnections((kafka.bootstrap_servers,))
-    with closing(connections.admin()) as admin:
+    with closing(connections.create_admin()) as admin:
         admin.create_topics(wanted, wait_for_metadata=True)
     assert check_topics(connections, list_needs(tree)).keys() == wanted.keys()
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from monitor import __version__
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.config.servers import url_password
+from monitor.config.servers import find_url_password
 from tests.deploy.chart.helm import CHART, Helm, value_set
 
 pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
@@ -117,7 +117,7 @@ def test_password_in_a_url_is_refused(helm: Helm, url: str) -> None:
 )
 def test_url_without_a_password_is_accepted(helm: Helm, url: str) -> None:
     """Other parts of a URL are not mistaken for a password."""
-    assert url_password(url) is None
+    assert find_url_password(url) is None
     assert helm.template(value_set("minimal"), set_json=[f'config.redis.url="{url}"']).error == ""
 
 

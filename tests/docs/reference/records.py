@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from monitor.contracts.dead_letters import DeadLetterHeaders
-from monitor.contracts.schemas import alerts_schema, visits_schema
+from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from tests.docs.reference.markdown import code, paragraphs, table
 
 _HEAD: Final = """# Records
@@ -21,9 +21,9 @@ visits](../producers.md) and [Reading the answers](../subscribers.md) say how to
 def render() -> str:
     """Return the page."""
     parts = [_HEAD, "\n## Input\n"]
-    parts += [_describe(name, model) for name, model in visits_schema()["$defs"].items()]
+    parts += [_describe(name, model) for name, model in build_visits_schema()["$defs"].items()]
     parts.append("\n## Output\n")
-    parts += [_describe(name, model) for name, model in alerts_schema()["$defs"].items()]
+    parts += [_describe(name, model) for name, model in build_alerts_schema()["$defs"].items()]
     parts.append("\n## Dead letters\n")
     headers = DeadLetterHeaders.model_json_schema()
     parts.append(_describe("DeadLetterHeaders", headers))
