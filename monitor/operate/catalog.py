@@ -157,7 +157,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "tick_missing_records",
         "Records of an input partition that the facts lacked when the last tick was read",
         {"partition": "input partitions"},
-        "Shows which input partition a tick waits for; 0 if the tick was complete.",
+        "Shows which input partition a tick waits for; 0 if the facts were complete. Absent if it is not known, "
+        "because Kafka did not return the ends of the input partitions, or Redis did not answer.",
     ),
     Metric(
         "counter",

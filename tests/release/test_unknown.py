@@ -90,7 +90,7 @@ def test_unreachable_store_is_named(
     make_parameters: Make,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A shard that Redis did not return is unknown because of the store."""
+    """A shard that Redis did not return is unknown because of the store, and what it lacks is not known."""
     parameters = closed(make_parameters)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
@@ -108,6 +108,7 @@ def test_unreachable_store_is_named(
     assert site.tick(0)
     assert site.statuses() == ["unknown"] * 3
     assert site.observer.causes == [{"store_unreachable": 1}]
+    assert site.observer.missing_records == {}
 
 
 def test_unreachable_kafka_is_named(
@@ -133,14 +134,16 @@ def test_unreachable_kafka_is_named(
 
 
 def test_late_facts_are_named(make_site: Callable[..., Any], make_parameters: Make) -> None:
-    """Facts that are complete only after the release time are late."""
+    """Facts that are complete only after the release time are late, and lack no record."""
     parameters = closed(make_parameters, 90)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
+    site.windows.write([Span(0, 0, 3)], {})  # records after the end offsets belong to a later tick
     clock.instant = release_instant(parameters, 0)
     assert site.tick(0)
     assert site.observer.causes == [{LATE: 1}]
+    assert site.observer.missing_records == {0: 0, 1: 0}
 
 
 def test_known_tick_has_no_cause(make_site: Callable[..., Any], make_parameters: Make) -> None:
