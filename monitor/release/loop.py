@@ -256,7 +256,7 @@ class ReleaseLoop:
             self._topic_check.join(max(0.0, deadline - time.monotonic()))
         self._running.clear()
         self._stopping.clear()
-        self._context.input_topic.close()
+        self._context.input_topic.close(max(0.0, deadline - time.monotonic()))
 
 
 class _PartitionThread:
