@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from monitor.brokers.groups import name_input_group
 from monitor.brokers.topic_watch import TopicWatch
 from monitor.brokers.topics import TopicNeeds, list_topic_needs
+from monitor.error_places import find_place
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.certificates import CertificateWatch, list_certificates
 from monitor.operate.health import Endpoint, Health
@@ -193,7 +194,8 @@ def _repeat(name: str, look: Callable[[], object], close: Callable[[], None], en
         try:
             look()
         except Exception as error:  # noqa: BLE001  # `look` only sets metrics and writes logs
-            log.debug("could not look at the %s: %r", name, error)
+            reason = error if isinstance(error, MonitorError) else find_place(error)
+            log.debug("could not look at the %s: %s", name, reason)
     close()
 
 
@@ -227,8 +229,14 @@ def create_instance_watch(
 
 
 def _raise(failure: BaseException | None) -> None:
-    if failure is not None:
-        raise failure if isinstance(failure, MonitorError) else FailedError(repr(failure)) from failure
+    """Raise the error with which a thread of the service ended. The text of an unexpected error is left out."""
+    if failure is None:
+        return
+    if isinstance(failure, MonitorError):
+        raise failure
+    raise FailedError(
+        f"a thread ended with an unexpected error ({type(failure).__name__}): the log says where"
+    ) from failure
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import name_input_group, name_release_group
 from monitor.brokers.membership import Membership
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
+from monitor.error_places import log_place
 from monitor.errors import InsecureNoiseError, MonitorError, UsageError
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
@@ -299,10 +300,9 @@ class Service:
         except MonitorError as error:
             self.failure = error
             log.warning("the %s thread stopped: %s", name, error)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # `run` starts the service again
             self.failure = error
-            log.exception("the %s thread failed", name)
-            raise
+            log_place(log, "the %s thread failed", name, error=error)
         finally:
             self.ended.set()
 

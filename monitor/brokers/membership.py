@@ -11,6 +11,7 @@ from typing import Any, Final
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.error_places import log_place
 from monitor.errors import FailedError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,8 @@ class Membership:
         """
         if self._failure is not None:
             raise FailedError(
-                f"the thread that polls the release group has ended: {self._failure!r}; start the service again"
+                f"the thread that polls the release group has ended ({type(self._failure).__name__}): the log says "
+                "where; start the service again"
             ) from self._failure
         return self._ownership.owned
 
@@ -90,8 +92,8 @@ class Membership:
     def _run(self) -> None:
         try:
             self._poll()
-        except Exception as error:  # `owned` raises it
-            log.exception("the thread that polls the release group has ended with an unexpected error")
+        except Exception as error:  # noqa: BLE001  # `owned` raises it
+            log_place(log, "the thread that polls the release group has ended with an unexpected error", error=error)
             self._failure = error
             self._wake.set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -211,9 +211,8 @@ def _check_charges(charges: Charges | None) -> None:
             _parse_epsilon(epsilon)
         if min(place.answers, place.window) < 1:
             raise LedgerError(
-                f"an owner record has answers {place.answers} and window {place.window} for monitor "
-                f"{place.monitor!r}: expected at least 1 for both; check which other producers write to "
-                "kafka.topics.alerts"
+                f"its answers are {place.answers} and its window is {place.window} for monitor {place.monitor!r}: "
+                "expected at least 1 for both; check which other producers write to kafka.topics.alerts"
             )
     for time in charges.times or ():
         _parse_epsilon(time.epsilon)
@@ -256,8 +255,15 @@ def read_record(
     kind = (named["ce_type"] or b"").decode()
     try:
         return reader((named.get("ce_id") or b"").decode(), value or b"")
+    except LedgerError as error:
+        raise LedgerError(f"{_name_record(key, named)} is invalid: {error}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, TimeError, EpsilonError) as error:
         raise LedgerError(
-            f"the ledger record with key {(key or b'')!r} cannot be read as {kind}: {error}. The ε that it spent is "
-            "not known; check which other producers write to kafka.topics.alerts"
+            f"{_name_record(key, named)} cannot be read as {kind}: {error}. The ε that it spent is not known; check "
+            "which other producers write to kafka.topics.alerts"
         ) from error
+
+
+def _name_record(key: bytes | None, headers: Mapping[str, bytes | None]) -> str:
+    """Return what identifies a record. The ce_id of a record without a tick contains the output partition."""
+    return f"the ledger record with key {key or b''!r} and ce_id {headers.get('ce_id') or b''!r}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.error_places import log_place
 from monitor.errors import UnreachableError
 from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
 from monitor.ingest.broker_timestamps import find_unstamped
@@ -176,9 +176,7 @@ class InputLog(InputOffsets):
             self.park()
             return []
         except Exception as error:
-            # Log the place, but not the text of the error, which might quote a record.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("unexpected error of the Kafka client; a new client replaces it:\n%s", where)  # noqa: TRY400
+            log_place(log, "unexpected error of the Kafka client; a new client replaces it", error=error)
             self._discard_consumer()
             raise UnreachableError(
                 f"the Kafka client failed ({type(error).__name__}); a new client replaces it"

@@ -148,14 +148,17 @@ METRICS: Final[tuple[Metric, ...]] = (
         {"cause": UNKNOWN_CAUSES},
         "`input_behind`: the facts had not reached the ends of the input partitions. `kafka_unreachable`: the ends are "
         "not known. `store_unreachable`: Redis did not answer. `late`: the facts were complete only after the release "
-        "time. `facts_missing`: the facts of earlier slots are incomplete, for example while they are read again.",
+        "time. `facts_missing`: the facts of earlier slots are incomplete, for example while they are read again. "
+        "`ledger_lost`: earlier answers about a designated time were lost with the ledger, or expired. A shard with "
+        "two causes counts for each.",
     ),
     Metric(
         "gauge",
         "tick_missing_records",
         "Records of an input partition that the facts lacked when the last tick was read",
         {"partition": "input partitions"},
-        "Shows which input partition a tick waits for; 0 if the tick was complete.",
+        "Shows which input partition a tick waits for; 0 if the facts were complete. Absent if it is not known, "
+        "because Kafka did not return the ends of the input partitions, or Redis did not answer.",
     ),
     Metric(
         "counter",

@@ -169,9 +169,15 @@ class Metrics(Collectors):
             self._counter("unknown_shards").labels(cause).inc(count)
 
     def set_missing(self, records: Mapping[int, int]) -> None:
-        """Set the number of records that a tick lacked, by input partition."""
+        """Set the number of records that a tick lacked, by input partition; empty if it is not known.
+
+        In that case the series are removed.
+        """
+        gauge = self._gauge("tick_missing_records")
+        if not records:
+            gauge.clear()
         for partition, count in records.items():
-            self._gauge("tick_missing_records").labels(str(partition)).set(count)
+            gauge.labels(str(partition)).set(count)
 
     def count_lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
         """Count ticks of an output partition that no instance decided."""

@@ -36,10 +36,11 @@ _FATAL: Final[dict[int, type[MonitorError]]] = {EXIT_USAGE: UsageError, EXIT_REF
 
 @dataclass
 class _Child:
-    """One process: its status, the running program, and the time to start it again if it has ended."""
+    """One process: its status, the running program, whether it crashed before, and when to start it again."""
 
     status: ProcessStatus
     program: subprocess.Popen[bytes] | None = None
+    has_crashed: bool = False
     started_at: float = 0.0
     start_at: float = 0.0
     pause: float = FIRST_PAUSE_SECONDS
@@ -105,6 +106,8 @@ class Supervisor:
         link.release_child_end()
         child.status.connect(link)
         child.started_at = self._monotonic()
+        if child.has_crashed:
+            self.pages.count_restart(child.status)
         log.info("process %d started: pid %d", child.status.number, child.program.pid)
 
     def _plan_restart(self, child: _Child, ended: str) -> None:
@@ -114,7 +117,7 @@ class Supervisor:
         child.start_at = now + child.pause
         log.warning("%s: starting it again in %.0f s", ended, child.pause)
         child.pause = min(2 * child.pause, LONGEST_PAUSE_SECONDS)
-        self.pages.count_restart(child.status)
+        child.has_crashed = True
 
     def _end_all(self) -> None:
         """Send SIGTERM to every process, wait, and kill those that do not end in time."""

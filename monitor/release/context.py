@@ -47,7 +47,7 @@ class ReleaseObserver(Protocol):
         """Count the shards that were unknown at a tick, by cause."""
 
     def set_missing(self, records: Mapping[int, int]) -> None:
-        """Set the number of records that a tick lacked, by input partition."""
+        """Set the number of records that a tick lacked, by input partition; empty if it is not known."""
 
     def record_tick(self, seconds: float, delay_seconds: float) -> None:
         """Observe how long a tick took, without the wait for its release time, and how late its answers were."""

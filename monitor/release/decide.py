@@ -7,8 +7,8 @@ monitors as configured, locations as in the registry, designated times by time, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
@@ -25,7 +25,8 @@ from monitor.release.dwell_record import build_dwell_record
 from monitor.release.ledger import EncodedRecord
 from monitor.release.readings import Evidence, find_input_since
 from monitor.release.state import LedgerState
-from monitor.windows.facts import Question
+from monitor.release.unknown import FACTS_MISSING, LEDGER_LOST
+from monitor.windows.facts import Question, Reading
 from monitor.windows.row_windows import RowWindows
 from monitor.windows.time_counts import find_visited
 
@@ -37,10 +38,22 @@ MANY_PLACES: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The records of one tick, and the number of answers by (monitor, status)."""
+    """The records of one tick, and the number of answers by (monitor, status).
+
+    `unknown`: the shards with a reading that have an unknown answer, each with the cause (`monitor.release.unknown`).
+    """
 
     records: Sequence[EncodedRecord]
     answers: Mapping[tuple[str, str], int]
+    unknown: Collection[tuple[int, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """The numbers of a decision while it is made: `answers` and `unknown` of `Decision`."""
+
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unknown: set[tuple[int, str]] = field(default_factory=set)
 
 
 class Decider:
@@ -101,12 +114,9 @@ class Decider:
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
         """Draw every answer of a tick once, and record the spent ε in `state`."""
-        tally: Counter[tuple[str, str]] = Counter()
+        tally = _Tally()
         parts: list[Sequence[EncodedRecord]] = []
-        for watched in self._watched:
-            answers, statuses = watched.decide(tick, evidence, state)
-            parts.append(answers)
-            tally.update({(watched.monitor.name, status): number for status, number in statuses.items()})
+        parts += [self._decide_over_time(watched, tick, evidence, state, tally) for watched in self._watched]
         as_of = self._parameters.grid.as_of(tick)
         parts += [
             self._decide_at_time(timed, time, tick, evidence, state, tally)
@@ -119,7 +129,19 @@ class Decider:
             for time in self._find_final_times(total, tick)
         ]
         state.last_tick = tick
-        return Decision(Records(parts), tally)
+        return Decision(Records(parts), tally.answers, tally.unknown)
+
+    @staticmethod
+    def _decide_over_time(
+        watched: OverTimeDecider, tick: int, evidence: Evidence, state: LedgerState, tally: _Tally
+    ) -> Sequence[EncodedRecord]:
+        answers = watched.decide(tick, evidence, state)
+        statuses = answers.count_statuses()
+        tally.answers.update({(watched.monitor.name, status): number for status, number in statuses.items()})
+        if statuses["unknown"]:
+            read = evidence.readings.keys() & answers.find_unknown_shards()
+            tally.unknown.update((shard, FACTS_MISSING) for shard in read)
+        return answers
 
     def _decide_at_time(
         self,
@@ -128,20 +150,20 @@ class Decider:
         tick: int,
         evidence: Evidence,
         state: LedgerState,
-        tally: Counter[tuple[str, str]],
+        tally: _Tally,
     ) -> list[EncodedRecord]:
         ids = self._parameters.registry.ids
         noisy = state.noisy.setdefault((monitor.name, time), {})
         marked = self._find_marked_rows(noisy)
         records = []
         for shard in self._shards:
-            complete = self._is_complete_at(time, shard, evidence, state)
+            complete = self._is_complete_at(time, shard, evidence, state, tally)
             if complete:
                 present = evidence.readings[shard].present
                 for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], present, time):
                     noisy[ids[row]] = (tick, count)
                     marked[shard].append(row)
-            tally[monitor.name, "complete" if complete else "unknown"] += 1
+            tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
             shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard])}
             bounds = self._draw_lower_bounds(monitor, time, shard, tick, evidence, state) if complete else None
             records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown, bounds))
@@ -230,16 +252,17 @@ class Decider:
         tick: int,
         evidence: Evidence,
         state: LedgerState,
-        tally: Counter[tuple[str, str]],
+        tally: _Tally,
     ) -> list[EncodedRecord]:
         """Return the one answer about a designated time; nothing if it was already drawn, under a shorter horizon."""
         if (monitor.name, time) in state.drawn:
             return []
         shards = range(self._parameters.registry.shards)
-        complete = all(self._is_complete_at(time, shard, evidence, state) for shard in shards)
+        incomplete = [shard for shard in shards if not self._is_complete_at(time, shard, evidence, state, tally)]
+        complete = not incomplete
         if complete:
             state.drawn.add((monitor.name, time))
-        tally[monitor.name, "complete" if complete else "unknown"] += 1
+        tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
         if isinstance(monitor, Dwell):
             stays = (stay for shard in shards for stay in evidence.readings[shard].stays[time])
             totals = dwell.step(monitor.rule, stays, self._noise) if complete else None
@@ -274,15 +297,26 @@ class Decider:
         )
         return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
-    def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
-        """Return whether the shard's facts contain every visit at τ that was reported before as_of."""
+    def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState, tally: _Tally) -> bool:
+        """Return whether the answers about τ are known, and every visit at τ that was reported before as_of is counted.
+
+        If a shard with a reading is not complete, `tally` gets the cause.
+        """
         reading = evidence.readings.get(shard)
         if reading is None:
             return False
+        cause = self._find_cause(time, reading, state)
+        if cause is not None:
+            tally.unknown.add((shard, cause))
+        return cause is None
+
+    def _find_cause(self, time: int, reading: Reading, state: LedgerState) -> str | None:
+        """Return why a shard with a reading cannot be answered at τ; None if it can."""
         if state.lost_at is not None and time < state.lost_at:
-            return False
+            return LEDGER_LOST
         complete_from = max(reading.complete_from, find_input_since(state))
-        return complete_from <= self._parameters.grid.find_slot(time) and time > reading.times_evicted_until
+        is_complete = complete_from <= self._parameters.grid.find_slot(time) and time > reading.times_evicted_until
+        return None if is_complete else FACTS_MISSING
 
 
 def _join_windows(parts: Sequence[RowWindows]) -> Sequence[tuple[int, int]]:

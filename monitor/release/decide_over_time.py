@@ -70,7 +70,7 @@ class _EncodedAnswer(NamedTuple):
     end: bytes
 
 
-class _Answers(Sequence[EncodedRecord]):
+class Answers(Sequence[EncodedRecord]):
     """The records of one monitor at one tick, which are built on demand.
 
     A million records take a gigabyte, and only one of them is needed at a time. `codes`: each place's answer among the
@@ -104,6 +104,13 @@ class _Answers(Sequence[EncodedRecord]):
             if number:
                 tally[answer.status] += number
         return tally
+
+    def find_unknown_shards(self) -> list[int]:
+        """Return the shards that have an unknown answer."""
+        unknown = np.array([answer.status == "unknown" for answer in self._shared], np.bool_)[self._codes]
+        for place, answer in self._own.items():
+            unknown[place] = answer.status == "unknown"
+        return [shard for shard, places in self._places.by_shard.items() if unknown[places].any()]
 
     @overload
     def __getitem__(self, place: int) -> EncodedRecord: ...
@@ -165,7 +172,7 @@ class _Places:
     """The watched places of one monitor and one ledger partition, in registry order.
 
     `kinds`: the number of each place's rule in `rules`, the distinct rules. `groups`: by ε of one answer, the places
-    whose noise is drawn at this ε. `codes`: each place's first code in `_Answers` (known; the next one is unknown).
+    whose noise is drawn at this ε. `codes`: each place's first code in `Answers` (known; the next one is unknown).
     `thresholds`: each place's threshold. `by_shard`: the places of each shard.
     """
 
@@ -225,8 +232,8 @@ class OverTimeDecider:
         for shard, rows in self._places.rows_by_shard.items():
             yield shard, RowWindows(rows, start)
 
-    def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> tuple[Sequence[EncodedRecord], Counter[str]]:
-        """Draw every answer of a tick once, and record the spent ε in `state`; return records and their statuses.
+    def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Answers:
+        """Draw every answer of a tick once, and record the spent ε in `state`.
 
         Most places have no marks, and a noisy count below the threshold. They share their answers, and are found with
         arrays, so that a place needs 0.1 µs instead of 3 µs. All others are decided one by one.
@@ -258,8 +265,7 @@ class OverTimeDecider:
             for count in (0, None)
         ]
         writer = OverTimeWriter(self._parameters, self.monitor, tick)
-        answers = _Answers(places, writer, shared, places.codes + ~known, own)
-        return answers, answers.count_statuses()
+        return Answers(places, writer, shared, places.codes + ~known, own)
 
     def _encode(self, kind: int, answer: OverTimeAnswer) -> _EncodedAnswer:
         return _EncodedAnswer(answer.status, self._writer.write(kind, answer, encode_marks(answer.marks)))

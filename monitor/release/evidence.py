@@ -89,10 +89,15 @@ class EvidenceReader:
         return LATE if _includes(self._progress[shard].progress, self._end_offsets) else INPUT_BEHIND
 
     def _find_behind(self) -> dict[int, tuple[int, int]]:
-        """Return, by input partition, the least offset that the shards without a reading have reached, and the end."""
+        """Return, by input partition, the least offset that the shards without a reading have reached, and the end.
+
+        Nothing is returned if the ends, or all these offsets, are not known.
+        """
         seen = [self._progress[shard] for shard in self._questions if shard in self._progress]
+        if self._questions and not seen:
+            return {}
         return {
-            partition: (min((reading.progress.get(partition, 0) for reading in seen), default=end), end)
+            partition: (min([end, *(reading.progress.get(partition, 0) for reading in seen)]), end)
             for partition, end in (self._end_offsets or {}).items()
         }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,8 @@ from monitor.release.ledger import EncodedRecord, read_partitions, require_topic
 _T = TypeVar("_T")
 
 ATTEMPTS: Final = 3
+CLOSE_SECONDS: Final = 5.0
+_CLOSED: Final = "the input topic is closed, because the service stops"
 # A leader returns the high watermark to a consumer, and its log end offset to this replica id.
 _DEBUGGING_REPLICA_ID: Final = -2
 _EPOCHS_VERSION: Final = 4  # the first version of the request in which the broker checks the leader epoch
@@ -47,7 +49,7 @@ class InputTopic:
     Raises:
         InputChangedError: (any method) the input topic was replaced or deleted.
         LedgerChangedError: (any method) the ledger's topic was replaced or deleted.
-        UnreachableError: (any method) Kafka does not answer.
+        UnreachableError: (any method) Kafka does not answer, or the object is closed.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, ledger: tuple[str, str]) -> None:
@@ -58,6 +60,7 @@ class InputTopic:
         self._lock, self._client_lock = threading.Lock(), threading.Lock()
         self._failure = (-math.inf, "")
         self._client: Any = None
+        self._closed = False
         self._leaders: Mapping[int, _Leader] = {}
         self._cached: tuple[int, Mapping[int, int]] | None = None
         self._expected_tick: int | None = None
@@ -66,6 +69,8 @@ class InputTopic:
     @property
     def _admin(self) -> Any:
         with self._client_lock:
+            if self._closed:
+                raise UnreachableError(_CLOSED)
             if self._client is None:
                 self._client = self._connections.create_admin()
             return self._client
@@ -78,11 +83,21 @@ class InputTopic:
             if failed_at >= began:
                 raise UnreachableError(why)
             try:
-                with self._connections.translate_errors():
+                with self._translate_errors():
                     return request()
             except UnreachableError as error:
                 self._failure = time.monotonic(), str(error)
                 raise
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            with self._connections.translate_errors():
+                yield
+        except RuntimeError as error:  # from a client that `close` has closed
+            if not self._closed:
+                raise
+            raise UnreachableError(_CLOSED) from error
 
     def expect_partitions(self, partitions: int) -> None:
         """Record a known number of input partitions. Metadata that lists fewer is then refused as outdated."""
@@ -157,7 +172,7 @@ class InputTopic:
         """
         ledger = self._ledger[0]
         wanted = {TopicPartition(ledger, partition): as_of // 1_000 for partition in partitions}
-        with self._connections.translate_errors():
+        with self._translate_errors():
             offsets = self._admin.list_partition_offsets(wanted)
         starts = {place.partition: found.offset for place, found in offsets.items() if found.offset >= 0}
         undecided = set(partitions)
@@ -223,12 +238,19 @@ class InputTopic:
             replica_id=_DEBUGGING_REPLICA_ID, isolation_level=0, topics=topics, min_version=_EPOCHS_VERSION
         )
 
-    def close(self) -> None:
-        """Close the admin client."""
-        with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Close the admin client, which ends a request that hangs. Wait up to `seconds`."""
+        self._closed = True
+        closing_client = threading.Thread(target=self._close_client, name="closing-input-topic", daemon=True)
+        closing_client.start()
+        closing_client.join(seconds)
+
+    def _close_client(self) -> None:
+        with self._client_lock:  # until a client that is being created exists
+            client, self._client = self._client, None
+        if client is not None:
+            with suppress(Exception):  # errors while closing do not matter
+                client.close()
 
 
 def _is_from(record: EncodedRecord, tick: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import list_member_ids
 from monitor.brokers.membership import Membership
+from monitor.error_places import log_place
 from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.ingest.readiness import Readiness
 from monitor.release.version import make_member_client_id, read_member_versions
@@ -105,7 +106,9 @@ class DelayedMembership:
             FailedError: a thread of the membership has ended because of a bug.
         """
         if self._failure is not None:
-            raise FailedError(f"the thread that joins the release group failed: {self._failure!r}") from self._failure
+            raise FailedError(
+                f"the thread that joins the release group failed ({type(self._failure).__name__}): the log says where"
+            ) from self._failure
         return frozenset() if self._membership is None else self._membership.owned
 
     @property
@@ -120,8 +123,8 @@ class DelayedMembership:
                 successes = [self._try(self._readiness.look), self._membership is not None or self._try(self._try_join)]
                 backoff = self._pause if all(successes) else min(2 * backoff, LONGEST_BACKOFF_SECONDS)
                 self._stop.wait(backoff)
-        except Exception as error:  # `owned` raises it
-            log.exception("the thread that joins the release group failed")
+        except Exception as error:  # noqa: BLE001  # `owned` raises it
+            log_place(log, "the thread that joins the release group failed", error=error)
             self._failure = error
             self._wake.set()
         finally:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
+from monitor.error_places import log_place
 from monitor.errors import MonitorError, UnreachableError
 from monitor.public.instants import SECOND, format_instant
 from monitor.release.context import ReleaseContext
@@ -255,7 +256,7 @@ class ReleaseLoop:
             self._topic_check.join(max(0.0, deadline - time.monotonic()))
         self._running.clear()
         self._stopping.clear()
-        self._context.input_topic.close()
+        self._context.input_topic.close(max(0.0, deadline - time.monotonic()))
 
 
 class _PartitionThread:
@@ -273,7 +274,6 @@ class _PartitionThread:
             self.release.run(self.stop)
         except MonitorError as error:
             self._fail(error)
-        except BaseException as error:
-            log.exception("the thread of ledger partition %d failed", self.release.partition)
+        except BaseException as error:  # noqa: BLE001  # `reconcile` raises it
+            log_place(log, "the thread of ledger partition %d failed", self.release.partition, error=error)
             self._fail(error)
-            raise

@@ -343,7 +343,7 @@ class PartitionRelease:
         """Count the causes of an unknown tick, and log them in one line, the same causes at most once a minute."""
         observer = self._context.observer
         observer.set_missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
-        causes = count_causes(evidence, decision)
+        causes = count_causes(evidence, decision.unknown)
         before, self._unknown = self._unknown, frozenset(causes)
         if not causes:
             if before:

@@ -16,7 +16,7 @@ class Evidence:
     A reading is complete if it contains all records stamped before as_of.
 
     `causes`: why each shard without a reading is unknown (`monitor.release.unknown`). `behind`: for each input
-    partition, the offset that the facts had reached, and the end that they had to reach.
+    partition, the offset that the facts had reached, and the end that they had to reach; empty if this is not known.
     """
 
     readings: Mapping[int, Reading]

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from monitor.release.decide import Decision, Evidence
+from monitor.release.readings import Evidence
 
 INPUT_BEHIND: Final = "input_behind"
 KAFKA_UNREACHABLE: Final = "kafka_unreachable"
 STORE_UNREACHABLE: Final = "store_unreachable"
 LATE: Final = "late"
 FACTS_MISSING: Final = "facts_missing"
-CAUSES: Final = (INPUT_BEHIND, KAFKA_UNREACHABLE, STORE_UNREACHABLE, LATE, FACTS_MISSING)
+LEDGER_LOST: Final = "ledger_lost"
+CAUSES: Final = (INPUT_BEHIND, KAFKA_UNREACHABLE, STORE_UNREACHABLE, LATE, FACTS_MISSING, LEDGER_LOST)
 
 _EXPLANATIONS: Final = {
     KAFKA_UNREACHABLE: "Kafka did not return the ends of the input partitions",
     STORE_UNREACHABLE: "Redis did not answer",
     LATE: "the facts were complete only after the release time",
     FACTS_MISSING: "the facts of earlier slots are incomplete: they are being read again, or they have been evicted",
+    LEDGER_LOST: "earlier answers about a designated time were lost with the ledger, or expired",
 }
 
 
-def count_causes(evidence: Evidence, decision: Decision) -> Counter[str]:
+def count_causes(evidence: Evidence, unknown: Iterable[tuple[int, str]]) -> Counter[str]:
     """Return the number of unknown shards by cause; empty if every answer is known.
 
-    If all shards were read and an answer is still unknown, facts of earlier slots are missing. This counts as 1.
+    `unknown`: the shards with a reading that have an unknown answer, each with the cause.
     """
-    causes = Counter(evidence.causes.values())
-    if not causes and any(status == "unknown" for _, status in decision.answers):
-        causes[FACTS_MISSING] = 1
-    return causes
+    return Counter([*evidence.causes.values(), *(cause for _, cause in unknown)])
 
 
 def explain(causes: Mapping[str, int], behind: Mapping[int, tuple[int, int]]) -> str:

@@ -21,6 +21,7 @@ ROOT: Final = Path(__file__).parents[2] / "monitor"
 
 LAYERS: Final = (
     "__init__",
+    "error_places",
     "errors",
     "failpoints",
     "log_fields",

@@ -259,12 +259,12 @@ def test_unknown_types_are_skipped() -> None:
     ],
 )
 def test_unreadable_known_record_is_an_error(record: OutputRecord, old: bytes, new: bytes) -> None:
-    """A record of a known type that cannot be read is an error."""
+    """A record of a known type that cannot be read is an error, which names the record."""
     assert old in record.value
-    with pytest.raises(LedgerError):
-        read_record(record.key, record.value.replace(old, new), record.headers)
-    with pytest.raises(LedgerError):
-        read_record(record.key, None, record.headers)
+    for value in (record.value.replace(old, new), None):
+        with pytest.raises(LedgerError) as error:
+            read_record(record.key, value, record.headers)
+        assert f"key {record.key!r} and ce_id {dict(record.headers)['ce_id']!r}" in str(error.value)
 
 
 def test_lower_bounds_are_read_back() -> None:

@@ -196,7 +196,7 @@ def test_permanent_damage(
 
 @pytest.mark.promise(25)
 @pytest.mark.parametrize(
-    "error", [RuntimeError("loop"), AssertionError(), MemoryError(), KeyError(TopicPartition("t", 0))]
+    "error", [RuntimeError("a fault"), AssertionError(), MemoryError(), KeyError(TopicPartition("t", 0))]
 )
 def test_unexpected_poll_error(
     error: Exception, connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually

@@ -123,6 +123,14 @@ def test_lag_covers_assigned_partitions_only(metrics: Metrics) -> None:
     assert lags == {(("partition", "3"),): 2}
 
 
+def test_unknown_missing_records_are_absent(metrics: Metrics) -> None:
+    """If it is not known which records a tick lacked, no value is shown: 0 means that the tick was complete."""
+    name = "location_monitor_tick_missing_records"
+    assert samples(metrics)[name, (("partition", "2"),)] == 7
+    metrics.set_missing({})
+    assert not [labels for exposed, labels in samples(metrics) if exposed == name]
+
+
 def test_forgotten_partition_has_no_last_tick(metrics: Metrics) -> None:
     """A released partition has no last tick, which would look stuck; its lost ticks stay counted."""
     metrics.forget_partition(1)

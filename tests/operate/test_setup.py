@@ -86,9 +86,10 @@ def test_empty_ledger_needs_an_explanation(
     kafka_settings: KafkaSettings,
     ran_before: str,
 ) -> None:
-    """If the service ran before, the operator must say what an empty ledger means."""
-    with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost"):
+    """If the service ran before, the operator must say what an empty ledger means. The message has the consequences."""
+    with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost") as refused:
         create()
+    assert "places of over_time monitors for the window plus visits.accept_ahead" in str(refused.value)
     assert read_terms(connections, parameters, kafka_settings.topics.alerts) is None
     with pytest.raises(LedgerError):
         create()
@@ -109,7 +110,7 @@ def test_ledger_lost_pauses_all_locations(
     create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> None:
     """
-    --ledger-lost pauses all locations for one window.
+    --ledger-lost pauses all locations of over_time monitors for W + F ticks.
 
     The ledger was lost in slot 10, so everything counts as spent for W + F = 25 ticks.
 

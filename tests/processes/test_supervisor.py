@@ -152,6 +152,20 @@ def test_crashed_process_restarts(site: Site, eventually: Eventually, code: int)
     eventually(lambda: samples(site, "location_monitor_process_up") == {"1": 1.0, "2": 1.0})
 
 
+def test_prevented_restart_is_not_counted(eventually: Eventually) -> None:
+    """A crashed process that a stop keeps from starting again is not counted as started again."""
+    command = [sys.executable, "-c", "raise SystemExit(1)"]
+    supervisor = Supervisor(1, lambda _number, _descriptor: command, monotonic=lambda: 0.0)  # no restart is ever due
+    stop = threading.Event()
+    thread = threading.Thread(target=supervisor.run, args=(stop,))
+    thread.start()
+    eventually(lambda: supervisor.pages.list_waiting() == {"process 1": "process 1 ended (exit code 1)"}, 30)
+    stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert supervisor.pages.registry.get_sample_value("location_monitor_process_restarts_total", {"process": "1"}) == 0
+
+
 @pytest.mark.parametrize(("code", "error"), [(2, UsageError), (3, RefusedError)])
 def test_fatal_exit_ends_all(site: Site, code: int, error: type[MonitorError]) -> None:
     """After exit code 2 or 3 of a process, the supervisor stops the others and ends with the same exit code."""

@@ -5,19 +5,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, Final
 
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.public.parameters import Parameters
-from monitor.release.decide import Decision, Evidence
-from monitor.release.unknown import CAUSES, FACTS_MISSING, INPUT_BEHIND, LATE, count_causes, explain
+from monitor.public.instants import HOUR, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, Parameters
+from monitor.public.schedule import Schedule
+from monitor.release.decide import Decider, Decision, Evidence
+from monitor.release.state import LedgerState
+from monitor.release.unknown import CAUSES, FACTS_MISSING, INPUT_BEHIND, LATE, LEDGER_LOST, count_causes, explain
 from monitor.windows.facts import Span
+from tests.release.deciding import decide_complete, make_mark, read
 from tests.release.test_evidence import find_closed
 from tests.release.worlds import FrozenClock, release_instant
 
 Make = Callable[..., Parameters]
+NOON: Final = "2026-01-01T12:30:00Z"
 
 
 def test_unread_record_is_named(
@@ -84,7 +90,7 @@ def test_unreachable_store_is_named(
     make_parameters: Make,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A shard that Redis did not return is unknown because of the store."""
+    """A shard that Redis did not return is unknown because of the store, and what it lacks is not known."""
     parameters = find_closed(make_parameters)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
@@ -102,6 +108,7 @@ def test_unreachable_store_is_named(
     assert site.tick(0)
     assert site.statuses() == ["unknown"] * 3
     assert site.observer.causes == [{"store_unreachable": 1}]
+    assert site.observer.missing_records == {}
 
 
 def test_unreachable_kafka_is_named(
@@ -127,14 +134,16 @@ def test_unreachable_kafka_is_named(
 
 
 def test_late_facts_are_named(make_site: Callable[..., Any], make_parameters: Make) -> None:
-    """Facts that are complete only after the release time are late."""
+    """Facts that are complete only after the release time are late, and lack no record."""
     parameters = find_closed(make_parameters, 90)
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
+    site.windows.write([Span(0, 0, 3)], {})  # records after the end offsets belong to a later tick
     clock.instant = release_instant(parameters, 0)
     assert site.tick(0)
     assert site.observer.causes == [{LATE: 1}]
+    assert site.observer.missing_records == {0: 0, 1: 0}
 
 
 def test_known_tick_has_no_cause(make_site: Callable[..., Any], make_parameters: Make) -> None:
@@ -149,10 +158,73 @@ def test_known_tick_has_no_cause(make_site: Callable[..., Any], make_parameters:
     assert site.observer.causes == []
 
 
-def test_unknown_answer_means_missing_facts() -> None:
-    """If every shard was read and an answer is unknown, facts of earlier slots are missing."""
-    assert count_causes(Evidence({}), Decision((), {("stations", "unknown"): 3})) == {FACTS_MISSING: 1}
-    assert count_causes(Evidence({}), Decision((), {("stations", "safe"): 3})) == {}
+def test_missing_facts_count_by_shard(make_parameters: Make, noise: Any) -> None:
+    """
+    Each shard whose facts are incomplete counts, besides a shard that was not read: W = 3, tick 5.
+
+        shard            0         1         2         3
+        complete from    0         4         4     (not read)
+        cause            -      missing   missing    behind
+    """
+    decider = Decider(make_parameters(places=8, shards=4), range(4), noise)
+    readings = read(decider.build_questions(5), complete_from=4)
+    evidence = Evidence({shard: readings[shard] for shard in range(3)}, {3: INPUT_BEHIND})
+    complete = replace(readings[0], complete_from=0)
+    evidence = replace(evidence, readings={**evidence.readings, 0: complete})
+    decision = decider.decide(5, evidence, LedgerState())
+    assert count_causes(evidence, decision.unknown) == {INPUT_BEHIND: 1, FACTS_MISSING: 2}
+
+
+def test_paused_shard_has_no_cause(make_parameters: Make, noise: Any) -> None:
+    """A shard whose places are all paused is not unknown, although its facts are incomplete."""
+    decider = Decider(make_parameters(watched={"stations": [1]}), [0], noise)
+    state = LedgerState(marks={("stations", "place-1"): {4: make_mark(4, 3)}})
+    decision = decide_complete(decider, 5, state, complete_from=4)
+    assert decision.answers == {("stations", "paused"): 1}
+    assert decision.unknown == set()
+
+
+def test_lost_ledger_is_named(
+    make_site: Callable[..., Any],
+    make_parameters: Make,
+    make_ledger: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A designated time before the loss of the ledger is unknown because of the ledger."""
+    parameters = find_closed(make_parameters, 10, watched={})
+    time = parameters.grid.start(0)
+    noon = AtTimes("noon", Schedule((time,)), Fraction(1), 2, 2 * HOUR)
+    parameters = replace(parameters, at_times=(noon,))
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock, make_ledger(lost_at=time + 1))
+    site.release.take_over()
+    clock.instant = release_instant(parameters, 0)
+    with caplog.at_level(logging.WARNING, "monitor.release.partition"):
+        assert site.tick(0)
+    assert site.statuses() == ["unknown"]
+    assert site.observer.causes == [{LEDGER_LOST: 1}]
+    assert caplog.messages[-1].endswith("earlier answers about a designated time were lost with the ledger, or expired")
+
+
+def test_expired_ledger_counts_by_shard(make_parameters: Make, make_at_times: Callable[..., Any], noise: Any) -> None:
+    """A designated time before the last expired record is unknown because of the ledger, in each shard."""
+    parameters = make_parameters(places=8, shards=4, watched={}, at_times=(make_at_times("noon", NOON),))
+    expired = LedgerState(expired_until=parse_instant(NOON) + 1)
+    decision = decide_complete(Decider(parameters, [1, 2], noise), 12, expired)
+    assert decision.answers == {("noon", "unknown"): 2}
+    assert count_causes(Evidence({}), decision.unknown) == {LEDGER_LOST: 2}
+
+
+def test_total_counts_incomplete_shards(make_parameters: Make, noise: Any) -> None:
+    """An answer about all shards that is unknown counts the shards whose facts are incomplete."""
+    busiest = HotSpots("busiest", Schedule((parse_instant(NOON),)), Fraction(1), 2, 2 * HOUR)
+    parameters = replace(make_parameters(places=8, shards=4, watched={}), hot_spots=(busiest,))
+    decider = Decider(parameters, [], noise, parameters.hot_spots)
+    readings = read(decider.build_questions(13), present=[0, 0])
+    readings[2] = replace(readings[2], times_evicted_until=parse_instant(NOON))
+    decision = decider.decide(13, Evidence(readings), LedgerState())
+    assert decision.answers == {("busiest", "unknown"): 1}
+    assert decision.unknown == {(2, FACTS_MISSING)}
 
 
 @pytest.mark.parametrize("cause", CAUSES)

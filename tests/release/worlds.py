@@ -189,7 +189,7 @@ class FakeInputTopic:
         ticks = self.last_ticks
         return [] if ticks is None else [partition for partition in partitions if ticks.get(partition, -1) < tick]
 
-    def close(self) -> None:
+    def close(self, seconds: float) -> None:
         """Do nothing."""
 
 

@@ -1,0 +1,64 @@
+"""`run` with a planted fault in one of its threads. The text of its error contains a person id and a count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.tools.embedded import EmbeddedValkey
+from tests.forking import Program
+from tests.service.test_run import PLANTED, Eventually, Process, Site
+from tests.shared_kafka import SharedKafka
+
+THREADS = {"reader.polled": "the reading thread failed", "tick.read": "the thread of ledger partition 0 failed"}
+"""A failpoint of each thread, and the log line that reports the failure of this thread."""
+
+PROGRAM = f"""
+from monitor.cli import main
+from monitor.failpoints import arm
+
+def fail():
+    text = "{PLANTED} has 4711 visits"
+    raise ValueError(text) from KeyError(text)
+
+arm("@PLACE", fail)
+main()
+"""
+
+
+@pytest.mark.promise(22)
+@pytest.mark.parametrize("place", THREADS)
+def test_error_text_is_not_shown(
+    place: str,
+    kafka: SharedKafka,
+    store: EmbeddedValkey,
+    tmp_path: Path,
+    topic: Callable[[str], str],
+    eventually: Eventually,
+) -> None:
+    """If a thread of the service fails, the log and the health pages name the class of the error, but not its text."""
+    site = Site(tmp_path, topic("fault"), kafka.bootstrap_servers, store.url)
+    assert site.command("topics", "--create").returncode == 0
+    site.put(["first"], "inn")
+    program, log = tmp_path / "faulty.py", tmp_path / "stderr"
+    program.write_text(PROGRAM.replace("@PLACE", place))
+    log.touch()
+    forked = Program([str(program), "run", "--config", str(site.config), "--verbose"], log)
+    process, pages = Process(forked, log), list[str]()
+
+    def is_reported() -> Any:
+        pages.extend(process.get(path)[1] for path in ("/readyz", "/healthz"))
+        return any("ValueError" in page for page in pages)
+
+    try:
+        eventually(is_reported, 40)
+        assert process.stop() == 0
+    finally:
+        forked.kill()
+        forked.wait()
+    assert THREADS[place] in process.log
+    assert f'{program}", line 7, in fail' in process.log
+    assert not [text for text in (process.log, *pages) if PLANTED in text]
