@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +87,20 @@ def test_drawn_ratios_match_formula() -> None:
         assert expected == pytest.approx(mean)
         error = math.sqrt(mean * (1 - mean) / (400 * np.count_nonzero(counts < one.threshold)))
         assert abs(drawn.mean() - mean) < 5 * error + 1e-6
+
+
+class _NoiseOfOne(np.random.Generator):
+    """A generator whose noise is 1 at each place."""
+
+    def exponential(self, _scale: Any = 1.0, size: Any = None) -> Any:
+        """Return 1, as often as asked."""
+        return np.ones(size)
+
+
+def test_count_of_threshold_is_not_safe() -> None:
+    """A noisy count of exactly T is not called safe: of the counts 0 and 2 below T = 3, the 2 is missed."""
+    found = draw_ratios(AsRead(np.array([0, 2, 3])), [RatioQuery(1.0, 3, 1)], 1, _NoiseOfOne(np.random.PCG64(1)))
+    assert found.drawn.tolist() == [[0.5]]
 
 
 def test_figure_7_cross_check() -> None:
