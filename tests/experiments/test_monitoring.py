@@ -10,7 +10,13 @@ import pytest
 
 from monitor.errors import EpsilonError, UsageError
 from simulators.experiments.data import Items, Movements
-from simulators.experiments.location_figures import EXPECTED, compute_ratio_points, make_histogram_populations
+from simulators.experiments.datasets import Place
+from simulators.experiments.location_figures import (
+    EXPECTED,
+    compute_figure_1_points,
+    compute_ratio_points,
+    make_histogram_populations,
+)
 from simulators.experiments.monitoring import (
     AsRead,
     DrawnByWeight,
@@ -87,6 +93,17 @@ def test_drawn_ratios_match_formula() -> None:
         assert expected == pytest.approx(mean)
         error = math.sqrt(mean * (1 - mean) / (400 * np.count_nonzero(counts < one.threshold)))
         assert abs(drawn.mean() - mean) < 5 * error + 1e-6
+
+
+def test_one_visitor_is_singular(movements: Movements) -> None:
+    """Figure 1 has locations with 0 visitors, 1 visitor and 2 visitors, each with the paper's value."""
+    points = list(compute_figure_1_points(Place("ten people", "", "", compared=True), movements, 2, 1))[:3]
+    assert [point.setting.measure.removeprefix("locations with ") for point in points] == [
+        "0 visitors",
+        "1 visitor",
+        "2 visitors",
+    ]
+    assert [point.paper.value for point in points if point.paper is not None] == [4465, 837, 211]
 
 
 class _NoiseOfOne(np.random.Generator):
