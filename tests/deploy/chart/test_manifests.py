@@ -229,7 +229,7 @@ def test_selectors_select_only_instances(rendered: dict[str, Answer]) -> None:
 
 
 def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> None:
-    """Pods may connect to DNS, the configured ports of Kafka and Redis, and metrics; only metrics can be reached."""
+    """Pods may connect to DNS, the configured servers, and metrics; only metrics can be reached."""
 
     def ports(rules: list[dict[str, Any]]) -> set[int]:
         return {port["port"] for rule in rules for port in rule["ports"]}
