@@ -1,4 +1,7 @@
-"""Shared parts of the simulated top-k algorithms: the highest noisy counts, budgets, scores."""
+"""Shared parts of the simulated top-k algorithms: the highest noisy counts, budgets, scores.
+
+docs/references.md defines [DWZK].
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,7 @@ def pad_answers(above: Exceedances, estimates: Floats, iterations: int, room: in
 
 
 def draw_thresholds(counts: Floats, k: int, iterations: int, rng: np.random.Generator) -> Floats:
-    """Return one threshold per iteration: the count at a random rank from k to 2k (ranks from 0), as in Ding et al.
+    """Return one threshold per iteration: the count at a random rank from k to 2k (ranks from 0), as in [DWZK].
 
     The threshold depends on the exact counts, which the stated ε of the algorithms does not cover.
     """

@@ -128,8 +128,8 @@ def _surroundings() -> Schema:
         "networkPolicy": _closed(
             {
                 "enabled": _FLAG,
-                **dict.fromkeys(("metricsFrom", "dnsTo", "kafkaTo", "redisTo"), _LIST),
-                **dict.fromkeys(("extraKafkaPorts", "extraRedisPorts"), _PORTS),
+                **dict.fromkeys(("metricsFrom", "dnsTo", "kafkaTo", "redisTo", "otelTo"), _LIST),
+                **dict.fromkeys(("extraKafkaPorts", "extraRedisPorts", "extraOtelPorts"), _PORTS),
             }
         ),
         "monitoring": _closed(

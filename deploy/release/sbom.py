@@ -59,19 +59,19 @@ class Pin:
     hashes: tuple[str, ...]
 
 
-def read_lock(text: str) -> Iterator[Pin]:
+def read_lock(path: Path) -> Iterator[Pin]:
     """Yield the packages of a lock file with hashes.
 
     Raises:
         ValueError: a line is neither a package nor a comment.
     """
-    for block in re.split(r"\n(?=\S)", text.strip()):
+    for block in re.split(r"\n(?=\S)", path.read_text(encoding="utf-8").strip()):
         if block.startswith("#"):
             continue
         first = block.splitlines()[0]
         match = _PIN.fullmatch(first)
         if match is None:
-            raise ValueError(f"{LOCK}: expected NAME==VERSION, found {first!r}. Run make lock")
+            raise ValueError(f"{path.name}: expected NAME==VERSION, found {first!r}. Run make lock")
         yield Pin(match["name"], match["version"], match["marker"] or "", tuple(_HASH.findall(block)))
 
 
@@ -82,7 +82,7 @@ def make_sbom(root: Path, release: Release) -> str:
         ValueError: a package of this environment does not have the locked version.
     """
     pins: dict[str, list[Pin]] = {}  # several versions of a package have different markers
-    for pin in read_lock((root / LOCK).read_text(encoding="utf-8")):
+    for pin in read_lock(root / LOCK):
         pins.setdefault(pin.name, []).append(pin)
     extras = _find_extras(pins)
     required = _find_required(extras)

@@ -36,7 +36,7 @@ def install(root: Path, wheel: Path, folder: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
     # The pins have no hashes: with hashes, pip would refuse the wheel, whose own requirements are ranges.
     locked = folder / "constraints.txt"
-    pins = read_lock((root / LOCK).read_text(encoding="utf-8"))
+    pins = read_lock(root / LOCK)
     locked.write_text(
         "".join(f"{pin.name}=={pin.version} ; {pin.marker or ALWAYS}\n" for pin in pins), encoding="utf-8"
     )

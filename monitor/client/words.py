@@ -61,7 +61,7 @@ class Words:
                 f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value)}"
             )
         if isinstance(alert, PausedAlert):
-            return f"silent until {moment(alert.resumes_at)}, its ε is spent{self._describe_spent(alert)}"
+            return f"paused until {moment(alert.resumes_at)}, its ε is spent{self._describe_spent(alert)}"
         if alert.status == "safe":
             return f"safe: fewer than {alert.threshold} {self.people} since {since}"
         return _UNKNOWN
@@ -112,7 +112,7 @@ class Words:
             window = span(parse_instant(alert.as_of) - parse_instant(alert.window_start))
             return f"{alert.location_id}: at most {alert.count_at_most} {self.people} in the last {window} (noisy)"
         if isinstance(alert, PausedAlert) and isinstance(change.before, NoisyCountAlert):
-            return f"{alert.location_id}: silent until {moment(alert.resumes_at)}, its ε is spent"
+            return f"{alert.location_id}: paused until {moment(alert.resumes_at)}, its ε is spent"
         if alert.status == "safe" and isinstance(change.before, PausedAlert):
             return f"{alert.location_id}: answers again; safe: fewer than {alert.threshold} {self.people}"
         return f"{alert.location_id}: {self.alert(alert)}"

@@ -18,7 +18,10 @@ from monitor.public.instants import SECOND, YEAR, to_instant
 from monitor.public.schedule import Schedule
 
 _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
-_RULES_YEARS: Final = 40  # the calendar, and so the dates of daylight saving changes, repeats every 28 years
+# Daily times n days apart are closest if the offset from UTC rises in between. Whether it can rise depends on the dates
+# of the changes. 40 years contain all weekdays and leap years of fixed rules, which repeat every 28 years until 2099,
+# and the fasting month on all dates, which passes through the year in 33 years and decides the changes in Morocco.
+_RULES_YEARS: Final = 40
 
 
 def find_overspending(config: Config, charged: Sequence[Charge]) -> OverspentError | None:
@@ -50,7 +53,8 @@ def count_most_designated_times(monitor: TimedMonitor, period: int) -> int:
     """Return the maximum number of designated times in a half-open interval of length `period` (microseconds).
 
     The maximum is over the intervals that begin at a designated time. They cover all single instants, and the daily
-    times of at least 40 years from 2000 on, so that the dates of all daylight saving changes are included.
+    times of at least 40 years from 2000 on. Later ones are no closer to each other, except over exactly 28 years that
+    contain the end of February 2100.
     """
     return _count_most_times(monitor.at, monitor.timezone, period)
 

@@ -34,7 +34,7 @@ class InstancesLine:
     """A backlog that one, two and four instances read, each time with a rebalance in the middle."""
 
     name = "instances"
-    work = "1, 2 and 4 instances read a backlog, every visit stored, 500 visits a record"
+    work = "1, 2 and 4 instances read a backlog, every visit stored, 500 visits per record"
     goal = "even shares; throughput shown; a rebalance costs less than one batch; the recount finds the same answers"
     targets = (Target(_UNEVEN, most=1.25), Target(_REWORK, most=1), Target(WRONG, most=0))
 

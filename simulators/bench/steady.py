@@ -170,7 +170,7 @@ class CountryLine:
     """A country in a wave, at its real rate."""
 
     name = "country"
-    work = "a country at its real rate: {places:,} places, {watched:,} of them watched, {visits:,} visits an hour"
+    work = "a country at its real rate: {places:,} places, {watched:,} of them watched, {visits:,} visits per hour"
     goal = "no tick is lost, and reading keeps up; lag, time of a tick and memory are plotted"
     targets = (Target(_STALLS, most=0), Target(_LAG, most=0))
 

@@ -302,7 +302,7 @@ class RegisteredLine:
 
     name = "registered"
     work = "a tick of a designated time: 10 million registered places, 200,000 visited"
-    goal = "≤ 0.3 s a tick, ≤ 15 s to start, ≤ 1.5 GiB"
+    goal = "≤ 0.3 s per tick, ≤ 15 s to start, ≤ 1.5 GiB"
     targets = (
         Target("tick (s)", most=0.3, absolute=True),
         Target("start (s)", most=15, absolute=True),

@@ -85,7 +85,7 @@ def _read_bar(count: int) -> int:
 
 
 def _figure_1_setting(dataset: str, count: int) -> Setting:
-    return Setting("figure1", dataset, f"locations with {count} visitors", update=1)
+    return Setting("figure1", dataset, f"locations with {count} visitor{'' if count == 1 else 's'}", update=1)
 
 
 def compute_figure_1_points(place: Place, movements: Movements, iterations: int, seed: int) -> Iterator[Point]:

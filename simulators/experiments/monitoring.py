@@ -141,7 +141,7 @@ def draw_ratios(
         for place, query in enumerate(queries):
             now = counts[query.update - 1]
             below = now < query.threshold
-            wrong = np.count_nonzero(now[below] + noise[query.update][below] / query.epsilon > query.threshold)
+            wrong = np.count_nonzero(now[below] + noise[query.update][below] / query.epsilon >= query.threshold)
             if below.any():
                 found.drawn[place, iteration] = wrong / np.count_nonzero(below)
             found.expected[place, iteration] = compute_expected_ratio(now, query.epsilon, query.threshold)

@@ -106,7 +106,7 @@ def _make_canvas(title: str, width: float, height: float) -> Canvas:
 
 
 def _column_of(point: Point) -> tuple[str, str]:
-    counted = " at count" in point.setting.measure or " visitors" in point.setting.measure
+    counted = " at count" in point.setting.measure or " visitor" in point.setting.measure
     return point.setting.panel, "" if counted else point.setting.measure
 
 

@@ -211,8 +211,10 @@ def _render_reasons(points: Sequence[Point]) -> Iterator[str]:
     yield ""
     alike = [point for point in points if _is_as_the_paper_ran_it(point)]
     yield f"{len(large)} of {compared} compared points deviate by more. Most are other variants or use other data."
-    yield f"Of the {len(alike)} top-k points on the closest data, in the variant that the paper shows:"
-    yield f"{sum(map(_is_large, alike))}."
+    yield (
+        f"These include {sum(map(_is_large, alike))} of the {len(alike)} top-k points on the closest data, in the "
+        "variant that the paper shows."
+    )
     yield ""
     yield "| figure | dataset | algorithm | variant | measure | points | largest | ours − paper there | reason |"
     yield "|---|---|---|---|---|--:|--:|--:|---|"

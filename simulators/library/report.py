@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -159,9 +160,10 @@ def _render_figures(content: Content, prefix: str) -> Iterator[str]:
 
 def _render_panel(panel: str, points: Sequence[LibraryPoint]) -> Iterator[str]:
     """Yield a table with one row for each x, and one column for each series. Sampled values follow their line's."""
-    columns = sorted(distinct_values([point.series for point in points]), key=lambda name: name.removesuffix(SAMPLED))
+    columns = sorted(distinct_values([point.series for point in points]), key=_order_series)
     cells = {(point.x, point.series): f"{point.value:.3g}" for point in points}
-    yield f"{panel[0].upper()}{panel[1:]}:"
+    # A Greek letter is a symbol, which a capital would change.
+    yield f"{panel[0].upper() if panel[0].isascii() else panel[0]}{panel[1:]}:"
     yield ""
     yield f"| | {' | '.join(columns)} |"
     yield "|---|" + "--:|" * len(columns)
@@ -169,3 +171,9 @@ def _render_panel(panel: str, points: Sequence[LibraryPoint]) -> Iterator[str]:
         shown = x if isinstance(x, str) else f"{x:.3g}"
         yield f"| {shown} | {' | '.join(cells.get((x, name), '') for name in columns)} |"
     yield ""
+
+
+def _order_series(name: str) -> list[str | int]:
+    """Return the key that orders series by name, and numbers in names by value: n = 2 is before n = 10."""
+    parts = re.split(r"(\d+)", name.removesuffix(SAMPLED))
+    return [int(part) if part.isdecimal() else part for part in parts]

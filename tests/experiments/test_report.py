@@ -64,5 +64,6 @@ def test_document_lists_large_deviations() -> None:
     table, listed = text.split("## Deviations beyond 3 errors")
     assert all(name in table for name in ("near", "far", "other", "run it", "BMS-POS is skipped"))
     assert "1 of 2 compared points deviate" in listed
+    assert "These include 0 of the 0 top-k points" in listed
     assert "far" in listed
     assert "near" not in listed

@@ -79,6 +79,15 @@ def test_plots_are_written(library: Library, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_plots")
+def test_numbers_and_symbols_in_tables(library: Library, tmp_path: Path) -> None:
+    """Columns with numbers are in the order of the numbers, and a heading that begins with a symbol keeps it."""
+    assert library("subsampling", "sums", "--document", tmp_path / "docs.md").exit_code == 0
+    text = (tmp_path / "docs.md").read_text(encoding="utf-8")
+    assert "| | n = 0 | n = 1 | n = 2 | n = 10 | n = 100 |" in text
+    assert {"ε (n = 1,000, mean 0.3):", "ρ (d = 16):", "Integers:"} <= set(text.splitlines())
+
+
+@pytest.mark.usefixtures("without_plots")
 def test_same_seed_gives_same_bytes(library: Library, tmp_path: Path) -> None:
     """A seed determines the values."""
     written = []

@@ -2,7 +2,7 @@
 
 For means the error is n²·variance (asymptotic for large n), for sums and counts the variance. ε is the total. The
 formulas are for continuous Laplace noise; `lattice` replaces 2/ε² by the variance of two-sided geometric noise, which
-the exact mechanisms have in units of one step. docs/references.md defines [KSW], [FHSS] and [CJL].
+the exact mechanisms have in units of one step. docs/references.md defines [KSW], [FHSS], [CJL] and [GV].
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def least_mean(epsilon: float, mean: float) -> float:
 
 
 def staircase(epsilon: float) -> float:
-    """Return the variance of the best additive noise for one number of sensitivity 1 under ε (Geng and Viswanath).
+    """Return the variance of the best additive noise for one number of sensitivity 1 under ε [GV].
 
     The density is constant on steps of widths γ and 1 - γ, and falls by the factor b = e^-ε from each pair of steps to
     the next. The best γ for the variance is found by golden-section search.

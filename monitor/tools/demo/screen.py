@@ -140,5 +140,5 @@ def _describe(alert: Alert) -> str:
         return f"at most {alert.count_at_most}"
     if isinstance(alert, PausedAlert):
         bound = f" (≤ {alert.answers[-1].noisy_count})" if alert.answers else ""
-        return f"silent until {moment(alert.resumes_at)}{bound}"
+        return f"paused until {moment(alert.resumes_at)}{bound}"
     return alert.status

@@ -26,6 +26,8 @@ HORIZON: Final = DAY
 _OVER_TIME_ONLY: Final = ("window", "answers", "accept_ahead", "locations")
 _AT_TIMES_ONLY: Final = ("at", "timezone", "horizon")
 _FIXED: Final = ("epsilon", "threshold", "slot", *_OVER_TIME_ONLY, *_AT_TIMES_ONLY)
+_OVER_TIME_FIT: Final = "--window must be at least one slot, and --window and --accept-ahead a whole number of slots"
+_AT_TIMES_FIT: Final = f"--horizon ({format_duration(HORIZON)} by default) must be at least one slot"
 _MOST: Final = 10**9
 _LONGEST: Final = 100 * YEAR
 
@@ -152,11 +154,9 @@ def read_designs(options: Options) -> tuple[Design, ...]:
         raise UsageError(f"{', '.join(foreign)}: only for monitors of kind {kind}; leave it out, or set --kind {kind}.")
     designs = tuple(_list_at_times(options) if at_times else _list_over_time(options))
     if not designs:
+        wanted = _AT_TIMES_FIT if at_times else _OVER_TIME_FIT
         tried = ", ".join(format_duration(slot) for slot in _list_slots(options))
-        raise UsageError(
-            "No slot fits: --window and --horizon must be at least one slot, --window and --accept-ahead a whole "
-            f"number of slots. Slots tried: {tried}; set --slot."
-        )
+        raise UsageError(f"No slot fits: {wanted}. Slots tried: {tried}; set --slot.")
     return designs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -229,7 +230,7 @@ def test_selectors_select_only_instances(rendered: dict[str, Answer]) -> None:
 
 
 def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> None:
-    """Pods may connect to DNS, the configured ports of Kafka and Redis, and metrics; only metrics can be reached."""
+    """Pods may connect to DNS, the configured servers, and metrics; only metrics can be reached."""
 
     def ports(rules: list[dict[str, Any]]) -> set[int]:
         return {port["port"] for rule in rules for port in rule["ports"]}
@@ -241,10 +242,41 @@ def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> 
             of_hook = policy["metadata"]["name"].endswith("preflight")
             assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
             assert ports(policy["spec"]["ingress"]) == (set() if of_hook else inwards)
-            assert ports(policy["spec"]["egress"]) == (outwards if of_hook else outwards | inwards)
+            collector = {4318} if case == "full" else set()
+            assert ports(policy["spec"]["egress"]) == (outwards if of_hook else outwards | inwards | collector)
     (policy, _) = rendered["full"].of_kind("NetworkPolicy")
     assert all(rule["to"] for rule in policy["spec"]["egress"])
     assert policy["spec"]["ingress"][0]["from"]
+
+
+def test_notes_say_how_to_change_registry(rendered: dict[str, Answer]) -> None:
+    """If Helm cannot see the content of the registry, the notes say how the instances read a new one."""
+    restart = "rollout restart deployment/city-location-monitor"
+    notes = {
+        case: "\n".join(text for path, text in each.files.items() if "NOTES" in path) for case, each in rendered.items()
+    }
+    assert {case for case, text in notes.items() if restart in text} == {"full", "secure"}
+
+
+@pytest.mark.parametrize(
+    ("otel", "expected"),
+    [
+        ({"enabled": True, "endpoint": "http://collector.example:4318"}, {4318, 9999}),
+        ({"enabled": True, "endpoint": "https://collector.example/otlp"}, {443, 9999}),
+        ({"enabled": True, "endpoint": "http://collector.example"}, {80, 9999}),
+        ({"enabled": False, "endpoint": "http://collector.example:4318"}, set()),
+        ({"enabled": True}, set()),
+    ],
+)
+def test_collector_is_reached_if_named(helm: Helm, otel: dict[str, Any], expected: set[int]) -> None:
+    """Instances may connect to the collector of OpenTelemetry if the configuration enables and names it."""
+    answer = helm.template(
+        value_set("minimal"), set_json=[f"config.otel={json.dumps(otel)}", "networkPolicy.extraOtelPorts=[9999]"]
+    )
+    assert not answer.error
+    policy, of_hook = (found["spec"] for found in answer.of_kind("NetworkPolicy"))
+    opened = [{port["port"] for rule in spec["egress"] for port in rule["ports"]} for spec in (policy, of_hook)]
+    assert opened == [{53, 9092, 6379, 9108} | expected, {53, 9092, 6379}]
 
 
 def test_autoscaling_counts_each_partition_once(rendered: dict[str, Answer]) -> None:

@@ -97,7 +97,7 @@ def test_bill_of_materials_is_valid(release: Path) -> None:
 def test_bill_lists_the_lock(release: Path, root: Path) -> None:
     """The bill of materials lists the packages of the lock, with their hashes, and the wheel with its own."""
     bom = load(release, "cdx.json")
-    pins = list(read_lock((root / "requirements-run.lock").read_text(encoding="utf-8")))
+    pins = list(read_lock(root / "requirements-run.lock"))
     listed = {
         (component["name"], component["version"]): {
             found["content"] for file in component["externalReferences"] for found in file["hashes"]
@@ -123,10 +123,12 @@ def test_licences_are_stated(release: Path) -> None:
     assert [part["name"] for part in components if part["scope"] == "required" and not part.get("licenses")] == []
 
 
-def test_broken_lock_is_refused() -> None:
-    """A line of the lock that pins nothing is refused, because its package would be missing in the bill."""
-    with pytest.raises(ValueError, match="expected NAME==VERSION, found 'numpy>=2'"):
-        list(read_lock("# comment\nnumpy>=2\n"))
+@pytest.mark.parametrize("name", ["requirements-run.lock", "requirements.lock"])
+def test_broken_lock_is_refused(name: str, tmp_path: Path) -> None:
+    """A line of a lock file that pins nothing is refused by the file's name: its package would be left out."""
+    (tmp_path / name).write_text("# comment\nnumpy>=2\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"^{name}: expected NAME==VERSION, found 'numpy>=2'"):
+        list(read_lock(tmp_path / name))
 
 
 def test_provenance_names_all_files(release: Path) -> None:

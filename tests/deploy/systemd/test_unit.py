@@ -84,10 +84,16 @@ def test_unit_is_hardened(unit: Path, analyze: Callable[..., subprocess.Complete
     assert "Overall exposure level" in ended.stdout
 
 
-def test_exit_codes_that_no_restart_helps(settings: dict[str, list[str]]) -> None:
-    """The service is started again after a failure, except after the exit codes that need an operator."""
+def test_exit_codes_that_no_restart_helps(unit: Path, settings: dict[str, list[str]]) -> None:
+    """A process is started again after a failure, except after the exit codes that need an operator.
+
+    The auditor refuses no state of the servers: it checks no topic, and waits for those that it cannot read.
+    """
+    expected = {"location-monitor.service": f"{EXIT_USAGE} {EXIT_REFUSED}", "location-auditor.service": f"{EXIT_USAGE}"}
     assert settings["Restart"] == ["on-failure"]
-    assert settings["RestartPreventExitStatus"] == [f"{EXIT_USAGE} {EXIT_REFUSED}"]
+    assert settings["RestartPreventExitStatus"] == [expected[unit.name]]
+    comment = unit.read_text(encoding="utf-8").partition("Restart=on-failure")[0].rpartition("\n\n")[2]
+    assert " ".join(re.findall(r"\((\d)\)", comment)) == expected[unit.name]
 
 
 def test_command_exists(settings: dict[str, list[str]]) -> None:
