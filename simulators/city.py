@@ -16,7 +16,7 @@ from monitor.tools.convert.files import (
     REGISTRY_HEADER,
     VISITS_HEADER,
     consents,
-    csv_line,
+    format_csv_line,
     open_atomically,
 )
 from monitor.tools.town import Place, Town, VisitBatch
@@ -45,9 +45,9 @@ def default_place_count(people: int) -> int:
 def write_registry(path: Path, places: Iterable[Place]) -> None:
     """Write the registry of a town's places."""
     with open_atomically(path) as out:
-        out.write(csv_line(REGISTRY_HEADER))
+        out.write(format_csv_line(REGISTRY_HEADER))
         for place in places:
-            out.write(csv_line((place.location_id, place.name, f"{place.latitude}", f"{place.longitude}")))
+            out.write(format_csv_line((place.location_id, place.name, f"{place.latitude}", f"{place.longitude}")))
 
 
 def write_city(
@@ -65,8 +65,8 @@ def write_city(
     lines = LineFormatter(town, consent)
     visits = reports = 0
     with open_atomically(path) as out:
-        out.write(csv_line(VISITS_HEADER if consent is None else CONSENT_HEADER))
-        for batch in town.daily_batches() if all_visits else town.report_batches():
+        out.write(format_csv_line(VISITS_HEADER if consent is None else CONSENT_HEADER))
+        for batch in town.list_daily_batches() if all_visits else town.report_batches():
             on_day(batch.day, visits)
             out.write(lines.format(batch))
             visits += len(batch)
@@ -79,15 +79,15 @@ class LineFormatter:
     """A formatter of visits as CSV. To be fast, it works on columns, padded with zero bytes that are then removed."""
 
     def __init__(self, town: Town, consent: float | None = None) -> None:
-        self._person = np.frombuffer(town.person_id(0).encode(), np.uint8)
+        self._person = np.frombuffer(town.format_person_id(0).encode(), np.uint8)
         self._digits = len(self._person) - len("p-")
-        self._places = _to_cells([csv_line((place.location_id,))[:-1] + b"," for place in town.places])
+        self._places = _to_cells([format_csv_line((place.location_id,))[:-1] + b"," for place in town.places])
         clock = np.arange(DAY // SECOND)
         texts = np.datetime_as_string(clock.astype("datetime64[s]"))
         self._clock = _to_cells([f"{text[10:]}Z".encode() for text in texts.tolist()])
         self._consent: Cells | None = None
         if consent is not None:
-            answers = (consents(town.person_id(person), consent) for person in range(town.people))
+            answers = (consents(town.format_person_id(person), consent) for person in range(town.people))
             self._consent = _to_cells([b",true" if answer else b",false" for answer in answers])
 
     def format(self, batch: VisitBatch) -> bytes:

@@ -16,8 +16,8 @@ from monitor.commands.convert import add_consent_option, convert
 from monitor.commands.options import EXISTING, NEW
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
 from monitor.public.instants import DAY, parse_instant, to_datetime
-from monitor.tools.convert.progress import progress
-from monitor.tools.town import Town, places
+from monitor.tools.convert.progress import show_progress
+from monitor.tools.town import Town, make_places
 from simulators.bench.command import Options as BenchOptions
 from simulators.bench.command import list_lines, run_bench
 from simulators.city import default_place_count, write_city, write_registry
@@ -118,9 +118,9 @@ def city(
     Memory grows with the number of people (about 0.2 kB each), not with the number of visits.
     """
     console = Console(stderr=True)
-    town = Town(seed, people, places(locations or default_place_count(people), seed), start, days)
+    town = Town(seed, people, make_places(locations or default_place_count(people), seed), start, days)
     write_registry(options["registry"], town.places)
-    with progress("Simulating", days, console) as meter:
+    with show_progress("Simulating", days, console) as meter:
         written = write_city(out, town, all_visits=all_visits, on_day=meter.advance, consent=options["consent"])
     whose = f"{people:,} people" if all_visits else f"{written.reports:,} infected people of {people:,}"
     console.print(

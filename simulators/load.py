@@ -27,7 +27,7 @@ from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, HOUR, MINUTE, format_instant
 from monitor.service import Settings, create_windows, prepare_settings
-from monitor.tools.convert.progress import progress
+from monitor.tools.convert.progress import show_progress
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import Windows
 
@@ -156,7 +156,7 @@ def _produce(settings: Settings, made: list[bytes], console: Console) -> None:
     topic = settings.config.kafka.topics.visits
     producer = settings.kafka.create_producer(linger_ms=20, batch_size=1024 * 1024)
     try:
-        with progress("Producing", len(made), console) as meter:
+        with show_progress("Producing", len(made), console) as meter:
             for number, value in enumerate(made):
                 producer.send(topic, value=value, partition=number % PARTITIONS)
                 meter.advance(number + 1, 0)
@@ -178,7 +178,7 @@ def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> fl
     """Run the reader until all visits are written. Return the seconds since the poll that read the first records."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     began = 0.0
-    with progress("Reading", load.visits, console) as meter:
+    with show_progress("Reading", load.visits, console) as meter:
         while (done := sum(_read_fates(metrics).values())) < load.visits:
             before = time.perf_counter()
             if reader.step(200) and not began:

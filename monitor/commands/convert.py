@@ -13,7 +13,7 @@ from rich.console import Console
 from monitor.commands.options import EXISTING, NEW, read_duration, report_errors
 from monitor.errors import FailedError, UsageError
 from monitor.tools.convert.conversion import RFC3339, Columns, Conversion, Shape, read_locations, write_registry
-from monitor.tools.convert.progress import progress
+from monitor.tools.convert.progress import show_progress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -79,8 +79,8 @@ def convert(**options: Any) -> None:
     known = None if options["locations"] is None else read_locations(options["locations"])
     conversion = Conversion(_read_columns(options), _read_shape(options), known)
     source, console = options["visits"], Console(stderr=True)
-    with progress("Converting", max(1, source.stat().st_size), console) as meter, _translate_errors():
-        conversion.run(source, options["out"], strict=options["strict"], on_rows=meter.advance)
+    with show_progress("Converting", max(1, source.stat().st_size), console) as meter, _translate_errors():
+        conversion.run(source, options["out"], strict=options["strict"], on_progress=meter.advance)
     if options["registry"] is not None:
         seen = {location_id: (location_id, "", "") for location_id in sorted(conversion.seen)}
         write_registry(options["registry"], seen if known is None else known)

@@ -13,12 +13,14 @@ from monitor.commands.settings import load_settings
 from monitor.errors import UsageError
 from monitor.operate.logs import set_up_logging
 from monitor.public.clock import SystemClock
-from monitor.tools.dead_letters.command import ShowOptions, export_command, reasons, resend_command, show_command
+from monitor.tools.dead_letters.command import ShowOptions, export_command, list_reasons, resend_command, show_command
 
 
 @click.command("dead-letters")
 @add_config_option
-@click.option("--reason", "reason", multiple=True, type=click.Choice(reasons()), help="Only this reason; repeatable.")
+@click.option(
+    "--reason", "reason", multiple=True, type=click.Choice(list_reasons()), help="Only this reason; repeatable."
+)
 @click.option("--since", help="Only since this time (RFC 3339), or within this duration before now, such as 2h.")
 @click.option("--latest", type=click.IntRange(0), default=20, show_default=True, help="How many to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

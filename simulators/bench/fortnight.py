@@ -75,9 +75,9 @@ def _measure_service(bench: Bench) -> dict[str, float]:
         _produce(site, first, ticks, visits // ticks)
         began = time.perf_counter()
         with Replay(settings, found, clock) as replay:
-            answers = sum(len(replay.tick(tick)) for tick in range(first, first + ticks))
+            answers = sum(len(replay.run_tick(tick)) for tick in range(first, first + ticks))
             seconds = time.perf_counter() - began
-            applied = replay.summary(ticks, seconds).visits["applied"]
+            applied = replay.summarize(ticks, seconds).visits["applied"]
     if applied < ticks * (visits // ticks):
         raise FailedError(f"the service applied {applied:,} visits: expected {ticks * (visits // ticks):,}")
     return {

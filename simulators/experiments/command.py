@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from monitor.errors import SelectionError, UsageError
-from monitor.tools.replay.progress import progress
+from monitor.tools.replay.progress import show_progress
 from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, find_missing
 from simulators.experiments.location_figures import (
     compute_figure_1_points,
@@ -115,7 +115,7 @@ def _run_top_k(options: Options, results: Results, console: Console) -> None:
         if not _skip_if_missing(catalogue.title, (catalogue.file,), options, results):
             todo += _make_jobs(catalogue, wanted, options)
     found: dict[int, tuple[Point, Point]] = {}
-    with progress("Top-k", len(todo), "points", console) as steps:
+    with show_progress("Top-k", len(todo), "points", console) as steps:
         for place, points in run_all(todo, options.processes):
             found[place] = points
             steps.advance()
@@ -143,7 +143,7 @@ def _run_locations(options: Options, results: Results, console: Console) -> None
         for place in PLACES
         if not _skip_if_missing(place.title, (place.visits, place.locations), options, results)
     ]
-    with progress("Locations", 1 + len(there), "datasets", console) as steps:
+    with show_progress("Locations", 1 + len(there), "datasets", console) as steps:
         _add_without_data(wanted, options, results)
         steps.advance()
         for place in there:

@@ -28,8 +28,8 @@ from monitor.release.ledger import EncodedRecord
 from monitor.service import Settings
 from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.tools.replay.driver import ReplayPlan, plan_replay, replay
-from monitor.tools.replay.embedded import embedded_settings
-from monitor.tools.replay.progress import progress
+from monitor.tools.replay.embedded import start_embedded
+from monitor.tools.replay.progress import show_progress
 from simulators.continuous_noise import Places
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import PEOPLE_FLOW, Place
@@ -131,7 +131,7 @@ def compute_service_points(
     watcher = Watcher(made, {name: row for row, name in enumerate(movements.location_ids)})
     with TemporaryDirectory(prefix="location-monitor-experiments-") as folder:
         config = _write_files(Path(folder), movements, made)
-        with embedded_settings(load_valid_config(config, {}), _make_reporter(console)) as settings:
+        with start_embedded(load_valid_config(config, {}), _make_reporter(console)) as settings:
             planned = plan_replay(Path(folder) / "visits.csv", settings.parameters, None, lambda: None)
             try:
                 _replay(settings, planned, watcher, place.title, console)
@@ -150,7 +150,7 @@ def _make_reporter(console: Console) -> Callable[[str], None]:
 
 def _replay(settings: Settings, planned: ReplayPlan, watcher: Watcher, title: str, console: Console) -> None:
     total = max(0, planned.last_tick - planned.first_tick + 1)
-    with progress(f"{title}, by the service", total, "ticks", console) as steps:
+    with show_progress(f"{title}, by the service", total, "ticks", console) as steps:
 
         def on_tick(tick: int, records: Sequence[EncodedRecord]) -> None:
             watcher.observe(tick, records)

@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Console
 
 from monitor.errors import UsageError
-from monitor.tools.replay.progress import progress
+from monitor.tools.replay.progress import show_progress
 from simulators.experiments.plots import require_matplotlib, save
 from simulators.library.histograms import FILE, read_histograms
 from simulators.library.noise_figures import compute_subsampling_points
@@ -52,7 +52,7 @@ def run_library(options: LibraryOptions, console: Console) -> None:
     if "osdp" in options.subjects and not skipped:
         histograms = read_histograms(options.data)
         open_counts = choose_non_sensitive(histograms, options.seed)
-        with progress("OSDP", len(histograms), "datasets", console) as steps:
+        with show_progress("OSDP", len(histograms), "datasets", console) as steps:
             for name, counts in histograms.items():
                 outcomes += run_dataset(name, counts, open_counts, EPSILONS, options.seed)
                 steps.advance()

@@ -413,11 +413,11 @@ def test_long_transaction_cuts_off_input(run: Run, monkeypatch: pytest.MonkeyPat
 
 def recreate(run: Run, name: str, partitions: int) -> None:
     """Delete a topic, and create another one of the same name."""
-    before = run.facts.topic_id(name)
+    before = run.facts.read_topic_id(name)
     with closing(run.kafka.create_admin()) as admin:
         admin.delete_topics([name])
         deadline = time.monotonic() + 30
-        while run.facts.topic_id(name) == before:
+        while run.facts.read_topic_id(name) == before:
             assert time.monotonic() < deadline
         admin.create_topics({name: run.settings(partitions)}, wait_for_metadata=True)
 
@@ -442,7 +442,7 @@ def test_answers_about_earlier_input_are_partial(run: Run) -> None:
     ticks = list(_split_by_tick(run))
     earlier, later = (
         owner(charges(), input_topic_id="a" * 32),
-        owner(charges(), input_topic_id=run.facts.topic_id(run.visits)),
+        owner(charges(), input_topic_id=run.facts.read_topic_id(run.visits)),
     )
     run.publish(
         earlier, *(line for tick in ticks[:4] for line in tick), later, *(line for tick in ticks[4:] for line in tick)
@@ -485,8 +485,8 @@ class LateFacts:
         self._late = "" if fails else self._late
         return fails
 
-    def topic_id(self, name: str) -> str:
-        return "" if self._fails(name, "id") else self._run.facts.topic_id(name)
+    def read_topic_id(self, name: str) -> str:
+        return "" if self._fails(name, "id") else self._run.facts.read_topic_id(name)
 
     def log_ends(self, name: str) -> Mapping[int, int]:
         if self._fails(name, "ends"):

@@ -38,7 +38,7 @@ def test_rolling_count_equals_full_count(
     steps = add_up(visits.values())
     for tick in range(forgotten, 30):
         assert rolling.at(tick) == steps.at(tick)
-        assert len(set(rolling.people_at(tick))) == steps.at(tick)
+        assert len(set(rolling.list_people_at(tick))) == steps.at(tick)
 
 
 @given(RANGES)

@@ -279,7 +279,7 @@ def test_memory_is_constant(tmp_path: Path) -> None:
             lines = (f"{row % 50},A,2026-01-{5 + row // 2_000:02}T09:00:00Z" for row in range(rows))
             source = write(tmp_path / "p.csv", HEADER, *lines)
             tracemalloc.start()
-            Conversion(Columns(), shape).run(source, tmp_path / "v.csv", strict=True, on_rows=ignore)
+            Conversion(Columns(), shape).run(source, tmp_path / "v.csv", strict=True, on_progress=ignore)
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
         assert peaks[1] < peaks[0] + 100_000
@@ -290,7 +290,9 @@ def test_progress_is_in_bytes(tmp_path: Path) -> None:
     source = write(tmp_path / "p.csv", HEADER, *["ann,A,2026-01-05T09:00:00Z"] * 25_000)
     calls: list[tuple[int, int]] = []
     conversion = Conversion(Columns(), Shape())
-    conversion.run(source, tmp_path / "v.csv", strict=True, on_rows=lambda read, written: calls.append((read, written)))
+    conversion.run(
+        source, tmp_path / "v.csv", strict=True, on_progress=lambda read, written: calls.append((read, written))
+    )
     assert [written for _, written in calls] == [10_000, 20_000, 25_000]
     assert 0 < calls[0][0] < calls[-1][0] == source.stat().st_size
 
@@ -306,7 +308,7 @@ def test_missing_column_raises(tmp_path: Path) -> None:
     """Conversion raises UsageError for a missing column."""
     with pytest.raises(UsageError, match="time"):
         Conversion(Columns(time="time"), Shape()).run(
-            write(tmp_path / "p.csv", HEADER), tmp_path / "v.csv", strict=False, on_rows=ignore
+            write(tmp_path / "p.csv", HEADER), tmp_path / "v.csv", strict=False, on_progress=ignore
         )
 
 

@@ -25,7 +25,7 @@ from click.testing import CliRunner
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.config.model import Config
-from monitor.tools.embedded.jars import kafka_class_path
+from monitor.tools.embedded.jars import fetch_kafka
 from simulators.cli import cli as simulators
 from tests.docs.blocks import BACKGROUND, NOT_RUN, Block, read_blocks, split_commands, split_statements
 from tests.docs.conftest import ROOT, Document, read_documents
@@ -165,7 +165,7 @@ def test_java_block_compiles(block: Block, tmp_path: Path) -> None:
         pytest.skip("no javac on the PATH")
     (name,) = re.findall(r"^public class (\w+)", block.code, re.MULTILINE)
     (tmp_path / f"{name}.java").write_text(block.code, encoding="utf-8")
-    jars = os.pathsep.join(str(path) for path in kafka_class_path(print) if path.name.startswith("kafka-clients"))
+    jars = os.pathsep.join(str(path) for path in fetch_kafka(print) if path.name.startswith("kafka-clients"))
     words = [compiler, "-J-XX:TieredStopAtLevel=1", "-Xlint:all", "-Werror", "-proc:none", "-cp", jars, f"{name}.java"]
     result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr

@@ -20,7 +20,7 @@ from kafka import TopicPartition
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.visits import Visit, open_record, read_visit
 from monitor.public.instants import MINUTE, parse_instant
-from monitor.tools.embedded.jars import kafka_class_path
+from monitor.tools.embedded.jars import fetch_kafka
 from monitor.tools.embedded.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.docs.blocks import read_blocks
@@ -118,7 +118,7 @@ def test_java_sends(visits: Input, tmp_path: Path, eventually: Eventually) -> No
     text = read_code("java", {"localhost:9092": visits.address, '"visits"': f'"{visits.name}"'})
     (tmp_path / "SendVisit.java").write_text(text, encoding="utf-8")
     find("javac")
-    jars = os.pathsep.join(str(path) for path in kafka_class_path(print) if path.name.startswith(CLIENT))
+    jars = os.pathsep.join(str(path) for path in fetch_kafka(print) if path.name.startswith(CLIENT))
     run([find("java"), "-XX:TieredStopAtLevel=1", "-cp", jars, "SendVisit.java"], tmp_path)
     expect_the_visit(visits, eventually)
 

@@ -9,7 +9,7 @@ import pytest
 from monitor.errors import EmbeddedError
 from monitor.tools.embedded import EmbeddedKafka
 from monitor.tools.embedded.class_archive import archive_options, archive_path, create_archive
-from monitor.tools.embedded.jars import kafka_class_path
+from monitor.tools.embedded.jars import fetch_kafka
 from monitor.tools.embedded.java import find_java
 
 
@@ -43,7 +43,7 @@ def test_failed_creation_leaves_no_archive(cache: Path) -> None:
 
 def test_damaged_archive_is_ignored() -> None:
     """Kafka starts although its archive is damaged."""
-    java, jars = find_java(), kafka_class_path(print)
+    java, jars = find_java(), fetch_kafka(print)
     path = archive_path(java, jars)
     path.parent.mkdir(parents=True)
     path.write_bytes(bytes(range(256)) * 1_000)

@@ -55,12 +55,12 @@ def _publish(folder: Path, name: str, content: bytes) -> jars.Jar:
 def test_only_first_fetch_is_reported(central: Path, tmp_path: Path) -> None:
     """The first fetch reports its size, and the next start reports nothing."""
     messages: list[str] = []
-    paths = jars.kafka_class_path(messages.append, tmp_path / "m2")
+    paths = jars.fetch_kafka(messages.append, tmp_path / "m2")
     assert [path.read_bytes() for path in paths] == [b"one" * 1000, b"two" * 2000]
     assert "Fetching Apache Kafka 4.3.0 from Maven Central, once: 2 jars" in messages[0]
     assert "Fetched" in messages[-1]
     messages.clear()
-    assert jars.kafka_class_path(messages.append, tmp_path / "m2") == paths
+    assert jars.fetch_kafka(messages.append, tmp_path / "m2") == paths
     assert messages == []
 
 
@@ -69,16 +69,16 @@ def test_progress_shows_bytes_of_total(central: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(jars, "_REPORT_EVERY_SECONDS", 0.0)
     monkeypatch.setattr(jars, "_MEGABYTE", 1000)
     messages: list[str] = []
-    jars.kafka_class_path(messages.append, tmp_path / "m2")
+    jars.fetch_kafka(messages.append, tmp_path / "m2")
     assert messages[-2] == "  9.0 of 9.0 MB"
 
 
 def test_truncated_jar_is_fetched_again(central: Path, tmp_path: Path) -> None:
     """A jar of the wrong size is fetched again; the other jar is kept."""
-    first, _ = jars.kafka_class_path(lambda _: None, tmp_path / "m2")
+    first, _ = jars.fetch_kafka(lambda _: None, tmp_path / "m2")
     first.write_bytes(b"on")
     messages: list[str] = []
-    jars.kafka_class_path(messages.append, tmp_path / "m2")
+    jars.fetch_kafka(messages.append, tmp_path / "m2")
     assert first.read_bytes() == b"one" * 1000
     assert "1 jars" in messages[0]
 
@@ -88,7 +88,7 @@ def test_altered_jar_is_refused(central: Path, tmp_path: Path) -> None:
     first, _ = jars.read_pinned_jars()
     (central / first.path).write_bytes(b"eno" * 1000)
     with pytest.raises(EmbeddedError, match=r"first-1\.0\.jar has SHA-256 .* expected " + first.sha256):
-        jars.kafka_class_path(lambda _: None, tmp_path / "m2")
+        jars.fetch_kafka(lambda _: None, tmp_path / "m2")
     assert not (tmp_path / "m2" / first.path).exists()
     assert list((tmp_path / "m2").glob(".location-monitor-*")) == []
 
@@ -97,21 +97,21 @@ def test_no_network_error_message(central: Path, tmp_path: Path, monkeypatch: py
     """Without a network, the error says what to check."""
     monkeypatch.setattr("jgo.constants.MAVEN_CENTRAL_URL", "http://127.0.0.1:1")
     with pytest.raises(EmbeddedError, match=r"cannot be fetched from Maven Central.*Check the network"):
-        jars.kafka_class_path(lambda _: None, tmp_path / "m2")
+        jars.fetch_kafka(lambda _: None, tmp_path / "m2")
 
 
 def test_missing_jar_raises_embedded_error(central: Path, tmp_path: Path) -> None:
     """A jar that the repository lacks raises EmbeddedError."""
     (central / jars.read_pinned_jars()[0].path).unlink()
     with pytest.raises(EmbeddedError, match="cannot be fetched from Maven Central"):
-        jars.kafka_class_path(lambda _: None, tmp_path / "m2")
+        jars.fetch_kafka(lambda _: None, tmp_path / "m2")
 
 
 def test_missing_jgo_error_names_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without jgo, the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "jgo.config", None)
     with pytest.raises(EmbeddedError, match=r"jgo.*pip install 'location-monitor\[embedded\]'"):
-        jars.kafka_class_path(lambda _: None)
+        jars.fetch_kafka(lambda _: None)
 
 
 def test_lock_has_one_version_each() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 
 from monitor.tools.embedded import EmbeddedKafka, NodeSettings
-from monitor.tools.embedded.storage_format import copy_format, keep_format, kept_format_path, make_id
+from monitor.tools.embedded.storage_format import copy_format, find_kept_format, keep_format, make_id
 from tests.shared_kafka import SharedKafka
 
 
@@ -21,7 +21,7 @@ def _read_ids(data: Path) -> dict[str, str]:
 @pytest.fixture
 def kept(kafka: SharedKafka, tmp_path: Path) -> Path:
     """The files of the session's broker, kept."""
-    kept = kept_format_path(tmp_path / "classes.aot")
+    kept = find_kept_format(tmp_path / "classes.aot")
     keep_format(Path(kafka.folder) / "data", kept)
     return kept
 
@@ -53,7 +53,7 @@ def test_kept_files_do_not_change(kafka: SharedKafka, kept: Path) -> None:
 
 def test_nodes_start_with_kept_files(kafka: SharedKafka, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With kept files, two nodes start as a cluster of their own, without Kafka's command."""
-    monkeypatch.setattr("monitor.tools.embedded.kafka.kept_format_path", lambda _archive: kept)
+    monkeypatch.setattr("monitor.tools.embedded.kafka.find_kept_format", lambda _archive: kept)
     monkeypatch.setattr(EmbeddedKafka, "_run", lambda *_: pytest.fail("the command of Kafka was used"))
     with (
         EmbeddedKafka() as one,

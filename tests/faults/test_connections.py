@@ -71,12 +71,12 @@ class ProxiedKafka(EmbeddedKafka):
         def own_address(broker: Mapping[str, object]) -> str:
             return self.bootstrap_servers if broker else ""
 
-        original = module._address
-        module._address = own_address
+        original = module._format_address
+        module._format_address = own_address
         try:
             return super()._is_in_cluster()
         finally:
-            module._address = original
+            module._format_address = original
 
 
 def find_running(scene: Scene) -> Instance:

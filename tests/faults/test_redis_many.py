@@ -130,7 +130,7 @@ class Sentinel(EmbeddedValkey):
         )
         (self.folder / "sentinel.conf").write_text("".join(f"{line}\n" for line in lines))
 
-    def _command(self) -> list[str]:
+    def _make_command(self) -> list[str]:
         options = ("--port", str(self._ports["client"].number), "--bind", "127.0.0.1", "--dir", str(self.folder))
         return [str(self._binary), str(self.folder / "sentinel.conf"), "--sentinel", *options]
 

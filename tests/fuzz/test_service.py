@@ -116,8 +116,8 @@ def test_service_survives_strange_records(
     preflight = prepare_empty(settings, clock)
     placed = produce(settings, records)
     with Replay(settings, preflight, clock) as run:
-        answers = [*run.tick(SLOT), *run.tick(SLOT + 1)]
-        fates = run.summary(2, 0.0).visits
+        answers = [*run.run_tick(SLOT), *run.run_tick(SLOT + 1)]
+        fates = run.summarize(2, 0.0).visits
         value = run.metrics.registry.get_sample_value
         counted, read = read_counts(run, settings), value(f"{PREFIX}_records_total")
     columns = decode_records([record.value for record in placed.values()], settings.parameters.default_stay)

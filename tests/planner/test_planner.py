@@ -243,7 +243,12 @@ def test_beaten_plans_are_left_out(every_design: tuple[Any, ...]) -> None:
     """A plan is left out if another plan with the same window is at least as good in pays, T, update and silence."""
 
     def score(plan: Plan) -> tuple[Fraction, ...]:
-        return plan.payment(14 * DAY), Fraction(plan.design.slot), Fraction(plan.silence), Fraction(plan.threshold)
+        return (
+            plan.compute_payment(14 * DAY),
+            Fraction(plan.design.slot),
+            Fraction(plan.silence),
+            Fraction(plan.threshold),
+        )
 
     found = find_plans(every_design, ASKED)
     kept = rank(found, 14 * DAY)
@@ -309,7 +314,9 @@ def test_svg_has_the_curves(tmp_path: Path) -> None:
     points = [point.split() for point in paths["miss"].removeprefix("M ").split(" L ")]
     heights = [float(y) for _, y in points]
     plan = find(options(asked))[1][0].plan
-    assert heights == pytest.approx([300 - 240 * (1 - plan.alarm(people)) for people in range(len(points))], abs=0.01)
+    assert heights == pytest.approx(
+        [300 - 240 * (1 - plan.compute_alarm(people)) for people in range(len(points))], abs=0.01
+    )
 
 
 def test_svg_is_escaped() -> None:

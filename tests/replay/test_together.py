@@ -96,7 +96,7 @@ def replay(
         planned = driver.plan_replay(tmp_path / "visits.csv", settings.parameters, None, lambda: None)
         seen: list[int] = []
         with pytest.MonkeyPatch.context() as patch, closing(planned.lines):
-            patch.setattr(driver, "secure_noise", Seeded)
+            patch.setattr(driver, "create_noise", Seeded)
             patch.setattr(driver, "TICKS_TOGETHER", together)
             driver.replay(settings, planned, lambda tick, _records: seen.append(tick))
         assert seen == list(range(planned.first_tick, planned.last_tick + 1))

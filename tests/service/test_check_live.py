@@ -62,7 +62,7 @@ def answered(make_town: Make) -> Any:
     with Replay(town.settings, town.prepare(), town.clock) as run:
         for location in ("inn", "bath"):
             town.visit(PERSONS, location, 0)
-        run.tick(0)
+        run.run_tick(0)
     assert (town.statuses("inn"), town.statuses("bath")) == (["n"], ["n"])
     return town
 
@@ -167,7 +167,7 @@ def test_predicted_pause_is_kept(answered: Any, change: Make) -> None:
     assert silence.first_resumes == silence.last_resumes == answered.parameters.grid.as_of(5)
     with Replay(new, prepare(new, answered.clock), answered.clock, resumes=True) as run:
         for tick in (4, 5):
-            run.tick(tick)
+            run.run_tick(tick)
     assert "".join(answered.statuses("inn")) == "n..pps"
 
 
@@ -183,7 +183,7 @@ def test_rereading_is_predicted(answered: Any, change: Make) -> None:
     assert (facts.exist, facts.records) == (False, 2)
     assert [(each.start, each.end, each.cause) for each in facts.partitions] == [(0, 2, "no_progress")]
     with Replay(new, prepare(new, answered.clock), answered.clock, resumes=True) as run:
-        run.tick(1)
+        run.run_tick(1)
     assert facts.fingerprint != same.fingerprint
     after = check_live(new, answered.clock).facts
     assert after is not None
@@ -197,7 +197,7 @@ def test_predicted_fence_happens(
     """The predicted fence of the owner of the other partition happens at a takeover, and no other one does."""
     town = make_town(ledger_partitions=2, **watch(["inn", "bath"], stated))
     with Replay(town.settings, town.prepare(), town.clock) as run:
-        run.tick(0)
+        run.run_tick(0)
     new = change(town, **watch(["inn", "bath", "mill", "farm"], stated, name="houses"))
     cost = check_live(new, town.clock).cost
     assert cost is not None

@@ -32,7 +32,7 @@ class Eventually(Protocol):
 
 def run_ticks(run: Replay, *ticks: int) -> None:
     for tick in ticks:
-        run.tick(tick)
+        run.run_tick(tick)
 
 
 def test_safe_then_noisy_count_then_pause(
@@ -67,7 +67,7 @@ def test_person_counts_once_by_last_slot(make_town: Callable[..., Any]) -> None:
     town = make_town()
     with Replay(town.settings, town.prepare(), town.clock) as run:
         town.visit(PERSONS[:4], "inn", 0)
-        run.tick(0)
+        run.run_tick(0)
         town.visit(PERSONS[:2], "inn", 1)
         run_ticks(run, 1, 2)
         town.visit([PERSONS[0], *PERSONS[5:9]], "inn", 3)
@@ -81,7 +81,7 @@ def test_late_report_counts_from_its_slot(make_town: Callable[..., Any]) -> None
     """Visits of slot 0 that are reported in slot 1 count from tick 1 on. Tick 0 was safe by the earlier reports."""
     town = make_town()
     with Replay(town.settings, town.prepare(), town.clock) as run:
-        run.tick(0)
+        run.run_tick(0)
         town.visit(PERSONS[:6], "inn", 0, reported=1)
         run_ticks(run, 1, 2)
     assert "".join(town.statuses("inn")) == "snp"
@@ -96,7 +96,7 @@ def test_designated_time_over_its_horizon(
     town = make_town()
     town.clock.move_to(town.parameters.grid.start(11))
     with Replay(town.settings, town.prepare(), town.clock) as run:
-        run.tick(11)
+        run.run_tick(11)
         town.visit(PERSONS[:4], "mill", 12)
         town.visit(PERSONS[4:6], "farm", 12)
         run_ticks(run, 12, 13)
@@ -124,7 +124,7 @@ def test_restart_keeps_pause(make_town: Callable[..., Any]) -> None:
     #   inn   s n p | p p s s
     town = make_town(ledger_partitions=2)
     with Replay(town.settings, town.prepare(), town.clock) as run:
-        run.tick(0)
+        run.run_tick(0)
         town.visit(PERSONS[:7], "inn", 1)
         run_ticks(run, 1, 2)
     preflight = prepare(town.settings, town.clock)
@@ -147,13 +147,13 @@ def test_flush_keeps_counts_and_pause(make_town: Callable[..., Any], flush: Call
     #   bath   s s | n p p p s     4 people in slot 1, one more in slot 2
     town = make_town(inputs=2)
     with Replay(town.settings, town.prepare(), town.clock) as run:
-        run.tick(0)
+        run.run_tick(0)
         town.visit(PERSONS[:6], "inn", 1)
         town.visit(PERSONS[:4], "bath", 1)
-        run.tick(1)
+        run.run_tick(1)
         flush()
         town.visit(PERSONS[4:5], "bath", 2)
-        run.tick(2)
+        run.run_tick(2)
         flush()
         run_ticks(run, *range(3, 7))
     assert "".join(town.statuses("inn")) == "snpppss"
@@ -172,7 +172,7 @@ def test_recreated_input_topic_means_unknown(make_town: Callable[..., Any], even
         run_ticks(run, 0, 1)
         recreate_input(town, eventually)
         with pytest.raises(ReplayError, match="deleted or re-created") as raised:
-            run.tick(2)
+            run.run_tick(2)
         assert isinstance(raised.value.__cause__, InputChangedError)
     town.clock = type(town.clock)(town.parameters.grid.start(2))
     preflight = prepare(town.settings, town.clock)
@@ -281,12 +281,12 @@ def test_killed_store_loses_no_visits(make_town: Callable[..., Any], store: Any)
     town = make_town()
     with Replay(town.settings, town.prepare(), town.clock) as run:
         town.visit(PERSONS[:4], "inn", 0)
-        run.tick(0)
+        run.run_tick(0)
         store.kill()
         started = time.monotonic()
         store.restart()
         town.visit(PERSONS[4:5], "inn", 1)
-        run.tick(1)
+        run.run_tick(1)
         assert time.monotonic() - started < 60
     assert "".join(town.statuses("inn")) == "sn"
     assert town.false_safe() == []

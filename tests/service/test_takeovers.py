@@ -57,7 +57,7 @@ def test_takeover_checks_earlier_answers(make_town: Callable[..., Any], make_set
     with Replay(town.settings, preflight, town.clock) as run:
         for location in ("inn", "bath"):
             town.visit(PERSONS, location, 0)
-        run.tick(0)
+        run.run_tick(0)
     assert (town.statuses("inn"), town.statuses("bath")) == (["n"], ["n"])
     with pytest.raises(ReplayError, match="too much") as raised, Replay(new, started, town.clock, resumes=True):
         pytest.fail("it took over")
@@ -72,16 +72,16 @@ def test_recreated_ledger_pauses_everything(make_town: Callable[..., Any], event
     #   inn    s s | p p p p s s
     town = make_town()
     with Replay(town.settings, town.prepare(), town.clock) as run:
-        run.tick(0)
-        run.tick(1)
+        run.run_tick(0)
+        run.run_tick(1)
         lose_the_ledger(town, eventually)
         with pytest.raises(ReplayError, match=r"kafka\.topics\.alerts.*deleted or re-created") as raised:
-            run.tick(2)
+            run.run_tick(2)
         assert isinstance(raised.value.__cause__, LedgerChangedError)
     town.clock = type(town.clock)(town.parameters.grid.start(2))
     with Replay(town.settings, prepare(town.settings, town.clock), town.clock, resumes=True) as run:
         for tick in range(2, 8):
-            run.tick(tick)
+            run.run_tick(tick)
     assert "".join(town.statuses("inn")) == "..ppppss"
 
 

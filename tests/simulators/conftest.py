@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor.public.instants import parse_instant
-from monitor.tools.town import Town, VisitBatch, places
+from monitor.tools.town import Town, VisitBatch, make_places
 
 MONDAY = "2026-01-05T00:00:00Z"
 
@@ -18,13 +18,13 @@ def start() -> int:
 @pytest.fixture(scope="session")
 def town(start: int) -> Town:
     """3,000 people, 120 places, four weeks from a Monday."""
-    return Town(11, 3_000, places(120, 11), start, 28)
+    return Town(11, 3_000, make_places(120, 11), start, 28)
 
 
 @pytest.fixture(scope="session")
 def everyone(town: Town) -> list[VisitBatch]:
     """All visits of the town."""
-    return list(town.daily_batches())
+    return list(town.list_daily_batches())
 
 
 @pytest.fixture(scope="session")

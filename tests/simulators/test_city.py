@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from monitor.public.instants import parse_instant
-from monitor.tools.town import Place, Town, kind_of, places
+from monitor.tools.town import Place, Town, find_kind, make_places
 from simulators.city import LineFormatter, default_place_count, write_city
 from simulators.cli import cli
 
@@ -57,7 +57,7 @@ def test_lines_equal_reports(town: Town, tmp_path: Path) -> None:
         rows = list(csv.DictReader(text))
     times = ("arrived_at", "left_at", "reported_at")
     read = [(row["person_id"], row["location_id"], *(parse_instant(row[time]) for time in times)) for row in rows]
-    expected = [tuple(visit) for visit in town.reports()]
+    expected = [tuple(visit) for visit in town.list_reports()]
     assert read == expected
     assert written.visits == len(expected)
     assert written.reports == len({visit[0] for visit in expected})
@@ -93,9 +93,9 @@ def test_places_are_registered(tmp_path: Path) -> None:
 def test_ids_are_quoted(start: int) -> None:
     """Ids with quotes or commas, and ids of any length and script, are read back unchanged."""
     ids = ['station "east", gate 1', "駅前", "x"]
-    town = Town(1, 200, [Place(name, name, kind_of(name)) for name in ids], start, 3)
+    town = Town(1, 200, [Place(name, name, find_kind(name)) for name in ids], start, 3)
     lines = LineFormatter(town)
-    batches = list(town.daily_batches())
+    batches = list(town.list_daily_batches())
     rows = list(csv.reader(b"".join(lines.format(batch) for batch in batches).decode().splitlines()))
     assert {row[1] for row in rows} == set(ids)
     assert all(len(row) == 5 for row in rows)
@@ -178,4 +178,4 @@ def test_locations_option_sets_places(tmp_path: Path) -> None:
     """--locations sets the number of places."""
     simulate(tmp_path, "a.csv", "--locations", "33")
     assert len((tmp_path / "places.csv").read_text(encoding="utf-8").splitlines()) == 34
-    assert len(places(33, 7)) == 33
+    assert len(make_places(33, 7)) == 33

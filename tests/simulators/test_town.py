@@ -11,7 +11,7 @@ import pytest
 
 from monitor.errors import UsageError
 from monitor.public.instants import DAY, HOUR, MINUTE
-from monitor.tools.town import EpidemicParameters, Kind, Town, VisitBatch, kind_of, places, places_of
+from monitor.tools.town import EpidemicParameters, Kind, Town, VisitBatch, find_kind, make_places, make_places_from_ids
 from monitor.tools.town.epidemic import NEVER, Outbreak
 from monitor.tools.town.places import TRAITS, WEEK
 
@@ -86,7 +86,7 @@ def test_routine_of_some_people(town: Town) -> None:
     """The day of a few people, drawn again for a report, is their day among all people."""
     routine = town._routine
     some = np.array([2_017, 5, 1_400])
-    alone, among_all = routine.day(some, 5), routine.day(np.arange(town.people), 5)
+    alone, among_all = routine.plan_day(some, 5), routine.plan_day(np.arange(town.people), 5)
     for row, person in enumerate(some.tolist()):
         mine, theirs = alone.where(alone.row == row), among_all.where(among_all.row == person)
         assert np.array_equal(mine.place, theirs.place)
@@ -130,7 +130,7 @@ def test_reported_people_stay_home(town: Town) -> None:
     assert np.all(outbreak.reported_at[cases] > outbreak.infected_at[cases])
     assert np.all(outbreak.home_from[cases] <= outbreak.reported_at[cases])
     for day in range(town.days):
-        stays = outbreak.stays(cases, day)
+        stays = outbreak.find_stays(cases, day)
         case = cases[stays.row]
         before = stays.end <= outbreak.home_from[case]
         recovered = stays.start >= outbreak.onset_at[case] + 10 * 86_400
@@ -139,7 +139,7 @@ def test_reported_people_stay_home(town: Town) -> None:
 
 def test_epidemic_needs_contacts(start: int) -> None:
     """An epidemic grows where people meet and dies out without contacts (seeded)."""
-    found = places(120, 3)
+    found = make_places(120, 3)
     met, apart = (
         Outbreak(Town(3, 3_000, found, start, 28)._routine, parameters)
         for parameters in (
@@ -153,20 +153,20 @@ def test_epidemic_needs_contacts(start: int) -> None:
 
 def test_same_seed_gives_same_town(town: Town, start: int) -> None:
     """A seed determines the reports, however often they are read; another seed gives others."""
-    visits = list(Town(11, 3_000, places(120, 11), start, 28).reports())
-    assert list(town.reports()) == visits
-    assert list(town.reports()) == visits
-    assert list(Town(12, 3_000, places(120, 11), start, 28).reports()) != visits
+    visits = list(Town(11, 3_000, make_places(120, 11), start, 28).list_reports())
+    assert list(town.list_reports()) == visits
+    assert list(town.list_reports()) == visits
+    assert list(Town(12, 3_000, make_places(120, 11), start, 28).list_reports()) != visits
 
 
 def test_visits_have_readable_ids(start: int) -> None:
     """Visits have the ids of the given places and of numbered people."""
-    town = Town(5, 800, places_of(DEMO_IDS), start, 21)
-    visits = list(town.reports())
+    town = Town(5, 800, make_places_from_ids(DEMO_IDS), start, 21)
+    visits = list(town.list_reports())
     assert {visit.location_id for visit in visits} <= set(DEMO_IDS)
     assert all(visit.person_id.startswith("p-") and len(visit.person_id) == 8 for visit in visits)
     assert {"station-central", "market", "school-1"} <= {visit.location_id for visit in visits}
-    assert town.person_id(17) == "p-000017"
+    assert town.format_person_id(17) == "p-000017"
 
 
 @pytest.mark.parametrize(
@@ -183,29 +183,29 @@ def test_visits_have_readable_ids(start: int) -> None:
 )
 def test_id_determines_kind(location_id: str, kind: Kind) -> None:
     """The first known word of a location id determines its kind; others are shops."""
-    assert kind_of(location_id) is kind
+    assert find_kind(location_id) is kind
 
 
 @pytest.mark.parametrize("count", [1, 5, 11, 12, 400, 10_007])
 def test_number_of_places(count: int) -> None:
     """A town has the requested number of places, of all kinds if there are enough."""
-    found = places(count, 1)
+    found = make_places(count, 1)
     assert len({place.location_id for place in found}) == len(found) == count
-    assert all(kind_of(place.location_id) is place.kind for place in found)
+    assert all(find_kind(place.location_id) is place.kind for place in found)
     assert {place.kind for place in found} == set(Kind) or count < 11
 
 
 @pytest.mark.parametrize("ids", [["market"], ["station-1"], ["somewhere"], ["school-1", "station-1", "station-2"]])
 def test_any_places_make_a_town(ids: list[str], start: int) -> None:
     """People visit places in any town, even with a single place."""
-    batches = Town(1, 50, places_of(ids), start, 8).daily_batches()
+    batches = Town(1, 50, make_places_from_ids(ids), start, 8).list_daily_batches()
     assert sum(len(batch) for batch in batches) > 0
 
 
 def test_town_of_one_person(start: int) -> None:
     """A town may have a single person."""
-    town = Town(1, 1, places(12, 1), start, 21)
-    assert all(visit.person_id == "p-000000" for visit in town.reports())
+    town = Town(1, 1, make_places(12, 1), start, 21)
+    assert all(visit.person_id == "p-000000" for visit in town.list_reports())
 
 
 def test_midnight_of_other_zones(start: int) -> None:
@@ -213,8 +213,8 @@ def test_midnight_of_other_zones(start: int) -> None:
 
     Monday in Tokyo begins at 15:00Z on Sunday, in Honolulu at 10:00Z on Monday.
     """
-    found = places(30, 1)
-    assert [Town(1, 10, found, start + offset, 1)._routine.weekday(0) for offset in (-9 * HOUR, 0, 10 * HOUR)] == [
+    found = make_places(30, 1)
+    assert [Town(1, 10, found, start + offset, 1)._routine.find_weekday(0) for offset in (-9 * HOUR, 0, 10 * HOUR)] == [
         0
     ] * 3
 
@@ -223,7 +223,7 @@ def test_midnight_of_other_zones(start: int) -> None:
 def test_impossible_town_is_refused(people: int, days: int, count: int, late: int, start: int) -> None:
     """A town without people, days or places, or with a start that is not a whole second, is refused."""
     with pytest.raises(UsageError, match="expected"):
-        Town(1, people, places(1, 1)[:count], start + late, days)
+        Town(1, people, make_places(1, 1)[:count], start + late, days)
 
 
 PEAKS = """

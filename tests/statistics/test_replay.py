@@ -99,7 +99,7 @@ def replayed(kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path_factory: pytes
         planned = driver.plan_replay(folder / "visits.csv", settings.parameters, until, lambda: None)
         with pytest.MonkeyPatch.context() as patch, closing(planned.lines):
             if halved:
-                patch.setattr(driver, "secure_noise", Halved)
+                patch.setattr(driver, "create_noise", Halved)
             driver.replay(settings, planned, lambda _tick, _records: None)
         seen = Seen()
         for _offset, record in read_partition(settings.kafka, settings.config.kafka.topics.alerts, 0):

@@ -189,7 +189,7 @@ def audit_topics(
         every_tick=False,
         whole=not output.contents.expired,
         whole_input=not source.contents.expired,
-        input_id=facts.topic_id(visits),
+        input_id=facts.read_topic_id(visits),
     )
     return _check_records(auditor, read_output(output), None), source.contents, output.contents
 

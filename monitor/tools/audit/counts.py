@@ -36,7 +36,7 @@ class PeopleAtTimes(Protocol):
     def find_crowded(self, time: int, shard: int) -> Sequence[tuple[int, str]]:
         """Return the locations of a shard that reach the threshold, each with the first tick at which it does."""
 
-    def rows_at(self, time: int) -> Sequence[int]:
+    def list_rows_at(self, time: int) -> Sequence[int]:
         """Return the rows of the locations with at least one reported person, in registry order."""
 
 
@@ -106,7 +106,7 @@ class Presence:
         """Return the locations of a shard that reach the threshold, each with the first tick at which it does."""
         return self.crowded.get((time, shard), ())
 
-    def rows_at(self, time: int) -> Sequence[int]:
+    def list_rows_at(self, time: int) -> Sequence[int]:
         """Return the rows of the locations with at least one reported person, in registry order."""
         return self._rows.get(time, ())
 

@@ -139,7 +139,7 @@ class Follower:
     @property
     def lag(self) -> dict[str, int]:
         """The numbers of offsets of the output and the input that have not been read, or not been taken."""
-        lag = {"output": self._output.lag(self._ends) + sum(map(len, self._queues.values()))}
+        lag = {"output": self._output.compute_lag(self._ends) + sum(map(len, self._queues.values()))}
         return lag if self._input is None else lag | {"input": self._input.lag}
 
     @property
@@ -169,7 +169,7 @@ class Follower:
             self._state = self._begin()
         readable = asked = self._ask_input_ends()
         for _ in range(_TICKS_PER_TURN):
-            tick = self._next_tick()
+            tick = self._find_next_tick()
             if self._extend_ends():
                 readable = asked = self._ask_input_ends()
             if tick is None:
@@ -211,7 +211,7 @@ class Follower:
         ]
         return FollowState(judges, history, PaidCheck(judges, recounts, self._findings), self._findings)
 
-    def _next_tick(self) -> int | None:
+    def _find_next_tick(self) -> int | None:
         """Read until the next record of every partition is known. Return the lowest tick; None if no record remains."""
         heard = time.monotonic()
         while wanted := {

@@ -154,7 +154,7 @@ class HotSpotsCheck:
         rows = self._terms.rows
         named = {rows[location]: count for location, count in spots.named if location in rows}
         least = min(((count, -row) for row, count in named.items()), default=None)
-        for row in presence.rows_at(spots.time):
+        for row in presence.list_rows_at(spots.time):
             people = presence.count(spots.time, row, spots.tick)
             location = self._terms.locations[row]
             if people > named.get(row, people):

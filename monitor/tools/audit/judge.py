@@ -29,13 +29,13 @@ Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck | DwellCheck
 class Recount(Protocol):
     """The people and lengths that the visits of the input give under one configuration."""
 
-    def counts_of(self, monitor: OverTimeTerms) -> Mapping[str, CountAt]:
+    def find_counts(self, monitor: OverTimeTerms) -> Mapping[str, CountAt]:
         """Return the number of people in the window, by location."""
 
-    def presence_of(self, monitor: AtTimesTerms | HotSpotsTerms) -> PeopleAtTimes:
+    def find_presence(self, monitor: AtTimesTerms | HotSpotsTerms) -> PeopleAtTimes:
         """Return the people at each designated time."""
 
-    def lengths_of(self, monitor: DwellTerms) -> Mapping[int, Sequence[MeasuredVisit]]:
+    def find_lengths(self, monitor: DwellTerms) -> Mapping[int, Sequence[MeasuredVisit]]:
         """Return the visits that cover each designated time, with their lengths."""
 
 
@@ -46,16 +46,16 @@ class WholeRecount:
         self._visits = visits
         self._terms = terms
 
-    def counts_of(self, monitor: OverTimeTerms) -> Mapping[str, CountAt]:
+    def find_counts(self, monitor: OverTimeTerms) -> Mapping[str, CountAt]:
         """Return the number of people in the window, by location."""
         return count_people(self._visits, self._terms, monitor)
 
-    def presence_of(self, monitor: AtTimesTerms | HotSpotsTerms) -> PeopleAtTimes:
+    def find_presence(self, monitor: AtTimesTerms | HotSpotsTerms) -> PeopleAtTimes:
         """Return the people at each designated time."""
         threshold = monitor.threshold if isinstance(monitor, AtTimesTerms) else None
         return find_present(self._visits, self._terms, monitor, threshold)
 
-    def lengths_of(self, monitor: DwellTerms) -> Mapping[int, Sequence[MeasuredVisit]]:
+    def find_lengths(self, monitor: DwellTerms) -> Mapping[int, Sequence[MeasuredVisit]]:
         """Return the visits that cover each designated time, with their lengths."""
         return measure_visits(self._visits, self._terms, monitor)
 
@@ -73,25 +73,25 @@ class Judge:
         self._late_slots: dict[int | None, int] = {}
         self.over_time = {
             monitor.name: OverTimeCheck(
-                terms, monitor, None if recount is None else recount.counts_of(monitor), history, findings
+                terms, monitor, None if recount is None else recount.find_counts(monitor), history, findings
             )
             for monitor in terms.over_time
         }
         self.at_times = {
             monitor.name: AtTimesCheck(
-                terms, monitor, None if recount is None else recount.presence_of(monitor), history, findings
+                terms, monitor, None if recount is None else recount.find_presence(monitor), history, findings
             )
             for monitor in terms.at_times
         }
         self.hot_spots = {
             monitor.name: HotSpotsCheck(
-                terms, monitor, None if recount is None else recount.presence_of(monitor), history, findings
+                terms, monitor, None if recount is None else recount.find_presence(monitor), history, findings
             )
             for monitor in terms.hot_spots
         }
         self.dwell = {
             monitor.name: DwellCheck(
-                terms, monitor, None if recount is None else recount.lengths_of(monitor), history, findings
+                terms, monitor, None if recount is None else recount.find_lengths(monitor), history, findings
             )
             for monitor in terms.dwell
         }

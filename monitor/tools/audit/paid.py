@@ -78,17 +78,17 @@ def _find_charged_people(judge: Judge, recount: RollingRecount, tick: int) -> It
     for windowed in judge.terms.over_time:
         for answer in judge.over_time[windowed.name].answers:
             if answer.tick == tick:
-                yield from recount.counts_of(windowed)[answer.location].people_at(tick)
+                yield from recount.find_counts(windowed)[answer.location].list_people_at(tick)
     monitors: list[AtTimesTerms | HotSpotsTerms] = [*judge.terms.at_times, *judge.terms.hot_spots]
     for monitor in monitors:
-        presence = recount.presence_of(monitor)
+        presence = recount.find_presence(monitor)
         for time in _find_times_drawn(judge, monitor, tick):
-            for row in presence.rows_at(time):
-                yield from presence.people_at(time, row)
+            for row in presence.list_rows_at(time):
+                yield from presence.list_people_at(time, row)
     for stated in judge.terms.dwell:
         for totals in judge.dwell[stated.name].answers:
             if totals.tick == tick:
-                yield from (length[0] for length in recount.lengths_of(stated).get(totals.time, ()))
+                yield from (length[0] for length in recount.find_lengths(stated).get(totals.time, ()))
 
 
 def _find_times_drawn(judge: Judge, monitor: AtTimesTerms | HotSpotsTerms, tick: int) -> set[int]:

@@ -41,7 +41,7 @@ class TopicFacts(Protocol):
         KafkaError, OSError: (any method) Kafka does not answer, or refuses.
     """
 
-    def topic_id(self, name: str) -> str:
+    def read_topic_id(self, name: str) -> str:
         """Return the id of a topic; empty if there is no such topic."""
 
     def log_ends(self, name: str) -> Mapping[int, int]:
@@ -110,7 +110,7 @@ class TopicReader:
         """
         return self._call(lambda: self._poll(wanted))
 
-    def lag(self, ends: Mapping[int, int]) -> int:
+    def compute_lag(self, ends: Mapping[int, int]) -> int:
         """Return the number of offsets between the positions and the ends."""
         return sum(max(0, end - self.positions.get(partition, 0)) for partition, end in ends.items())
 
@@ -155,7 +155,7 @@ class TopicReader:
 
     def _require_same(self) -> None:
         """Check that the topic still has its id. If so, Kafka's earlier responses were about this topic."""
-        found = self._facts.topic_id(self.name)
+        found = self._facts.read_topic_id(self.name)
         if found and self.topic_id and found != self.topic_id:
             raise TopicChangedError(f"the topic {self.name} has another id than before")
         self.topic_id = self.topic_id or found

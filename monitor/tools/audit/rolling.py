@@ -53,7 +53,7 @@ class RollingCount:
         """Return the count at a tick."""
         return self._base + sum(change for at, change in self._changes.items() if at <= tick)
 
-    def people_at(self, tick: int) -> Iterator[int]:
+    def list_people_at(self, tick: int) -> Iterator[int]:
         """Yield the people who are counted at a tick."""
         return (person for person, ticks in self._ticks.items() if any(first <= tick < end for first, end in ticks))
 
@@ -118,11 +118,11 @@ class RollingPresence:
                 crowded.append((sorted(people.values())[threshold - 1], self._terms.locations[row]))
         return crowded
 
-    def rows_at(self, time: int) -> list[int]:
+    def list_rows_at(self, time: int) -> list[int]:
         """Return the rows of the locations with at least one reported person, in registry order."""
         return sorted(self._reports.get(time, ()))
 
-    def people_at(self, time: int, row: int) -> Iterator[int]:
+    def list_people_at(self, time: int, row: int) -> Iterator[int]:
         """Yield the people reported at a location at τ."""
         yield from self._reports.get(time, {}).get(row, ())
 
@@ -173,15 +173,15 @@ class RollingRecount:
         self._lengths: dict[str, dict[int, list[MeasuredVisit]]] = {monitor.name: {} for monitor in terms.dwell}
         self._times = {monitor.name: _Times(monitor) for monitor in terms.timed}
 
-    def counts_of(self, monitor: OverTimeTerms) -> dict[str, RollingCount]:
+    def find_counts(self, monitor: OverTimeTerms) -> dict[str, RollingCount]:
         """Return the number of people in the window, by location."""
         return self._counts[monitor.name]
 
-    def presence_of(self, monitor: AtTimesTerms | HotSpotsTerms) -> RollingPresence:
+    def find_presence(self, monitor: AtTimesTerms | HotSpotsTerms) -> RollingPresence:
         """Return the people at each designated time."""
         return self._presence[monitor.name]
 
-    def lengths_of(self, monitor: DwellTerms) -> dict[int, list[MeasuredVisit]]:
+    def find_lengths(self, monitor: DwellTerms) -> dict[int, list[MeasuredVisit]]:
         """Return the visits that cover each designated time, with their lengths."""
         return self._lengths[monitor.name]
 

@@ -45,7 +45,7 @@ class RollingInput:
     @property
     def lag(self) -> int:
         """The number of offsets between the positions and the end offsets of the last request."""
-        return self.reader.lag(self._ends)
+        return self.reader.compute_lag(self._ends)
 
     @property
     def ends(self) -> Mapping[int, int]:

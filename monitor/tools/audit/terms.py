@@ -75,7 +75,7 @@ class TimedTerms:
         If a time of day occurs twice because the clocks change, the first one counts.
         """
         times = {at for at in self.instants if low <= at < high}
-        earliest, latest = _day(low) - _MARGIN, _day(high) + _MARGIN
+        earliest, latest = _find_day(low) - _MARGIN, _find_day(high) + _MARGIN
         day = max(earliest, _FIRST_DAY)
         while self.daily and day <= min(latest, _LAST_DAY):
             at_day = (parse_instant(datetime.combine(day, at, self.zone).isoformat()) for at in self.daily)
@@ -259,7 +259,7 @@ def _parse_timed(monitor: Any) -> dict[str, Any]:
     }
 
 
-def _day(at: int) -> date:
+def _find_day(at: int) -> date:
     """Return the UTC day of an instant, limited to a range in which a margin can be added."""
     years = timedelta(days=365)
     low, high = datetime.combine(_FIRST_DAY, time()) - years, datetime.combine(_LAST_DAY, time()) + years

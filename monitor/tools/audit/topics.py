@@ -84,7 +84,7 @@ class Topic:
         records = sum(self._end.values()) - sum(self._first.values())
         return TopicContents(len(self._end), records, any(self._first.values()))
 
-    def records(self, partition: int) -> Iterator[Any]:
+    def read_records(self, partition: int) -> Iterator[Any]:
         """Yield the records of a partition, as kafka-python returns them."""
         place, end = TopicPartition(self._name, partition), self._end[partition]
         with closing(self._connect()) as consumer:
@@ -119,7 +119,7 @@ def read_input(topic: Topic, terms: AuditTerms, people: dict[str, int] | None = 
     lines = (
         line
         for partition in topic.partitions
-        for record in topic.records(partition)
+        for record in topic.read_records(partition)
         for line in decode(record.value, record.timestamp * 1_000, terms)
     )
     return accept_visits(lines, terms, people)
@@ -204,7 +204,7 @@ def read_output(topic: Topic) -> Iterator[ReadRecord]:
 def _read_partition(topic: Topic, partition: int) -> Iterator[tuple[tuple[int, int, int], ReadRecord]]:
     """Yield each record of a partition with its (tick, partition, offset)."""
     tick = _BEFORE_ALL
-    for record in topic.records(partition):
+    for record in topic.read_records(partition):
         read = decode_record(f"partition {partition}, offset {record.offset}", partition, record)
         found = read_tick(read.value) if "ce_type" in read.headers else None
         tick = tick if found is None else max(tick, found)

@@ -32,7 +32,7 @@ class KafkaTopics:
         self._connections = connections
         self._client: Any = None
 
-    def topic_id(self, name: str) -> str:
+    def read_topic_id(self, name: str) -> str:
         """Return the id of a topic; empty if there is no such topic."""
         return str(self._call(lambda: self._describe(name).get("topic_id", "")))
 

@@ -41,7 +41,7 @@ def check_live_command(valid: ValidConfig, clock: Clock, console: Console, *, ha
 
 def _print(report: CheckReport, live: LiveReport | None, console: Console, *, as_json: bool) -> None:
     if as_json:
-        tree = json.loads(report.to_json()) | ({} if live is None else {"live": live.tree()})
+        tree = json.loads(report.to_json()) | ({} if live is None else {"live": live.to_tree()})
         text = json.dumps(tree, ensure_ascii=False, indent=2)
         console.print(text, markup=False, highlight=False, soft_wrap=True)
         return

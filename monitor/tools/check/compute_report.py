@@ -141,13 +141,13 @@ class CheckReport:
     def to_json(self) -> str:
         """Return the report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
         tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
-        tree["overlap"] = None if self.overlap is None else self.overlap.tree()
+        tree["overlap"] = None if self.overlap is None else self.overlap.to_tree()
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:
                 entry["pause"]["duration"] = format_duration(monitor.pause.duration)
             if monitor.dwell is not None:
                 entry["dwell"]["longest_visit"] = format_duration(monitor.dwell.longest_visit)
-        return json.dumps(tree, ensure_ascii=False, indent=2, default=_exact)
+        return json.dumps(tree, ensure_ascii=False, indent=2, default=_format_exact)
 
 
 def check(config: Config, registry: Sequence[Location]) -> CheckReport:
@@ -307,7 +307,7 @@ def _compute_overlap(valid: ValidConfig) -> Overlap | None:
 
 
 def _warn_of_overlap(overlap: Overlap | None) -> Iterator[str]:
-    warning = None if overlap is None else overlap.warning()
+    warning = None if overlap is None else overlap.make_warning()
     if warning is not None:
         yield warning
 
@@ -376,7 +376,7 @@ def format_percent(chance: float) -> str:
     return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
 
 
-def _exact(value: object) -> Any:
+def _format_exact(value: object) -> Any:
     if isinstance(value, Fraction):
         return format_epsilon(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -43,7 +43,7 @@ class Overlap:
         """The most that the person pays in the period, over all monitors."""
         return self.total + (self.places - 1) * sum(self.charges.values(), Fraction(0))
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """Describe the effect in a sentence."""
         stay = f"A visit without left_at lasts for visits.default_stay ({format_duration(self.stay)})"
         if self.places == 1:
@@ -53,17 +53,17 @@ class Overlap:
             f"at {self.places} places at a designated time, and pays {self.places} times."
         )
 
-    def warning(self) -> str | None:
+    def make_warning(self) -> str | None:
         """Return a warning with advice, or None if the number of places is tolerated."""
         if self.places <= TOLERATED:
             return None
         return (
-            f"visits: {self.sentence()} With {', '.join(self.charges)} this may cost {format_epsilon(self.may_pay)} "
+            f"visits: {self.describe()} With {', '.join(self.charges)} this may cost {format_epsilon(self.may_pay)} "
             f"within the period, not {format_epsilon(self.total)}. Report left_at, or set default_stay to "
             f"{format_duration(TOLERATED * APART)} or less."
         )
 
-    def tree(self) -> dict[str, object]:
+    def to_tree(self) -> dict[str, object]:
         """Return the JSON form."""
         return {
             "default_stay": format_duration(self.stay),

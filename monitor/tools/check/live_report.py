@@ -133,9 +133,9 @@ class LiveReport:
     members: int | None = None
     other_members: int | None = None
 
-    def tree(self) -> dict[str, Any]:
+    def to_tree(self) -> dict[str, Any]:
         """Return the report as an object for JSON: ε as exact strings, times as RFC 3339."""
-        tree: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_exact))
+        tree: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_format_exact))
         for entry, names in (
             (tree, ("at", "last_answers")),
             (tree["cost"], ("fits_from",)),
@@ -162,7 +162,7 @@ def format_time(instant: int) -> str | None:
         return None
 
 
-def _exact(value: object) -> str:
+def _format_exact(value: object) -> str:
     if isinstance(value, Fraction):
         return format_epsilon(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -40,7 +40,7 @@ def render_live(report: LiveReport, console: Console) -> None:
     say = _Printer(console)
     for line, is_heading in list_live_lines(report):
         if is_heading:
-            say.heading(line)
+            say.print_heading(line)
         else:
             say(line)
 
@@ -53,11 +53,11 @@ def render(report: CheckReport, console: Console) -> None:
     _render_payments(report, say)
     pauses = [(monitor.name, monitor.pause) for monitor in report.monitors if monitor.pause is not None]
     if pauses:
-        say.heading("How long a pause lasts")
+        say.print_heading("How long a pause lasts")
     for name, pause in pauses:
         say(f"  {name}: {_describe_pause(pause)}")
     if any(monitor.odds for monitor in report.monitors):
-        say.heading("How often an alarm is false")
+        say.print_heading("How often an alarm is false")
     for monitor in report.monitors:
         if monitor.odds:
             _render_odds(monitor, say)
@@ -65,10 +65,10 @@ def render(report: CheckReport, console: Console) -> None:
             false = f"{monitor.odds[0].over_updates * report.locations:.2g} of {report.locations} locations"
             say(f"  {monitor.name}: if all are empty, {false} have a false alarm at each designated time, on average.")
     _render_counts(report, say)
-    say.heading("If it replaces another configuration")
+    say.print_heading("If it replaces another configuration")
     say(CHANGE)
     if report.warnings:
-        say.heading("Warnings")
+        say.print_heading("Warnings")
     for warning in report.warnings:
         say(f"  {warning}")
 
@@ -77,30 +77,30 @@ def _render_counts(report: CheckReport, say: _Printer) -> None:
     """Print how much the counts of hot spots, lower bounds and dwell times differ from the true values."""
     rankings = [(monitor.name, monitor.ranking) for monitor in report.monitors if monitor.ranking is not None]
     if rankings:
-        say.heading("What hot spots mean")
+        say.print_heading("What hot spots mean")
     for name, ranking in rankings:
         say(f"  {name}: {_describe_ranking(ranking, report.locations)}")
     bounds = [(monitor.name, monitor.lower_bounds) for monitor in report.monitors if monitor.lower_bounds is not None]
     if bounds:
-        say.heading("What lower bounds mean")
+        say.print_heading("What lower bounds mean")
     for name, lower_bounds in bounds:
         say(f"  {name}: {_describe_lower_bounds(lower_bounds)}")
     dwell = [(monitor.name, monitor.dwell) for monitor in report.monitors if monitor.dwell is not None]
     if dwell:
-        say.heading("What dwell times mean")
+        say.print_heading("What dwell times mean")
     for name, noise in dwell:
         say(f"  {name}: {_describe_dwell(noise)}")
 
 
 def _render_payments(report: CheckReport, say: _Printer) -> None:
     total, stated = format_epsilon(report.total), format_epsilon(report.stated)
-    say.heading("What one person pays")
+    say.print_heading("What one person pays")
     say(f"At most {total} within any {spell_duration(report.period)}; privacy.epsilon states {stated}.")
     factor = _format_factor(report.total)
     say(f"Everything published is at most {factor} times as likely as without some of the person's visits.")
     say(ASSUMPTION)
     if report.overlap is not None:
-        say(report.overlap.sentence())
+        say(report.overlap.describe())
     for monitor in report.monitors:
         say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {monitor.explanation}")
     terms = " + ".join(format_epsilon(monitor.charge.amount) for monitor in report.monitors)
@@ -116,7 +116,7 @@ class _Printer:
     def __call__(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False)
 
-    def heading(self, text: str) -> None:
+    def print_heading(self, text: str) -> None:
         self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")
 
 

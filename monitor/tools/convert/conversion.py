@@ -23,7 +23,7 @@ from monitor.tools.convert.files import (
     REGISTRY_HEADER,
     VISITS_HEADER,
     consents,
-    csv_line,
+    format_csv_line,
     open_atomically,
 )
 
@@ -152,9 +152,9 @@ def read_locations(path: Path) -> dict[str, tuple[str, str, str]]:
 def write_registry(path: Path, locations: dict[str, tuple[str, str, str]]) -> None:
     """Write a registry of locations, in the given order: name, latitude and longitude by id."""
     with open_atomically(path) as out:
-        out.write(csv_line(REGISTRY_HEADER))
+        out.write(format_csv_line(REGISTRY_HEADER))
         for location_id, details in locations.items():
-            out.write(csv_line((location_id, *details)))
+            out.write(format_csv_line((location_id, *details)))
 
 
 class Conversion:
@@ -175,8 +175,8 @@ class Conversion:
         self.tally = Tally()
         self.seen: set[str] = set()
 
-    def run(self, visits: Path, out: Path, *, strict: bool, on_rows: Callable[[int, int], None]) -> None:
-        """Convert a file. `on_rows` is called with the numbers of bytes read and of visits written so far.
+    def run(self, visits: Path, out: Path, *, strict: bool, on_progress: Callable[[int, int], None]) -> None:
+        """Convert a file. `on_progress` is called with the numbers of bytes read and of visits written so far.
 
         Memory grows with the number of places, and with the number of people if points are merged, but not with the
         size of the file.
@@ -187,15 +187,15 @@ class Conversion:
             NoVisitError: no row is valid. No file is written.
         """
         with _open_text(visits) as (text, position), open_atomically(out) as target:
-            target.write(csv_line(VISITS_HEADER if self._shape.consent is None else CONSENT_HEADER))
+            target.write(format_csv_line(VISITS_HEADER if self._shape.consent is None else CONSENT_HEADER))
             points = self._read_points(text, visits, strict=strict)
             stays = self._merge_points(points) if self._shape.merge_gap is not None else self._make_stays(points)
             for stay in stays:
                 target.write(self._format_line(stay))
                 self.tally.visits += 1
                 if self.tally.visits % _REPORT_EVERY == 0:
-                    on_rows(position(), self.tally.visits)
-            on_rows(position(), self.tally.visits)
+                    on_progress(position(), self.tally.visits)
+            on_progress(position(), self.tally.visits)
             if not self.tally.visits:
                 raise NoVisitError(self._describe_no_visit(visits))
 
@@ -274,8 +274,8 @@ class Conversion:
         reported = "" if delay is None else format_instant(ends + delay)
         fields = (stay.person_id, stay.location_id, format_instant(stay.arrived_at), left, reported)
         if self._shape.consent is None:
-            return csv_line(fields)
-        return csv_line((*fields, "true" if consents(stay.person_id, self._shape.consent) else "false"))
+            return format_csv_line(fields)
+        return format_csv_line((*fields, "true" if consents(stay.person_id, self._shape.consent) else "false"))
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def open_atomically(path: Path) -> Iterator[Sink]:
         part.unlink(missing_ok=True)
 
 
-def csv_line(fields: tuple[str, ...]) -> bytes:
+def format_csv_line(fields: tuple[str, ...]) -> bytes:
     """Format one line of CSV in UTF-8, with quotes where necessary."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)

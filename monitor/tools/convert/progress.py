@@ -68,7 +68,9 @@ class _Lines(Meter):
 
 
 @contextmanager
-def progress(title: str, total: int, console: Console, now: Callable[[], float] = time.monotonic) -> Iterator[Meter]:
+def show_progress(
+    title: str, total: int, console: Console, now: Callable[[], float] = time.monotonic
+) -> Iterator[Meter]:
     """Show the progress of `total` units of work on a console. Yield the meter to advance."""
     if not console.is_terminal:
         yield _Lines(total, now, console, title)

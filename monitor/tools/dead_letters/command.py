@@ -103,6 +103,6 @@ def _read_since(text: str | None, clock: Clock) -> int | None:
         raise UsageError(f"--since {text}: expected a duration such as 2h, or a time: {error}") from error
 
 
-def reasons() -> Sequence[str]:
+def list_reasons() -> Sequence[str]:
     """Return the reasons that a dead letter may have."""
     return [reason.value for reason in Reason]

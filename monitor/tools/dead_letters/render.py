@@ -70,10 +70,10 @@ def _describe(headers: DeadLetterHeaders) -> str:
     visit = "" if headers.index == "-" else f" visit {headers.index}"
     several = "" if headers.count == "1" else f" ({headers.count} refused)"
     origin = f"{headers.topic}-{headers.partition}@{headers.offset}{visit}"
-    return _printable(f"from {origin}{several}: {headers.reason.value}: {headers.error}")
+    return _escape_controls(f"from {origin}{several}: {headers.reason.value}: {headers.error}")
 
 
-def _printable(text: str) -> str:
+def _escape_controls(text: str) -> str:
     """Replace control characters. Anyone who may write to the topic could otherwise control the terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 

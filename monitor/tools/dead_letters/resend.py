@@ -59,7 +59,7 @@ class LineVisits:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ResendPlan:
     """The lines to send, and (line, fate) of each visit that is not sent, because nothing would count it."""
 
     lines: tuple[LineVisits, ...]
@@ -99,7 +99,7 @@ def judge(parameters: Parameters, visit: bytes, stamp: int) -> tuple[str, Fault 
     return next(fate for fate, count in accepted.fates.items() if count), None
 
 
-def plan_resending(parameters: Parameters, path: Path, now: int) -> Plan:
+def plan_resending(parameters: Parameters, path: Path, now: int) -> ResendPlan:
     """Read a file with a batch of visits, or one visit, per line, and decide what to send.
 
     Args:
@@ -127,7 +127,7 @@ def plan_resending(parameters: Parameters, path: Path, now: int) -> Plan:
             lines.append(LineVisits(number, tuple(kept)))
     if problems:
         raise UsageError(_describe_problems(path, problems))
-    return Plan(tuple(lines), tuple(left_out))
+    return ResendPlan(tuple(lines), tuple(left_out))
 
 
 def _read_lines(path: Path, problems: list[str]) -> Iterator[tuple[int, list[Any]]]:
@@ -151,7 +151,7 @@ def _describe_problems(path: Path, problems: Sequence[str]) -> str:
     return f"--resend {path}: nothing was sent, because the service would refuse these again:\n{shown}{more}"
 
 
-def send(connections: KafkaConnections, topic: str, plan: Plan, parameters: Parameters) -> Sent:
+def send(connections: KafkaConnections, topic: str, plan: ResendPlan, parameters: Parameters) -> Sent:
     """Send one record per line, wait until all in-sync replicas have them, and return the visits' fates.
 
     Raises:

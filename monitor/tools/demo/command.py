@@ -29,7 +29,7 @@ from monitor.tools.demo.story import Item, Story
 from monitor.tools.demo.summary import DemoOutcome, show
 from monitor.tools.demo.visits import POPULATION, write_visits
 from monitor.tools.replay.driver import Replay, Summary, open_feed, plan_replay, prepare_empty
-from monitor.tools.replay.embedded import embedded_settings
+from monitor.tools.replay.embedded import start_embedded
 from monitor.tools.replay.output import write_output
 
 DAYS: Final = 14
@@ -85,7 +85,7 @@ def run_demo(seed: int, console: Console, length: Length, page: DemoPage | None 
         valid = load_valid_config(files.config, {})
         config, places = valid.config, [location.id for location in valid.locations]
         write_visits(files.visits, seed, places, config.clock.origin, length.days)
-        with embedded_settings(valid, lambda text: _print(console, text)) as settings, page or DemoPage() as served:
+        with start_embedded(valid, lambda text: _print(console, text)) as settings, page or DemoPage() as served:
             started = time.monotonic()
 
             def open_page(clock: Clock) -> str:
@@ -141,8 +141,8 @@ def _play(
                 for tick in range(planned.first_tick, planned.last_tick + 1):
                     pace.wait()
                     feed.produce_until(grid.as_of(tick))
-                    display(story.add_tick(tick, run.tick(tick), run.metrics.registry))
-            return story, run.summary(story.ticks, pace.seconds)
+                    display(story.add_tick(tick, run.run_tick(tick), run.metrics.registry))
+            return story, run.summarize(story.ticks, pace.seconds)
     finally:
         planned.lines.close()
 

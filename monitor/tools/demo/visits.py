@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.public.instants import DAY, format_instant
-from monitor.tools.town import EpidemicParameters, SimulatedVisit, Town, places_of
+from monitor.tools.town import EpidemicParameters, SimulatedVisit, Town, make_places_from_ids
 
 POPULATION: Final = 6_000
 
@@ -24,8 +24,8 @@ def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, da
 
     `start` is the instant of a midnight. Return the number of visits written.
     """
-    town = Town(seed, POPULATION, places_of(locations), start, days, _EPIDEMIC)
-    visits = list(town.reports())
+    town = Town(seed, POPULATION, make_places_from_ids(locations), start, days, _EPIDEMIC)
+    visits = list(town.list_reports())
     rows = [_format_row(visit) for visit in visits]
     step = len(visits) // (_INVALID_VISITS + 1)
     for number, row in reversed(list(enumerate(_make_invalid_rows(visits[:: max(1, step)], start), start=1))):

@@ -41,7 +41,7 @@ def archive_options(java: Path, jars: Sequence[Path]) -> tuple[str, ...]:
     return (f"-XX:AOTCache={path}", *_SILENT) if path.exists() else ()
 
 
-def recording_options(recording: Path) -> tuple[str, ...]:
+def list_recording_options(recording: Path) -> tuple[str, ...]:
     """Return the options with which Java records the classes that it uses, in a file that it writes when it ends."""
     return ("-XX:AOTMode=record", f"-XX:AOTConfiguration={recording}")
 

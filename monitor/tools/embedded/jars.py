@@ -61,7 +61,7 @@ def _parse_jar(sha256: str, size: int, name: str) -> Jar:
     return Jar(group, artifact, version, sha256, size)
 
 
-def kafka_class_path(report: Report, repository: Path | None = None) -> tuple[Path, ...]:
+def fetch_kafka(report: Report, repository: Path | None = None) -> tuple[Path, ...]:
     """Fetch the missing jars and return the paths of all jars.
 
     If a jar is missing, `report` is called with a line before the fetch, about every two seconds, and after the fetch.
@@ -137,7 +137,7 @@ class _Fetch:
     def _fetch_all(self, staging: Path) -> None:
         maven = _import_jgo("jgo.maven")
         context = maven.MavenContext(
-            resolver=maven.PythonResolver(progress_callback=self._progress),
+            resolver=maven.PythonResolver(progress_callback=self._show_progress),
             repo_cache=staging,
             local_repos=[],
             remote_repos={**self._mirrors, "central": _import_jgo("jgo.constants").MAVEN_CENTRAL_URL},
@@ -165,7 +165,7 @@ class _Fetch:
         staged.replace(target)
 
     @contextlib.contextmanager
-    def _progress(self, _filename: str, _size: int) -> Iterator[Callable[[int], None]]:
+    def _show_progress(self, _filename: str, _size: int) -> Iterator[Callable[[int], None]]:
         yield self._add
 
     def _add(self, count: int) -> None:

@@ -17,13 +17,13 @@ from monitor.tools.embedded.class_archive import (
     archive_options,
     archive_path,
     create_archive,
-    recording_options,
+    list_recording_options,
 )
-from monitor.tools.embedded.jars import Report, kafka_class_path
+from monitor.tools.embedded.jars import Report, fetch_kafka
 from monitor.tools.embedded.java import find_java
 from monitor.tools.embedded.ports import ReservedPort
 from monitor.tools.embedded.process import EmbeddedServer
-from monitor.tools.embedded.storage_format import copy_format, keep_format, kept_format_path, make_id
+from monitor.tools.embedded.storage_format import copy_format, find_kept_format, keep_format, make_id
 
 _JVM = (
     "-Xmx512m",
@@ -131,10 +131,10 @@ class EmbeddedKafka(EmbeddedServer):
             EmbeddedError: Java or Kafka's jars were not found, or the server did not start. Its folder is removed.
         """
         java = find_java()
-        jars = kafka_class_path(self._report)
-        options = recording_options(self._recording) if self._recording else archive_options(java, jars)
+        jars = fetch_kafka(self._report)
+        options = list_recording_options(self._recording) if self._recording else archive_options(java, jars)
         self._java = (str(java), *options, "-cp", os.pathsep.join(map(str, jars)))
-        self._kept_format = kept_format_path(archive_path(java, jars))
+        self._kept_format = find_kept_format(archive_path(java, jars))
         super().start()
 
     def archive_classes(self) -> None:
@@ -145,16 +145,16 @@ class EmbeddedKafka(EmbeddedServer):
         Raises:
             EmbeddedError: as for `start()`, or Java could not create the archive.
         """
-        java, jars = find_java(), kafka_class_path(self._report)
+        java, jars = find_java(), fetch_kafka(self._report)
         archive = archive_path(java, jars)
-        if archive.exists() and kept_format_path(archive).exists():
+        if archive.exists() and find_kept_format(archive).exists():
             return
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="location-monitor-classes-") as folder:
             self._recording = Path(folder) / "classes.recorded"
             try:
                 self.start()
-                keep_format(self.folder / "data", kept_format_path(archive))
+                keep_format(self.folder / "data", find_kept_format(archive))
                 self.stop()
                 create_archive(java, jars, _JVM, self._recording)
             finally:
@@ -171,7 +171,7 @@ class EmbeddedKafka(EmbeddedServer):
     def _prepare(self) -> None:
         joins = self._settings.quorum
         self._cluster_id = joins.cluster_id if joins else make_id()
-        properties = self._server_properties()
+        properties = self._make_server_properties()
         text = "".join(f"{key}={value}\n" for key, value in properties.items())
         (self.folder / _PROPERTIES).write_text(text, encoding="utf-8")
         log4j = resources.files("monitor.tools.embedded").joinpath(_LOG4J).read_text(encoding="utf-8")
@@ -183,7 +183,7 @@ class EmbeddedKafka(EmbeddedServer):
             command = ("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", _PROPERTIES)
             self._run(self._make_java_command(*command))
 
-    def _server_properties(self) -> dict[str, str]:
+    def _make_server_properties(self) -> dict[str, str]:
         listeners = {"PLAINTEXT": self._ports["client"].address}
         protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
         if self._settings.secure_protocol is not None:
@@ -206,7 +206,7 @@ class EmbeddedKafka(EmbeddedServer):
             **self._settings.properties,
         }
 
-    def _command(self) -> list[str]:
+    def _make_command(self) -> list[str]:
         return self._make_java_command("kafka.Kafka", _PROPERTIES)
 
     def _make_java_command(self, main_class: str, *arguments: str) -> list[str]:
@@ -226,12 +226,12 @@ class EmbeddedKafka(EmbeddedServer):
                 brokers = admin.describe_cluster()["brokers"]
         except KafkaError:
             return False
-        return any(_address(broker) == self.bootstrap_servers for broker in brokers)
+        return any(_format_address(broker) == self.bootstrap_servers for broker in brokers)
 
 
 def _join(pairs: Mapping[str, str]) -> str:
     return ",".join(f"{key}:{value}" for key, value in pairs.items())
 
 
-def _address(broker: Mapping[str, object]) -> str:
+def _format_address(broker: Mapping[str, object]) -> str:
     return f"{broker['host']}:{broker['port']}"

@@ -179,7 +179,7 @@ class EmbeddedServer(ABC):
         """Write the server's files into the new folder."""
 
     @abstractmethod
-    def _command(self) -> list[str]:
+    def _make_command(self) -> list[str]:
         """Return the server's program and arguments."""
 
     @abstractmethod
@@ -210,7 +210,7 @@ class EmbeddedServer(ABC):
             ) from error
 
     def _launch(self) -> None:
-        self._spawn(self._command())
+        self._spawn(self._make_command())
         deadline = time.monotonic() + self._start_seconds
         while not self._is_ready():
             code = self._require_guard().ask(do="poll")["exit"]

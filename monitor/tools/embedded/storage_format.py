@@ -19,7 +19,7 @@ _PROPERTIES: Final = "meta.properties"
 _CHECKPOINT: Final = "bootstrap.checkpoint"
 
 
-def kept_format_path(archive: Path) -> Path:
+def find_kept_format(archive: Path) -> Path:
     """Return the folder of the kept files, for the path of an archive of classes."""
     return archive.with_suffix(".format")
 

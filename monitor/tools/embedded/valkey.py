@@ -76,7 +76,7 @@ class EmbeddedValkey(EmbeddedServer):
     def _prepare(self) -> None:
         """Write nothing: the server takes its settings as arguments."""
 
-    def _command(self) -> list[str]:
+    def _make_command(self) -> list[str]:
         settings = self._settings
         options = {
             "bind": LOOPBACK,

@@ -17,7 +17,7 @@ from monitor.tools.planner.conflict import explain_contradiction
 from monitor.tools.planner.curves import Curves, compute_curves
 from monitor.tools.planner.nearby import list_choices
 from monitor.tools.planner.outcomes import Plan, PlanOutcome, evaluate
-from monitor.tools.planner.render import choices_tree, plans_tree, render_choices, render_plans
+from monitor.tools.planner.render import make_choices_tree, make_plans_tree, render_choices, render_plans
 from monitor.tools.planner.request import (
     PERIOD,
     Options,
@@ -73,7 +73,7 @@ def find(options: Options) -> tuple[Targets, tuple[PlanOutcome, ...], int]:
     found = rank(find_plans(designs, targets), period)
     if not found:
         raise explain_contradiction(designs, targets)
-    return targets, tuple(evaluate(plan, targets, plan.payment(period)) for plan in found), period
+    return targets, tuple(evaluate(plan, targets, plan.compute_payment(period)) for plan in found), period
 
 
 def _show_plans(options: Options, output: PlanOutput) -> None:
@@ -81,7 +81,7 @@ def _show_plans(options: Options, output: PlanOutput) -> None:
     plan = found[0].plan
     curves = compute_curves(plan, targets, format_title(plan))
     if output.as_json:
-        _print(output, plans_tree(found, targets, period, curves))
+        _print(output, make_plans_tree(found, targets, period, curves))
     else:
         render_plans(found, period, output.console)
     _draw((curves,), output)
@@ -94,7 +94,7 @@ def _show_choices(config: Config, targets: Targets, output: PlanOutput) -> None:
     present = {name: listed[0].outcome.plan for name, listed in choices.items()}
     curves = tuple(compute_curves(plan, targets, f"{name}: {format_title(plan)}") for name, plan in present.items())
     if output.as_json:
-        _print(output, choices_tree(choices, curves))
+        _print(output, make_choices_tree(choices, curves))
     else:
         render_choices(choices, output.console)
     _draw(curves, output)

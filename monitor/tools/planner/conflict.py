@@ -69,7 +69,7 @@ def explain(designs: Sequence[Design], targets: Targets) -> str:
         return _explain_bound(max(designs, key=lambda design: -_count_least_false_alarms(design, targets)), targets)
     if targets.pays is not None and targets.epsilon is not None:
         epsilon, period = targets.epsilon.epsilon, targets.pays.period
-        least = min(design.payment(epsilon, period) for design in designs)
+        least = min(design.compute_payment(epsilon, period) for design in designs)
         return f"at ε = {format_epsilon(epsilon)} a person pays up to {least} within {format_duration(period)}."
     if targets.alarm is not None and targets.threshold is not None:
         people, threshold = targets.alarm.people, targets.threshold.threshold
@@ -90,7 +90,7 @@ def _find_most_epsilon(design: Design, targets: Targets) -> Fraction | None:
 def _compute_alarm_chance(design: Design, targets: Targets) -> float:
     if targets.epsilon is None or targets.threshold is None or targets.alarm is None:
         return 0.0
-    return Plan(design, targets.epsilon.epsilon, targets.threshold.threshold).alarm(targets.alarm.people)
+    return Plan(design, targets.epsilon.epsilon, targets.threshold.threshold).compute_alarm(targets.alarm.people)
 
 
 def _find_best_plan(design: Design, targets: Targets) -> Plan | None:
@@ -106,7 +106,7 @@ def _find_best_plan(design: Design, targets: Targets) -> Plan | None:
 
 def _count_least_false_alarms(design: Design, targets: Targets) -> float:
     plan = _find_best_plan(design, targets)
-    return plan.false_alarms(targets.false_alarms.every) if plan and targets.false_alarms else float("inf")
+    return plan.compute_false_alarms(targets.false_alarms.every) if plan and targets.false_alarms else float("inf")
 
 
 def _explain_bound(design: Design, targets: Targets) -> str:
@@ -122,8 +122,9 @@ def _explain_bound(design: Design, targets: Targets) -> str:
     return (
         f"ε of an answer is at most {_format_short(epsilon)}, and {top}. By Takagi et al. [ADP], Theorem 9, "
         f"the chance that any one-sided mechanism calls an empty location unsafe is then at least "
-        f"e^(-ε·T) = {format_percent(plan.false_alarm(0))} per update (one update per {format_duration(design.slot)}): "
-        f"{plan.false_alarms(every):.3g} times in {format_duration(every)}, not once."
+        f"e^(-ε·T) = {format_percent(plan.compute_false_alarm(0))} per update "
+        f"(one update per {format_duration(design.slot)}): "
+        f"{plan.compute_false_alarms(every):.3g} times in {format_duration(every)}, not once."
     )
 
 
@@ -158,7 +159,7 @@ def _find_longest_vacuous(designs: Sequence[Design], every: int) -> int:
     """
 
     def is_vacuous(seconds: int) -> bool:
-        return all(design.occasions(seconds * SECOND) <= 1 for design in designs)
+        return all(design.count_occasions(seconds * SECOND) <= 1 for design in designs)
 
     return _find_last(is_vacuous, every // SECOND) * SECOND
 
@@ -183,7 +184,7 @@ def _find_nearest_pays(designs: Sequence[Design], targets: Targets) -> Pays | No
     if targets.pays is None:
         return None
     period = targets.pays.period
-    amounts = [plan.payment(period) for plan in find_plans(designs, targets.without("pays"))]
+    amounts = [plan.compute_payment(period) for plan in find_plans(designs, targets.without("pays"))]
     return Pays(min(amounts), period) if amounts else None
 
 

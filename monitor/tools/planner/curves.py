@@ -52,13 +52,13 @@ def compute_curves(plan: Plan, targets: Targets, title: str) -> Curves:
     design = plan.design
     limit = None
     if targets.false_alarms is not None:
-        limit = min(1.0, 1 / float(design.occasions(targets.false_alarms.every) or 1) / design.updates)
+        limit = min(1.0, 1 / float(design.count_occasions(targets.false_alarms.every) or 1) / design.updates)
     return Curves(
         title=title,
         threshold=plan.threshold,
-        alarm=tuple(plan.false_alarm(people) for people in counts),
-        miss=tuple(1 - plan.alarm(people) for people in counts),
-        silent=tuple(plan.silent(people) for people in counts),
+        alarm=tuple(plan.compute_false_alarm(people) for people in counts),
+        miss=tuple(1 - plan.compute_alarm(people) for people in counts),
+        silent=tuple(plan.compute_silence(people) for people in counts),
         limit=limit,
         answers=design.answers,
         mark_lifetime=design.mark_lifetime,

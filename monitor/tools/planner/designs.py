@@ -47,10 +47,10 @@ class Design(Protocol):
     def span(self) -> int:
         """The length of the window in microseconds; 0 for an instant."""
 
-    def occasions(self, duration: int) -> Fraction:
+    def count_occasions(self, duration: int) -> Fraction:
         """Return the largest number of occasions for a false alarm in a duration (microseconds)."""
 
-    def payment(self, epsilon: Fraction, period: int) -> Fraction:
+    def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return the most that one person pays within any period (microseconds) to a monitor of this ε."""
 
 
@@ -94,11 +94,11 @@ class OverTime:
         """The length of the window in microseconds."""
         return self.window * self.slot
 
-    def occasions(self, duration: int) -> Fraction:
+    def count_occasions(self, duration: int) -> Fraction:
         """Return the number of updates. Updates during pauses count too, so that silence does not improve a design."""
         return Fraction(duration, self.slot)
 
-    def payment(self, epsilon: Fraction, period: int) -> Fraction:
+    def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return the payment for visits in all slots that a period touches (docs/rules.md, section 6)."""
         slots = -(-period // self.slot) + 1
         return compute_over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
@@ -142,15 +142,15 @@ class AtTimes:
         """0: a designated time is an instant."""
         return 0
 
-    def occasions(self, duration: int) -> Fraction:
+    def count_occasions(self, duration: int) -> Fraction:
         """Return the largest number of designated times in a duration, with clock changes taken into account."""
-        return Fraction(_most_times(self.times, duration))
+        return Fraction(_count_most_times(self.times, duration))
 
-    def payment(self, epsilon: Fraction, period: int) -> Fraction:
+    def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return ε times the largest number of designated times in a period."""
-        return compute_at_times_payment(epsilon, _most_times(self.times, period))
+        return compute_at_times_payment(epsilon, _count_most_times(self.times, period))
 
 
 @lru_cache(maxsize=256)
-def _most_times(times: AtTimesMonitor, duration: int) -> int:
+def _count_most_times(times: AtTimesMonitor, duration: int) -> int:
     return count_most_designated_times(times, duration)

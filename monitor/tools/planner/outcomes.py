@@ -30,21 +30,23 @@ class Plan:
         """The largest ε per answer, at which misses are most frequent."""
         return self.epsilon * self.design.largest
 
-    def false_alarm(self, people: int) -> float:
+    def compute_false_alarm(self, people: int) -> float:
         """Return the largest chance per update that `people` raise an alarm: e^(-ε(T - f)), or 1.0 from T people on."""
         return compute_false_alarm(self.smallest_answer, self.threshold, people)
 
-    def alarm(self, people: int) -> float:
+    def compute_alarm(self, people: int) -> float:
         """Return the smallest chance per update that `people` raise an alarm: e^(-ε(T - f)) at the largest ε."""
         return compute_false_alarm(self.largest_answer, self.threshold, people)
 
-    def false_alarms(self, duration: int) -> float:
+    def compute_false_alarms(self, duration: int) -> float:
         """Return the mean number of false alarms in a duration (microseconds) at an empty location that answers."""
-        return float(self.design.occasions(duration)) * compute_over_updates(self.false_alarm(0), self.design.updates)
+        return float(self.design.count_occasions(duration)) * compute_over_updates(
+            self.compute_false_alarm(0), self.design.updates
+        )
 
-    def silent(self, people: int) -> float:
+    def compute_silence(self, people: int) -> float:
         """Return the share of time in which a location is paused if `people` are always there."""
-        return compute_silent_share(self.false_alarm(people), self.design.answers, self.design.mark_lifetime)
+        return compute_silent_share(self.compute_false_alarm(people), self.design.answers, self.design.mark_lifetime)
 
     @property
     def silence(self) -> int:
@@ -52,9 +54,9 @@ class Plan:
         ticks = self.design.mark_lifetime - self.design.answers + 1
         return ticks * self.design.slot if ticks > 1 else 0
 
-    def payment(self, period: int) -> Fraction:
+    def compute_payment(self, period: int) -> Fraction:
         """Return the most that one person pays within any period (microseconds)."""
-        return self.design.payment(self.epsilon, period)
+        return self.design.compute_payment(self.epsilon, period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,12 @@ def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
     """Return the outcome of a plan. `pays` is the most that one person pays to all monitors in the period."""
     return PlanOutcome(
         plan,
-        plan.false_alarm(0),
-        plan.false_alarms(YEAR),
-        plan.alarm(targets.alarm.people) if targets.alarm else None,
+        plan.compute_false_alarm(0),
+        plan.compute_false_alarms(YEAR),
+        plan.compute_alarm(targets.alarm.people) if targets.alarm else None,
         pays,
         plan.silence,
-        plan.silent(0),
+        plan.compute_silence(0),
         find_unmet(plan, targets, pays),
     )
 
@@ -93,8 +95,8 @@ def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
 def find_unmet(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]:
     """Return the targets that a plan misses, as written on the command line."""
     checks = (
-        (targets.false_alarms, lambda asked: plan.false_alarms(asked.every) > 1),
-        (targets.alarm, lambda asked: plan.alarm(asked.people) < float(asked.chance)),
+        (targets.false_alarms, lambda asked: plan.compute_false_alarms(asked.every) > 1),
+        (targets.alarm, lambda asked: plan.compute_alarm(asked.people) < float(asked.chance)),
         (targets.threshold, lambda asked: plan.threshold != asked.threshold),
         (targets.epsilon, lambda asked: plan.epsilon != asked.epsilon),
         (targets.pays, lambda asked: pays > asked.epsilon),

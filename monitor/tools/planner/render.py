@@ -85,33 +85,33 @@ def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console)
     _say(console, ASSUMPTION)
 
 
-def plans_tree(outcomes: Sequence[PlanOutcome], targets: Targets, period: int, curves: Curves) -> dict[str, Any]:
+def make_plans_tree(outcomes: Sequence[PlanOutcome], targets: Targets, period: int, curves: Curves) -> dict[str, Any]:
     """Return plans as JSON: ε as exact strings, durations as in the configuration, and the curves of the first plan."""
     return {
         "targets": [str(getattr(targets, name)) for name in targets.given],
         "period": format_duration(period),
         "assumption": ASSUMPTION,
-        "plans": [outcome_tree(outcome) for outcome in outcomes],
-        "curves": curves_tree(curves),
+        "plans": [make_outcome_tree(outcome) for outcome in outcomes],
+        "curves": make_curves_tree(curves),
     }
 
 
-def choices_tree(by_monitor: Mapping[str, Sequence[Choice]], curves: Sequence[Curves]) -> dict[str, Any]:
-    """Return choices as JSON, in the form of `plans_tree`."""
+def make_choices_tree(by_monitor: Mapping[str, Sequence[Choice]], curves: Sequence[Curves]) -> dict[str, Any]:
+    """Return choices as JSON, in the form of `make_plans_tree`."""
     return {
         "assumption": ASSUMPTION,
         "monitors": [
             {
                 "name": name,
-                "choices": [{"change": choice.change} | outcome_tree(choice.outcome) for choice in choices],
-                "curves": curves_tree(monitor_curves),
+                "choices": [{"change": choice.change} | make_outcome_tree(choice.outcome) for choice in choices],
+                "curves": make_curves_tree(monitor_curves),
             }
             for (name, choices), monitor_curves in zip(by_monitor.items(), curves, strict=True)
         ],
     }
 
 
-def outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
+def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
     """Return one outcome as JSON."""
     plan, design = outcome.plan, outcome.plan.design
     tree: dict[str, Any] = {
@@ -137,7 +137,7 @@ def outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
     return tree
 
 
-def curves_tree(curves: Curves) -> list[dict[str, float]]:
+def make_curves_tree(curves: Curves) -> list[dict[str, float]]:
     """Return curves as JSON: one object per count."""
     rows = zip(curves.alarm, curves.miss, curves.silent, strict=True)
     return [{"people": people, "alarm": a, "miss": m, "silent": s} for people, (a, m, s) in enumerate(rows)]

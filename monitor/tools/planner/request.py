@@ -38,14 +38,14 @@ class Options:
 
     given: Mapping[str, str | tuple[str, ...]]
 
-    def text(self, name: str) -> str | None:
+    def find_text(self, name: str) -> str | None:
         """Return the text of an option; None if it is not given."""
         value = self.given.get(name)
         return value if isinstance(value, str) else None
 
-    def duration(self, name: str, least: int = SECOND) -> int | None:
+    def parse_duration(self, name: str, least: int = SECOND) -> int | None:
         """Return a duration option in microseconds, None if it is not given. Raise UsageError if it is invalid."""
-        text = self.text(name)
+        text = self.find_text(name)
         if text is None:
             return None
         try:
@@ -59,9 +59,9 @@ class Options:
             )
         return duration
 
-    def number(self, name: str) -> int | None:
+    def parse_number(self, name: str) -> int | None:
         """Return an option that is a whole number of at least 1. Raise UsageError if it is invalid."""
-        text = self.text(name)
+        text = self.find_text(name)
         if text is None:
             return None
         if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MOST)) and 1 <= int(text) <= _MOST):
@@ -70,17 +70,17 @@ class Options:
             )
         return int(text)
 
-    def epsilon(self, name: str) -> Fraction | None:
+    def parse_epsilon(self, name: str) -> Fraction | None:
         """Return an option that is an exact ε. Raise UsageError if it is invalid."""
-        text = self.text(name)
+        text = self.find_text(name)
         try:
             return None if text is None else parse_epsilon(text)
         except EpsilonError as error:
             raise UsageError(f"{format_option(name)}: {error}") from None
 
-    def chance(self, name: str) -> Fraction | None:
+    def parse_chance(self, name: str) -> Fraction | None:
         """Return an option that is a chance above 0 and at most 1. Raise UsageError if it is invalid."""
-        text = self.text(name)
+        text = self.find_text(name)
         if text is None:
             return None
         number = text.removesuffix("%").strip()
@@ -104,16 +104,24 @@ def format_option(name: str) -> str:
 def read_targets(options: Options) -> Targets:
     """Return the targets. Raise UsageError for an invalid value, or if one option of a pair is missing."""
     _require_both(options, "alarm_at", "with")
-    if options.text("in") and not options.text("pays_at_most"):
+    if options.find_text("in") and not options.find_text("pays_at_most"):
         raise UsageError("--in is the period of --pays-at-most: add --pays-at-most, or leave out --in.")
-    every, people, chance = options.duration("false_alarm_every"), options.number("alarm_at"), options.chance("with")
-    threshold, epsilon, most = options.number("threshold"), options.epsilon("epsilon"), options.epsilon("pays_at_most")
+    every, people, chance = (
+        options.parse_duration("false_alarm_every"),
+        options.parse_number("alarm_at"),
+        options.parse_chance("with"),
+    )
+    threshold, epsilon, most = (
+        options.parse_number("threshold"),
+        options.parse_epsilon("epsilon"),
+        options.parse_epsilon("pays_at_most"),
+    )
     return Targets(
         FalseAlarms(every) if every is not None else None,
         Alarm(people, chance) if people is not None and chance is not None else None,
         FixedThreshold(threshold) if threshold is not None else None,
         FixedEpsilon(epsilon) if epsilon is not None else None,
-        Pays(most, options.duration("in") or PERIOD) if most is not None else None,
+        Pays(most, options.parse_duration("in") or PERIOD) if most is not None else None,
     )
 
 
@@ -134,7 +142,7 @@ def require_decided(targets: Targets) -> None:
 def require_only_targets(options: Options) -> None:
     """Raise UsageError for options whose values the configuration sets."""
     fixed = [format_option(name) for name in _FIXED if options.given.get(name)]
-    if fixed or options.text("kind"):
+    if fixed or options.find_text("kind"):
         names = ", ".join(fixed or ["--kind"])
         raise UsageError(f"{names}: already set by the configuration; leave it out, or leave out --config.")
 
@@ -145,7 +153,7 @@ def read_designs(options: Options) -> tuple[Design, ...]:
     Raises:
         UsageError: options exclude each other, or no slot fits the given lengths.
     """
-    at_times = options.text("kind") == "at_times"
+    at_times = options.find_text("kind") == "at_times"
     foreign = [
         format_option(name) for name in (_OVER_TIME_ONLY if at_times else _AT_TIMES_ONLY) if options.given.get(name)
     ]
@@ -161,13 +169,16 @@ def read_designs(options: Options) -> tuple[Design, ...]:
 
 
 def _list_slots(options: Options) -> tuple[int, ...]:
-    slot = options.duration("slot")
+    slot = options.parse_duration("slot")
     return SLOTS if slot is None else (slot,)
 
 
 def _list_over_time(options: Options) -> Iterator[Design]:
-    window, answers = options.duration("window"), options.number("answers")
-    max_lead, share = options.duration("accept_ahead", 0) or 0, Fraction(1, options.number("locations") or 1)
+    window, answers = options.parse_duration("window"), options.parse_number("answers")
+    max_lead, share = (
+        options.parse_duration("accept_ahead", 0) or 0,
+        Fraction(1, options.parse_number("locations") or 1),
+    )
     for length in WINDOWS if window is None else (window,):
         for slot in _list_slots(options):
             if length >= slot and length % slot == 0 and max_lead % slot == 0:
@@ -176,7 +187,7 @@ def _list_over_time(options: Options) -> Iterator[Design]:
 
 
 def _list_at_times(options: Options) -> Iterator[Design]:
-    horizon = options.duration("horizon") or HORIZON
+    horizon = options.parse_duration("horizon") or HORIZON
     times = _make_times(options)
     for slot in _list_slots(options):
         if horizon >= slot:
@@ -188,7 +199,7 @@ def _make_times(options: Options) -> AtTimesMonitor:
         "name": "plan",
         "kind": "at_times",
         "at": options.given.get("at") or ("18:00",),
-        "timezone": options.text("timezone") or "UTC",
+        "timezone": options.find_text("timezone") or "UTC",
         "reporting_horizon": "1d",
         "epsilon": 1,
         "threshold": 1,
@@ -200,5 +211,5 @@ def _make_times(options: Options) -> AtTimesMonitor:
 
 
 def _require_both(options: Options, first: str, second: str) -> None:
-    if bool(options.text(first)) != bool(options.text(second)):
+    if bool(options.find_text(first)) != bool(options.find_text(second)):
         raise UsageError(f"{format_option(first)} and {format_option(second)} are one target: give both, or neither.")

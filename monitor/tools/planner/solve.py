@@ -49,7 +49,7 @@ def solve(design: Design, targets: Targets) -> Plan | None:
         if epsilon * design.smallest < SMALLEST:
             continue
         plan = Plan(design, epsilon, choose_threshold(design, targets, epsilon))
-        pays = plan.payment(targets.pays.period) if targets.pays else Fraction(0)
+        pays = plan.compute_payment(targets.pays.period) if targets.pays else Fraction(0)
         if not find_unmet(plan, targets, pays):
             return plan
     return None
@@ -74,7 +74,7 @@ def compute_allowed_chance(design: Design, targets: Targets) -> float:
     """Return the largest allowed chance of a false alarm per occasion; 1.0 without a target."""
     if targets.false_alarms is None:
         return 1.0
-    occasions = design.occasions(targets.false_alarms.every)
+    occasions = design.count_occasions(targets.false_alarms.every)
     return 1 / float(occasions) if occasions > 1 else 1.0
 
 
@@ -83,11 +83,11 @@ def find_highest_threshold(design: Design, targets: Targets, epsilon: Fraction) 
     if targets.alarm is None:
         return None
     asked, largest = targets.alarm, epsilon * design.largest
-    beyond = math.floor(_minus_log(float(asked.chance)) / float(largest))
+    beyond = math.floor(_compute_minus_log(float(asked.chance)) / float(largest))
     return asked.people + next(
         j
         for j in range(beyond + 1, -1, -1)
-        if Plan(design, epsilon, asked.people + j).alarm(asked.people) >= asked.chance
+        if Plan(design, epsilon, asked.people + j).compute_alarm(asked.people) >= asked.chance
     )
 
 
@@ -97,8 +97,8 @@ def bound_epsilon(design: Design, targets: Targets) -> Bounds:
     alarm, fixed = targets.alarm, targets.threshold
     if targets.false_alarms is not None and (alarm is not None or fixed is not None):
         chance = compute_allowed_chance(design, targets)
-        a = _minus_log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
-        b = _minus_log(float(alarm.chance)) if alarm and not fixed else 0.0
+        a = _compute_minus_log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
+        b = _compute_minus_log(float(alarm.chance)) if alarm and not fixed else 0.0
         certain = fixed.threshold if fixed else alarm.people if alarm else 1
         low, enough = (max(bound, 0.0) / (certain * float(design.smallest)) for bound in (a - b, a))
     return Bounds(low, enough, _find_upper_bound(design, targets))
@@ -107,11 +107,11 @@ def bound_epsilon(design: Design, targets: Targets) -> Bounds:
 def _find_upper_bound(design: Design, targets: Targets) -> Fraction | None:
     limits = []
     if targets.pays is not None:
-        limits.append(targets.pays.epsilon / design.payment(Fraction(1), targets.pays.period))
+        limits.append(targets.pays.epsilon / design.compute_payment(Fraction(1), targets.pays.period))
     if targets.alarm is not None and targets.threshold is not None:
         beyond = targets.threshold.threshold - targets.alarm.people
         if beyond > 0:
-            limits.append(Fraction(_minus_log(float(targets.alarm.chance)) / beyond) / design.largest)
+            limits.append(Fraction(_compute_minus_log(float(targets.alarm.chance)) / beyond) / design.largest)
     return min(limits, default=None)
 
 
@@ -147,7 +147,7 @@ def choose_grid_step(high: Fraction) -> Fraction:
     return step
 
 
-def _minus_log(chance: float) -> float:
+def _compute_minus_log(chance: float) -> float:
     return -math.log(chance)
 
 
@@ -176,4 +176,4 @@ def _beats(other: Plan, plan: Plan, period: int) -> bool:
 
 
 def _score(plan: Plan, period: int) -> tuple[Fraction, ...]:
-    return plan.payment(period), Fraction(plan.design.slot), Fraction(plan.silence), Fraction(plan.threshold)
+    return plan.compute_payment(period), Fraction(plan.design.slot), Fraction(plan.silence), Fraction(plan.threshold)

@@ -86,16 +86,16 @@ def _draw_bar(name: str, x: float, width: float) -> str:
 
 def _draw_axes(left: int, curves: Curves, ticks: Sequence[tuple[float, str]]) -> Iterator[str]:
     for height, name in ticks:
-        y = _format_number(_y(height))
+        y = _format_number(_scale_y(height))
         yield f'<line class="grid" x1="{left}" x2="{left + _PANEL}" y1="{y}" y2="{y}"/>'
-        place = f'x="{left - 6}" y="{_format_number(_y(height) + 4)}" text-anchor="end"'
+        place = f'x="{left - 6}" y="{_format_number(_scale_y(height) + 4)}" text-anchor="end"'
         yield f'<text class="small" {place}>{escape(name)}</text>'
     most = len(curves.alarm) - 1
     step = max(1, round(most / 8))
     for people in range(0, most + 1, step):
-        yield _draw_text(_x(left, people, most) - 4, _TOP + _HEIGHT + 16, str(people), "small")
+        yield _draw_text(_scale_x(left, people, most) - 4, _TOP + _HEIGHT + 16, str(people), "small")
     yield _draw_text(left + _PANEL - 90, _TOP + _HEIGHT + 32, "people there", "small")
-    x = _format_number(_x(left, curves.threshold, most))
+    x = _format_number(_scale_x(left, curves.threshold, most))
     yield f'<line class="threshold" x1="{x}" x2="{x}" y1="{_TOP}" y2="{_TOP + _HEIGHT}"/>'
     yield _draw_text(float(x) + 4, _TOP + _HEIGHT - 6, f"T = {curves.threshold}", "small")
     yield f'<line class="axis" x1="{left}" x2="{left}" y1="{_TOP}" y2="{_TOP + _HEIGHT}"/>'
@@ -104,7 +104,7 @@ def _draw_axes(left: int, curves: Curves, ticks: Sequence[tuple[float, str]]) ->
 def _draw_path(left: int, heights: Sequence[float], name: str, meaning: str) -> str:
     most = len(heights) - 1
     points = (
-        f"{_format_number(_x(left, people, most))} {_format_number(_y(height))}"
+        f"{_format_number(_scale_x(left, people, most))} {_format_number(_scale_y(height))}"
         for people, height in enumerate(heights)
     )
     return f'<path class="{name}" d="M {" L ".join(points)}"><title>{escape(meaning)}</title></path>'
@@ -115,11 +115,11 @@ def _draw_text(x: float, y: float, text: str, name: str = "") -> str:
     return f'<text{style} x="{_format_number(x)}" y="{_format_number(y)}">{escape(text)}</text>'
 
 
-def _x(left: int, people: int, most: int) -> float:
+def _scale_x(left: int, people: int, most: int) -> float:
     return left + _PANEL * people / most
 
 
-def _y(height: float) -> float:
+def _scale_y(height: float) -> float:
     return _TOP + _HEIGHT * (1 - min(max(height, 0.0), 1.0))
 
 

@@ -26,10 +26,10 @@ def _draw_false_alarms(curves: Curves) -> Iterator[str]:
     each = max(1, round(_ROWS / decades))
     panel = _Panel(len(curves.alarm), each * decades, lambda chance: 1 + math.log10(max(chance, 1e-300)) / decades)
     if curves.limit is not None:
-        panel.line(curves.limit, "-")
+        panel.draw_line(curves.limit, "-")
     for people, chance in enumerate(curves.alarm):
         panel.mark(people, chance, "*" if people < curves.threshold else "=")
-    yield from panel.lines(lambda row: "1" if row == 0 else f"1e-{row // each}", each, curves.threshold)
+    yield from panel.render_lines(lambda row: "1" if row == 0 else f"1e-{row // each}", each, curves.threshold)
 
 
 def _draw_misses(curves: Curves) -> Iterator[str]:
@@ -39,7 +39,7 @@ def _draw_misses(curves: Curves) -> Iterator[str]:
         if curves.mark_lifetime:
             panel.mark(people, silent, "s")
         panel.mark(people, miss, "o")
-    yield from panel.lines(lambda row: f"{100 - 100 * row // _ROWS} %", 2, curves.threshold)
+    yield from panel.render_lines(lambda row: f"{100 - 100 * row // _ROWS} %", 2, curves.threshold)
 
 
 def _draw_timeline(curves: Curves) -> Iterator[str]:
@@ -62,26 +62,26 @@ class _Panel:
     def _stretch(self) -> int:
         return max(1, _WIDTH // self._counts)
 
-    def _column(self, people: int) -> int:
+    def _find_column(self, people: int) -> int:
         if self._counts <= _WIDTH:
             return people * self._stretch
         return people * (_WIDTH - 1) // (self._counts - 1)
 
-    def _row(self, value: float) -> int:
+    def _find_row(self, value: float) -> int:
         return self._rows - round(self._rows * min(max(self._height(value), 0.0), 1.0))
 
     def mark(self, people: int, value: float, sign: str) -> None:
-        self._cells[self._row(value)][self._column(people)] = sign
+        self._cells[self._find_row(value)][self._find_column(people)] = sign
 
-    def line(self, value: float, sign: str) -> None:
-        row = self._cells[self._row(value)]
+    def draw_line(self, value: float, sign: str) -> None:
+        row = self._cells[self._find_row(value)]
         row[:] = [sign] * len(row)
 
-    def lines(self, label: Callable[[int], str], each: int, threshold: int) -> Iterator[str]:
+    def render_lines(self, label: Callable[[int], str], each: int, threshold: int) -> Iterator[str]:
         for number, row in enumerate(self._cells):
             name = label(number) if number % each == 0 else ""
             yield f"{name:>{_MARGIN}} |{''.join(row)}".rstrip()
         width = len(self._cells[0])
         yield f"{'':>{_MARGIN}} +{'-' * width}"
-        column = self._column(threshold)
+        column = self._find_column(threshold)
         yield f"{'people':>{_MARGIN}}  0{'T = ' + str(threshold):>{column + 4 if column > 4 else 9}}"  # noqa: PLR2004  # room for the 0

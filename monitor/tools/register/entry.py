@@ -127,7 +127,7 @@ def _describe_loss(figures: Figures) -> dict[str, Any]:
     if figures.has_threshold:
         details.append("The answer 'safe' costs nothing: only published numbers cost ε.")
     if report.overlap is not None:
-        details.append(report.overlap.sentence())
+        details.append(report.overlap.describe())
     return {
         "privacy_unit": f"Person, within any {period}",
         "privacy_unit_details": _describe_relation(figures, period),

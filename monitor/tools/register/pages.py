@@ -82,7 +82,7 @@ def _write_tables(figures: Figures) -> dict[str, str]:
 def _describe_limits(figures: Figures) -> dict[str, str]:
     overlap = figures.report.overlap
     return {
-        "overlap": "" if overlap is None else overlap.sentence(),
+        "overlap": "" if overlap is None else overlap.describe(),
         "stays": _describe_stays(figures),
         "consent": _CONSENT if figures.has_lower_bounds else "",
         "meanings": "\n".join(_list_meanings(figures)),

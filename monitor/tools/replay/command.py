@@ -15,10 +15,10 @@ from monitor.config import ValidConfig, load_valid_config, read_person_key
 from monitor.errors import UsageError
 from monitor.service import Settings, prepare_settings
 from monitor.tools.replay.driver import ReplayPlan, Summary, plan_replay, replay
-from monitor.tools.replay.embedded import embedded_settings
+from monitor.tools.replay.embedded import start_embedded
 from monitor.tools.replay.lines import Extent, check_header
 from monitor.tools.replay.output import write_output
-from monitor.tools.replay.progress import progress
+from monitor.tools.replay.progress import show_progress
 
 
 def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | None, *, embedded: bool) -> None:
@@ -35,7 +35,7 @@ def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | N
         planned = _plan(visits, settings, until, stderr)
         try:
             total = max(0, planned.last_tick - planned.first_tick + 1)
-            with progress("Replaying", total, "ticks", stderr) as steps:
+            with show_progress("Replaying", total, "ticks", stderr) as steps:
                 summary = replay(settings, planned, lambda _tick, _records: steps.advance())
         finally:
             planned.lines.close()
@@ -62,12 +62,12 @@ def _open_settings(valid: ValidConfig, stderr: Console, *, embedded: bool) -> It
     if not embedded:
         yield prepare_settings(valid, read_person_key(valid.config.visits))
         return
-    with embedded_settings(valid, lambda text: stderr.print(text, highlight=False, soft_wrap=True)) as moved:
+    with start_embedded(valid, lambda text: stderr.print(text, highlight=False, soft_wrap=True)) as moved:
         yield moved
 
 
 def _plan(visits: Path, settings: Settings, until: int | None, stderr: Console) -> ReplayPlan:
-    with progress(f"Reading {visits.name}", None, "lines", stderr) as steps:
+    with show_progress(f"Reading {visits.name}", None, "lines", stderr) as steps:
         return plan_replay(visits, settings.parameters, until, steps.advance)
 
 

@@ -165,7 +165,7 @@ class Replay:
         self.service.stop()
         self.windows.close()
 
-    def tick(self, tick: int) -> Sequence[EncodedRecord]:
+    def run_tick(self, tick: int) -> Sequence[EncodedRecord]:
         """Move the clock to a tick's release time, wait until its answers are in the ledger, and return its records.
 
         Raises:
@@ -193,7 +193,7 @@ class Replay:
         self.service.loop.expect_input(ticks[-1])
         owners = dict(self.service.loop.owners)
         for tick in ticks:
-            self.tick(tick)
+            self.run_tick(tick)
             if self.service.loop.owners != owners:
                 raise ReplayError(
                     f"tick {tick}: a ledger partition was taken over again, so answers that were not committed yet are "
@@ -223,7 +223,7 @@ class Replay:
                 raise ReplayError(f"{step}: not done within {seconds:.0f} s; see the log for what is unavailable")
             signal.wait(seen, 0.05)
 
-    def summary(self, ticks: int, seconds: float) -> Summary:
+    def summarize(self, ticks: int, seconds: float) -> Summary:
         """Return the visits by fate and the answers by status, as the service counted them."""
         value = self.metrics.registry.get_sample_value
         visits = {fate: int(value(f"{PREFIX}_visits_total", {"fate": fate}) or 0) for fate in FATES}
@@ -267,7 +267,7 @@ def replay(settings: Settings, planned: ReplayPlan, on_tick: Callable[[int, Sequ
                 on_tick(tick, run.last_records)
         run.finish()
         decided = max(0, planned.last_tick - planned.first_tick + 1)
-        return replace(run.summary(decided, time.perf_counter() - began), refusals=feed.refusals)
+        return replace(run.summarize(decided, time.perf_counter() - began), refusals=feed.refusals)
 
 
 def _feed_ahead(feed: Feed, parameters: Parameters, planned: ReplayPlan) -> Iterator[range]:

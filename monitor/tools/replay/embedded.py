@@ -18,7 +18,7 @@ KEY_BYTES = 32
 
 
 @contextmanager
-def embedded_settings(valid: ValidConfig, report: Callable[[str], None]) -> Iterator[Settings]:
+def start_embedded(valid: ValidConfig, report: Callable[[str], None]) -> Iterator[Settings]:
     """Start a real Kafka and Valkey, and yield settings with their addresses and a random key for person ids.
 
     Raises:

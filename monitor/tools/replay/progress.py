@@ -84,7 +84,7 @@ class _Lines:
 
 
 @contextmanager
-def progress(title: str, total: int | None, unit: str, console: Console) -> Iterator[Steps]:
+def show_progress(title: str, total: int | None, unit: str, console: Console) -> Iterator[Steps]:
     """Show the progress over `total` steps (None if the number is unknown). `unit` names the steps in the plural."""
     with (_Bar if console.is_terminal else _Lines)(title, total, unit, console) as steps:
         yield steps

@@ -62,7 +62,10 @@ def _add_processes(sheet: Sheet, load: Load, busy: float) -> int:
         "catch_up_rate", "to catch up after an outage", f"{_n(busy)} visits/s × {_n(factor)}", busy * factor, "visits/s"
     )
     readers = sheet.add(
-        "readers", "processes to read", f"{_n(needed)} visits/s ÷ {_c(read)}, rounded up", _up(needed / read.value)
+        "readers",
+        "processes to read",
+        f"{_n(needed)} visits/s ÷ {_c(read)}, rounded up",
+        _round_up(needed / read.value),
     )
     watched, registered = constants.TICK_PER_WATCHED, constants.TICK_PER_REGISTERED
     tick = sheet.add(
@@ -75,7 +78,7 @@ def _add_processes(sheet: Sheet, load: Load, busy: float) -> int:
     budget = load.slot / _TICK_SHARE
     deciders = sheet.add(
         "deciders", "processes to decide", f"{_n(tick)} s ÷ ({_n(load.slot)} s ÷ {_TICK_SHARE}), rounded up",
-        _up(tick / budget),
+        _round_up(tick / budget),
     )  # fmt: skip
     processes = int(max(readers, deciders, _SPARE))
     sheet.add(
@@ -118,8 +121,8 @@ def _add_redis(sheet: Sheet, load: Load, busy: float) -> int:
         "B",
     )
     both = sheet.add("redis_bytes", "during a change", f"{format_bytes(facts)} × 2 sets of facts", 2 * facts, "B")
-    by_memory = _up(both / (options.redis_gib * 2**30))
-    by_rate = _up(busy * options.catch_up / constants.STORE.value)
+    by_memory = _round_up(both / (options.redis_gib * 2**30))
+    by_rate = _round_up(busy * options.catch_up / constants.STORE.value)
     servers = int(max(by_memory, by_rate))
     arithmetic = (
         f"the larger of {format_bytes(both)} ÷ {_n(options.redis_gib)} GiB and "
@@ -141,8 +144,8 @@ def _add_partitions(sheet: Sheet, load: Load, processes: int, servers: int) -> N
     why = f"{_n(processes)} processes × {_SPARE}, so that the processes can be doubled"
     sheet.add("input_partitions", "partitions of the input", why, partitions)
     sheet.add("output_partitions", "partitions of the output", f"{why} (fixed by the ledger)", partitions)
-    wanted = max(_up(load.places / _PLACES_PER_SHARD), servers * _SHARDS_PER_SERVER)
-    shards = min(_up(wanted / partitions), MAX_SHARDS // partitions) * partitions
+    wanted = max(_round_up(load.places / _PLACES_PER_SHARD), servers * _SHARDS_PER_SERVER)
+    shards = min(_round_up(wanted / partitions), MAX_SHARDS // partitions) * partitions
     arithmetic = (
         f"the larger of {_n(load.places)} ÷ {_n(_PLACES_PER_SHARD)} and {servers} × {_SHARDS_PER_SERVER}, "
         f"as a multiple of {_n(partitions)}, at most {_n(MAX_SHARDS)}"
@@ -190,8 +193,8 @@ def _add_kafka(sheet: Sheet, load: Load, busy: float) -> None:
         caught * options.visit_bytes, "B/s",
     )  # fmt: skip
     rate = written + read
-    by_disk = _up((visits + answers) / (options.broker_tib * 2**40))
-    by_rate = _up(rate / (options.broker_mib_per_second * 2**20))
+    by_disk = _round_up((visits + answers) / (options.broker_tib * 2**40))
+    by_rate = _round_up(rate / (options.broker_mib_per_second * 2**20))
     arithmetic = (
         f"the largest of {_LEAST_BROKERS}, {format_bytes(visits + answers)} ÷ {_n(options.broker_tib)} TiB, and "
         f"{format_bytes(rate)}/s ÷ {_n(options.broker_mib_per_second)} MiB/s"
@@ -199,7 +202,7 @@ def _add_kafka(sheet: Sheet, load: Load, busy: float) -> None:
     sheet.add("brokers", "brokers", arithmetic, max(_LEAST_BROKERS, by_disk, by_rate))
 
 
-def _up(value: float) -> int:
+def _round_up(value: float) -> int:
     return max(1, math.ceil(value))
 
 

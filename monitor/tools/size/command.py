@@ -16,7 +16,7 @@ def size_command(valid: ValidConfig, options: Options, echo: Callable[[str], Non
     """Print how many processes, partitions, shards and servers a load needs, with the arithmetic."""
     sheet = calculate(read_load(valid, options))
     if as_json:
-        echo(json.dumps({row.key: row.value for row in sheet.rows()}, indent=2))
+        echo(json.dumps({row.key: row.value for row in sheet.list_rows()}, indent=2))
         return
     for line in sheet.to_text():
         echo(line)

@@ -44,15 +44,15 @@ class Sheet:
         self._rows.append(Row(key, label, arithmetic, value, unit))
         return value
 
-    def rows(self) -> Iterator[Row]:
+    def list_rows(self) -> Iterator[Row]:
         """Yield the rows of all sections."""
         for rows in self.sections.values():
             yield from rows
 
     def to_text(self) -> Iterator[str]:
         """Yield the lines of a text: for each row its label, value and arithmetic."""
-        labels = max(len(row.label) for row in self.rows())
-        values = max(len(row.shown) for row in self.rows())
+        labels = max(len(row.label) for row in self.list_rows())
+        values = max(len(row.shown) for row in self.list_rows())
         for heading, rows in self.sections.items():
             yield heading
             for row in rows:

@@ -1,7 +1,7 @@
 """A simulated town with people, places and an epidemic, for the demo and for load tests. No I/O and no clock."""
 
 from monitor.tools.town.epidemic import EpidemicParameters
-from monitor.tools.town.places import Kind, Place, kind_of, places, places_of
+from monitor.tools.town.places import Kind, Place, find_kind, make_places, make_places_from_ids
 from monitor.tools.town.town import SimulatedVisit, Town, VisitBatch
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "SimulatedVisit",
     "Town",
     "VisitBatch",
-    "kind_of",
-    "places",
-    "places_of",
+    "find_kind",
+    "make_places",
+    "make_places_from_ids",
 ]

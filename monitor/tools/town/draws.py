@@ -29,18 +29,18 @@ _STREAMS: Final = 1024
 _QUANTILE_BITS: Final = 12
 
 
-def keys_of(seed: int, domain: int, indices: Ints) -> Keys:
+def derive_keys(seed: int, domain: int, indices: Ints) -> Keys:
     """Return one key per index. Keys of different domains (people, households, places) are unrelated."""
     base = int(_mix(np.array([(seed * _GOLDEN + domain) % _WORD], np.uint64))[0])
     return _mix(indices.astype(np.uint64) * np.uint64(_GOLDEN) + np.uint64(base))
 
 
-def uniform(keys: Keys, day: int, stream: int) -> Floats:
+def draw_uniform(keys: Keys, day: int, stream: int) -> Floats:
     """Return uniform numbers in [0, 1), one per key, independent across days and streams (0 ≤ stream < 1024)."""
     return (_draw_bits(keys, day, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def normal(keys: Keys, day: int, stream: int) -> Floats:
+def draw_normal(keys: Keys, day: int, stream: int) -> Floats:
     """Return standard normal numbers (4,096 quantiles, |z| < 3.7), one per key."""
     drawn: Floats = _compute_quantiles()[_draw_bits(keys, day, stream) >> np.uint64(64 - _QUANTILE_BITS)]
     return drawn

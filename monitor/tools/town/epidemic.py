@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, Mask, normal, uniform
+from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, Mask, draw_normal, draw_uniform
 from monitor.tools.town.places import TRAITS, WEEK, Kind
 from monitor.tools.town.routine import DAY_SECONDS, Routine, Stays
 
@@ -75,9 +75,9 @@ class Outbreak:
         self._closeness: dict[int, Floats] = {}
         self._begin()
 
-    def stays(self, persons: Ints, day: int) -> Stays:
+    def find_stays(self, persons: Ints, day: int) -> Stays:
         """Return the stays of these people on a day, except those that overlap their isolation at home."""
-        stays = self._routine.day(persons, day)
+        stays = self._routine.plan_day(persons, day)
         person = persons[stays.row]
         back = self.onset_at[person] + int(self._parameters.isolation_days * DAY_SECONDS)
         return stays.where((stays.end <= self.home_from[person]) | (stays.start >= back))
@@ -109,14 +109,14 @@ class Outbreak:
         """Infect the first people, at times in the week before the start."""
         rate = self._parameters.initially_infected_per_10_000 / 10_000
         number = min(len(self._keys), max(round(rate * len(self._keys)), self._parameters.least_initially_infected))
-        first = np.sort(np.argsort(uniform(self._keys, LIFE, _STREAM), kind="stable")[:number])
-        ago = uniform(self._keys[first], LIFE, _STREAM + 1) * 7 * DAY_SECONDS
+        first = np.sort(np.argsort(draw_uniform(self._keys, LIFE, _STREAM), kind="stable")[:number])
+        ago = draw_uniform(self._keys[first], LIFE, _STREAM + 1) * 7 * DAY_SECONDS
         self._infect(first, -ago.astype(np.int64))
 
     def _infect(self, persons: Ints, at: Ints) -> None:
         p, keys = self._parameters, self._keys[persons]
-        u = [uniform(keys, LIFE, _STREAM + stream) for stream in range(2, 7)]
-        incubation = p.incubation_median_days * np.exp(p.incubation_log_sd * normal(keys, LIFE, _STREAM + 7))
+        u = [draw_uniform(keys, LIFE, _STREAM + stream) for stream in range(2, 7)]
+        incubation = p.incubation_median_days * np.exp(p.incubation_log_sd * draw_normal(keys, LIFE, _STREAM + 7))
         onset = at + (np.maximum(incubation, 1.0) * DAY_SECONDS).astype(np.int64)
         asymptomatic = u[0] < p.asymptomatic_share
         # The sum of two exponential times has a gamma distribution of shape 2.
@@ -138,7 +138,7 @@ class Outbreak:
     def _find_infectious_stays(self, infectious: Ints, day: int) -> Iterator[tuple[Stays, Floats]]:
         for first in range(0, len(infectious), CHUNK):
             persons = infectious[first : first + CHUNK]
-            stays = self.stays(persons, day)
+            stays = self.find_stays(persons, day)
             yield stays, self._infectiousness[persons[stays.row]].astype(np.float64)
 
     def _split_people(self) -> Iterator[Ints]:
@@ -148,26 +148,26 @@ class Outbreak:
     def _catch(self, chunk: Ints, day: int, presence: _Presence, closeness: Floats, at_home: Floats) -> Ints:
         """Return the people of a chunk who are infected on a day."""
         chunk = chunk[self.infected_at[chunk] == NEVER]
-        stays = self.stays(chunk, day)
-        stays = stays.where(presence.any_at(stays.place))
-        hours = presence.dose(stays) / 3600 * closeness[stays.place]
+        stays = self.find_stays(chunk, day)
+        stays = stays.where(presence.has_infectious(stays.place))
+        hours = presence.compute_dose(stays) / 3600 * closeness[stays.place]
         near = self._parameters.infections_per_contact_hour * np.bincount(stays.row, hours, len(chunk))
         home = self._parameters.household_infections_per_day * at_home[self._routine.people.household[chunk]]
-        caught: Ints = chunk[uniform(self._keys[chunk], day, _STREAM + 8) < -np.expm1(-near - home)]
+        caught: Ints = chunk[draw_uniform(self._keys[chunk], day, _STREAM + 8) < -np.expm1(-near - home)]
         return caught
 
     def _find_closeness(self, day: int) -> Floats:
         """Return, per place, the share of the people present that a visitor comes close to on such a weekday."""
-        hours = WEEK[self._routine.weekday(day)]
+        hours = WEEK[self._routine.find_weekday(day)]
         if hours not in self._closeness:
             self._closeness[hours] = self._compute_closeness(day)
         return self._closeness[hours]
 
     def _compute_closeness(self, day: int) -> Floats:
-        atlas, weekday = self._routine.atlas, self._routine.weekday(day)
+        atlas, weekday = self._routine.atlas, self._routine.find_weekday(day)
         seconds = np.zeros(len(atlas.kinds))
         for chunk in self._split_people():
-            stays = self._routine.day(chunk, day)
+            stays = self._routine.plan_day(chunk, day)
             seconds += np.bincount(stays.place, stays.end - stays.start, len(seconds))
         open_for = (atlas.closes - atlas.opens)[weekday, atlas.kinds]
         present = seconds / np.maximum(open_for, 1)
@@ -191,12 +191,12 @@ class _Presence:
             seconds = np.clip(_EDGES[None, :] - begin[:, None], 0, length[:, None]) * weight[:, None]
             np.add.at(self._running, self._row[part.place], seconds)
 
-    def any_at(self, place: Indices) -> Mask:
+    def has_infectious(self, place: Indices) -> Mask:
         """Return, for each of these places, whether an infectious person was there."""
         return self._row[place] >= 0
 
-    def dose(self, stays: Stays) -> Floats:
-        """Return the infectious person-seconds during each stay. `any_at` must be true for the places."""
+    def compute_dose(self, stays: Stays) -> Floats:
+        """Return the infectious person-seconds during each stay. `has_infectious` must be true for the places."""
         row = self._row[stays.place]
         return self._sum_until(row, stays.end) - self._sum_until(row, stays.start)
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, Keys, Mask, keys_of, uniform
+from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, Keys, Mask, derive_keys, draw_uniform
 from monitor.tools.town.places import Atlas, Kind
 
 Bytes = NDArray[np.int8]
@@ -76,14 +76,14 @@ class People:
 
 def populate(seed: int, people: int, atlas: Atlas) -> People:
     """Create `people` people, in households around the town's stations."""
-    keys = keys_of(seed, _PEOPLE, np.arange(people))
+    keys = derive_keys(seed, _PEOPLE, np.arange(people))
     household, member, size = _form_households(seed, people)
-    family_keys = keys_of(seed, _HOUSEHOLDS, household)
+    family_keys = derive_keys(seed, _HOUSEHOLDS, household)
     weights = np.cumsum((np.arange(atlas.districts) + 1.0) ** -0.5)
-    district = np.searchsorted(weights, uniform(family_keys, LIFE, 1) * weights[-1], side="right").astype(np.int32)
+    district = np.searchsorted(weights, draw_uniform(family_keys, LIFE, 1) * weights[-1], side="right").astype(np.int32)
     role = _draw_roles(keys, family_keys, member, size)
     work = _draw_workplaces(keys, role, district, atlas)
-    station = atlas.choose(Kind.STATION, district, uniform(keys, LIFE, 2), 0.0)
+    station = atlas.choose(Kind.STATION, district, draw_uniform(keys, LIFE, 2), 0.0)
     by_train, work_station = _plan_commutes(keys, role, district, work, atlas)
     return People(
         keys=keys,
@@ -95,14 +95,14 @@ def populate(seed: int, people: int, atlas: Atlas) -> People:
         off=_draw_days_off(keys, work, atlas),
         station=np.where(by_train, station, -1).astype(np.int32),
         work_station=work_station,
-        shop=atlas.choose(Kind.SHOP, district, uniform(keys, LIFE, 3), 0.0),
-        market=atlas.choose(Kind.MARKET, district, uniform(keys, LIFE, 4), 0.0),
+        shop=atlas.choose(Kind.SHOP, district, draw_uniform(keys, LIFE, 3), 0.0),
+        market=atlas.choose(Kind.MARKET, district, draw_uniform(keys, LIFE, 4), 0.0),
     )
 
 
 def _form_households(seed: int, people: int) -> tuple[Ints, Ints, Ints]:
     """Return, for each person, the household, the person's number in it (0, 1, …), and the household's size."""
-    draws = uniform(keys_of(seed, _HOUSEHOLDS, np.arange(people)), LIFE, 0)
+    draws = draw_uniform(derive_keys(seed, _HOUSEHOLDS, np.arange(people)), LIFE, 0)
     sizes = 1 + np.searchsorted(np.cumsum(_HOUSEHOLD_SIZES)[:-1], draws, side="right")
     ends = np.cumsum(sizes)
     number = int(np.searchsorted(ends, people)) + 1
@@ -113,9 +113,9 @@ def _form_households(seed: int, people: int) -> tuple[Ints, Ints, Ints]:
 
 def _draw_roles(keys: Keys, family_keys: Keys, member: Ints, size: Ints) -> Bytes:
     adult = member < 2  # noqa: PLR2004 - a household's first two
-    retired = (size <= 2) & (uniform(family_keys, LIFE, 2) < _RETIRED_HOUSEHOLDS)  # noqa: PLR2004 - couples and singles
-    works = uniform(keys, LIFE, 5) < _EMPLOYED
-    infant = uniform(keys, LIFE, 6) < _INFANTS
+    retired = (size <= 2) & (draw_uniform(family_keys, LIFE, 2) < _RETIRED_HOUSEHOLDS)  # noqa: PLR2004 - couples and singles
+    works = draw_uniform(keys, LIFE, 5) < _EMPLOYED
+    infant = draw_uniform(keys, LIFE, 6) < _INFANTS
     grown = np.where(works & ~retired, Role.WORKER, Role.AT_HOME)
     return np.where(adult, grown, np.where(infant, Role.INFANT, Role.PUPIL)).astype(np.int8)
 
@@ -123,11 +123,11 @@ def _draw_roles(keys: Keys, family_keys: Keys, member: Ints, size: Ints) -> Byte
 def _draw_workplaces(keys: Keys, role: Bytes, district: Indices, atlas: Atlas) -> Indices:
     """Return each person's place of work or school. It is -1 for people without one, or with work out of town."""
     work = np.full(len(keys), -1, np.int32)
-    kind_draw, which, near = (uniform(keys, LIFE, stream) for stream in (7, 8, 9))
+    kind_draw, which, near = (draw_uniform(keys, LIFE, stream) for stream in (7, 8, 9))
     pupils = role == Role.PUPIL
     work[pupils] = atlas.choose(Kind.SCHOOL, district[pupils], which[pupils], 0.0)
     share_out = _WORKS_OUT_OF_TOWN * (2 if atlas.districts == 1 else 1)
-    workers = (role == Role.WORKER) & (uniform(keys, LIFE, 10) >= share_out)
+    workers = (role == Role.WORKER) & (draw_uniform(keys, LIFE, 10) >= share_out)
     bounds = np.concatenate(([0.0], np.cumsum(list(_WORK.values()))))
     for kind, lower, upper in zip(_WORK, bounds, bounds[1:], strict=False):
         chosen = workers & (kind_draw >= lower) & (kind_draw < upper)
@@ -140,7 +140,7 @@ def _plan_commutes(keys: Keys, role: Bytes, district: Indices, work: Indices, at
     """Return a mask of the people who commute by train, and the station near their work (-1 if out of town)."""
     worker = role == Role.WORKER
     work_district = np.where(work >= 0, atlas.place_district[work], -1)
-    rides: Floats = uniform(keys, LIFE, 11)
+    rides: Floats = draw_uniform(keys, LIFE, 11)
     by_train = worker & (work_district != district) & ((work < 0) | (rides < _TAKES_TRAIN))
     arrives = by_train & (work_district >= 0)
     station = np.full(len(keys), -1, np.int32)
@@ -151,6 +151,6 @@ def _plan_commutes(keys: Keys, role: Bytes, district: Indices, work: Indices, at
 def _draw_days_off(keys: Keys, work: Indices, atlas: Atlas) -> Bytes:
     """Return the days off: the weekend if the workplace is closed on Sundays, else two other days of the week."""
     closed = atlas.closes[6] == 0
-    choice = (uniform(keys, LIFE, 12) * len(_OFF_DAYS)).astype(np.int64)
+    choice = (draw_uniform(keys, LIFE, 12) * len(_OFF_DAYS)).astype(np.int64)
     weekend = (work < 0) | closed[atlas.kinds[work]]
     return np.where(weekend, _WEEKEND, np.array(_OFF_DAYS)[choice]).astype(np.int8)

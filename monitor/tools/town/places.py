@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from monitor.errors import UsageError
-from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, keys_of, normal
+from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, derive_keys, draw_normal
 
 Hours = tuple[float, float]
 CLOSED: Final[Hours] = (0.0, 0.0)
@@ -87,18 +87,18 @@ class Place:
     longitude: float = 0.0
 
 
-def kind_of(location_id: str) -> Kind:
+def find_kind(location_id: str) -> Kind:
     """Return the kind that the first word of an id names, or a shop if it names none."""
     word = _PREFIX.match(location_id)
     return _BY_PREFIX.get(word.group(), Kind.SHOP) if word else Kind.SHOP
 
 
-def places_of(location_ids: Iterable[str]) -> tuple[Place, ...]:
+def make_places_from_ids(location_ids: Iterable[str]) -> tuple[Place, ...]:
     """Return places with these ids, in the same order. The ids determine their kinds."""
-    return tuple(Place(location_id, location_id, kind_of(location_id)) for location_id in location_ids)
+    return tuple(Place(location_id, location_id, find_kind(location_id)) for location_id in location_ids)
 
 
-def places(count: int, seed: int) -> tuple[Place, ...]:
+def make_places(count: int, seed: int) -> tuple[Place, ...]:
     """Return `count` public places of a town in a realistic mix of kinds. With 11 places or more, every kind occurs.
 
     Raises:
@@ -111,7 +111,7 @@ def places(count: int, seed: int) -> tuple[Place, ...]:
     town = []
     for kind, number in counts.items():
         offsets = _scatter(seed, 1 + kind, number, 0.0 if kind is Kind.STATION else _PLACE_SPREAD)
-        coordinates = centres[district_of(np.arange(number), len(centres))] + offsets
+        coordinates = centres[assign_district(np.arange(number), len(centres))] + offsets
         word = kind.name.lower()
         for rank, (latitude, longitude) in enumerate(coordinates.tolist(), start=1):
             name = f"{word.capitalize()} {rank}"
@@ -119,7 +119,7 @@ def places(count: int, seed: int) -> tuple[Place, ...]:
     return tuple(town)
 
 
-def district_of(rank: Ints, districts: int) -> Indices:
+def assign_district(rank: Ints, districts: int) -> Indices:
     """Return the district of the r-th place of a kind. Places are assigned to the districts in turn."""
     return (rank % districts).astype(np.int32)
 
@@ -137,8 +137,8 @@ def _count_kinds(count: int) -> dict[Kind, int]:
 
 
 def _scatter(seed: int, domain: int, number: int, spread: float) -> Floats:
-    keys = keys_of(seed, _PLACES + 16 * (domain + 1), np.arange(number))
-    return np.stack([normal(keys, LIFE, axis) * spread for axis in (0, 1)], axis=1)
+    keys = derive_keys(seed, _PLACES + 16 * (domain + 1), np.arange(number))
+    return np.stack([draw_normal(keys, LIFE, axis) * spread for axis in (0, 1)], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Atlas:
     def _group(self, kind: Kind) -> _Group:
         members = np.flatnonzero(self.kinds == kind).astype(np.int32)
         rank = np.arange(len(members))
-        district = district_of(rank, self.districts)
+        district = assign_district(rank, self.districts)
         self.place_district[members] = district
         order = np.argsort(district, kind="stable")
         running = np.cumsum((rank[order] + 1.0) ** -TRAITS[kind].skew)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, Keys, Mask, normal, uniform
+from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, Keys, Mask, draw_normal, draw_uniform
 from monitor.tools.town.outings import AFTERNOON, EARLY, EVENING, LATE, LUNCH, MORNING, Outing, Situation
 from monitor.tools.town.people import People, Role
 from monitor.tools.town.places import TRAITS, Atlas, Kind
@@ -74,7 +74,7 @@ class _Stage(IntEnum):
     EVENING = 10
     LATE = 11
 
-    def stream(self, use: _Use) -> int:
+    def number_stream(self, use: _Use) -> int:
         """Return the stream number of a use in this stage."""
         return 64 + 8 * self + use
 
@@ -105,15 +105,15 @@ class Routine:
         self.atlas = atlas
         self._first_weekday = first_weekday
 
-    def weekday(self, day: int) -> int:
+    def find_weekday(self, day: int) -> int:
         """Return the weekday of a day of the town (Monday: 0)."""
         return (self._first_weekday + day) % _WEEK
 
-    def day(self, persons: Ints, day: int) -> Stays:
+    def plan_day(self, persons: Ints, day: int) -> Stays:
         """Return the stays of these people on a day, as if nobody isolated at home."""
-        plan = _DayPlan(self.people.take(persons), self.atlas, day, self.weekday(day))
+        plan = _DayPlan(self.people.take(persons), self.atlas, day, self.find_weekday(day))
         plan.run()
-        return plan.stays()
+        return plan.list_stays()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class _DayPlan:
         self._end = np.zeros(shape, np.int32)
         self._free = np.zeros(shape[0], np.int64)
         self._situation = self._find_situations()
-        joins = self._weekend & (uniform(people.keys, day, _Stream.JOINS) < _JOINS_FAMILY)
+        joins = self._weekend & (draw_uniform(people.keys, day, _Stream.JOINS) < _JOINS_FAMILY)
         self._joint_keys = np.where(joins, people.family_keys, people.keys)
 
     def run(self) -> None:
@@ -160,7 +160,7 @@ class _DayPlan:
         self._go(_Stage.EVENING, self._decide(_Stage.EVENING, EVENING))
         self._go(_Stage.LATE, self._decide(_Stage.LATE, LATE))
 
-    def stays(self) -> Stays:
+    def list_stays(self) -> Stays:
         """Return the stays of the day."""
         stayed = self._place >= 0
         midnight = self._day * DAY_SECONDS
@@ -182,19 +182,24 @@ class _DayPlan:
         """Decide who goes out in this stage, where and when. A household that goes together makes one decision."""
         everyone = self._joint_keys if outing.family else self._people.keys
         ladder = outing.ladder * (outing.festive if self._weekday in _FESTIVE else 1.0)
-        draw = uniform(everyone, self._day, stage.stream(_Use.WHETHER))
+        draw = draw_uniform(everyone, self._day, stage.number_stream(_Use.WHETHER))
         rows = np.flatnonzero(draw < ladder[self._situation, -1])
         rungs = ladder[self._situation[rows]]
         kind = np.count_nonzero(draw[rows, None] >= rungs, axis=1)
         keys = everyone[rows]
-        begin = uniform(keys, self._day, stage.stream(_Use.WHEN)) * (outing.latest - outing.earliest) + outing.earliest
-        stay = _MEDIAN_STAY[kind] * np.exp(_STAY_SPREAD[kind] * normal(keys, self._day, stage.stream(_Use.HOW_LONG)))
+        begin = (
+            draw_uniform(keys, self._day, stage.number_stream(_Use.WHEN)) * (outing.latest - outing.earliest)
+            + outing.earliest
+        )
+        stay = _MEDIAN_STAY[kind] * np.exp(
+            _STAY_SPREAD[kind] * draw_normal(keys, self._day, stage.number_stream(_Use.HOW_LONG))
+        )
         place = self._choose_places(stage, rows, keys, kind)
         return _Trips(rows, place, (begin * 3600).astype(np.int64), stay.astype(np.int64))
 
     def _choose_places(self, stage: _Stage, rows: Ints, keys: Keys, kind: Ints) -> Indices:
         which, near, usual = (
-            uniform(keys, self._day, stage.stream(use)) for use in (_Use.WHICH, _Use.NEAR, _Use.USUAL)
+            draw_uniform(keys, self._day, stage.number_stream(use)) for use in (_Use.WHICH, _Use.NEAR, _Use.USUAL)
         )
         place = np.full(len(rows), -1, np.int32)
         for drawn in map(Kind, np.unique(kind).tolist()):
@@ -209,10 +214,12 @@ class _DayPlan:
     def _draw_working_hours(self) -> tuple[Ints, Ints]:
         """Return the planned begin and end of work or school in seconds of the day; meaningless for other people."""
         people, day = self._people, self._day
-        early = normal(people.keys, day, _Stage.WORK.stream(_Use.WHEN))
-        long = normal(people.keys, day, _Stage.WORK.stream(_Use.HOW_LONG))
+        early = draw_normal(people.keys, day, _Stage.WORK.number_stream(_Use.WHEN))
+        long = draw_normal(people.keys, day, _Stage.WORK.number_stream(_Use.HOW_LONG))
         shift = (
-            uniform(people.keys, LIFE, _Stream.SHIFT) * (_SHIFT_HOUR[1] - _SHIFT_HOUR[0]) + _SHIFT_HOUR[0] + early / 10
+            draw_uniform(people.keys, LIFE, _Stream.SHIFT) * (_SHIFT_HOUR[1] - _SHIFT_HOUR[0])
+            + _SHIFT_HOUR[0]
+            + early / 10
         )
         kind = np.where(people.work >= 0, self._atlas.kinds[people.work], Kind.OFFICE)
         at_school, in_office = people.role == Role.PUPIL, kind == Kind.OFFICE
@@ -280,11 +287,11 @@ class _DayPlan:
 
     def _draw_travel_seconds(self, rows: Ints, stage: _Stage, bounds: tuple[int, int]) -> Ints:
         """Return the travel times in seconds after a stage."""
-        draw: Floats = uniform(self._people.keys[rows], self._day, stage.stream(_Use.WALK))
+        draw: Floats = draw_uniform(self._people.keys[rows], self._day, stage.number_stream(_Use.WALK))
         return (bounds[0] + draw * (bounds[1] - bounds[0])).astype(np.int64)
 
     def _draw_wait(self, rows: Ints, stage: _Stage) -> Ints:
         """Return the seconds spent in a station."""
         traits = TRAITS[Kind.STATION]
-        z = normal(self._people.keys[rows], self._day, stage.stream(_Use.HOW_LONG))
+        z = draw_normal(self._people.keys[rows], self._day, stage.number_stream(_Use.HOW_LONG))
         return (60 * traits.stay_minutes * np.exp(traits.stay_spread * z)).astype(np.int64)

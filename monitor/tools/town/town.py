@@ -35,7 +35,7 @@ class SimulatedVisit(NamedTuple):
 class VisitBatch:
     """Visits in order of `reported_at`, as arrays of one shape.
 
-    `day`: the day of the town, from 0, of the reports (in `report_batches`) or of the visits (in `daily_batches`).
+    `day`: the day of the town, from 0, of the reports (in `report_batches`) or of the visits (in `list_daily_batches`).
     `person`: numbers from 0. `place`: indices into the town's places. The other arrays are instants in microseconds. A
     day without reports has an empty batch.
     """
@@ -57,7 +57,7 @@ class Town:
     Args:
         seed: decides all random draws.
         people: the number of people.
-        places: the public places (`places(count, seed)`, or `places_of(ids)`). Each station has a district.
+        places: the public places (`make_places` or `make_places_from_ids`). Each station has a district.
         start_us: the instant of a midnight of the town, in microseconds, without a fraction of a second.
         days: the number of simulated days.
         epidemic: the parameters of the outbreak.
@@ -90,11 +90,11 @@ class Town:
         weekday = ((start_us + DAY // 2) // DAY + _MONDAY) % 7
         self._routine = Routine(populate(seed, people, atlas), atlas, weekday)
 
-    def person_id(self, person: int) -> str:
+    def format_person_id(self, person: int) -> str:
         """Return the id of a person by number: `p-000017`."""
         return f"p-{person:0{self._width}d}"
 
-    def reports(self) -> Iterator[SimulatedVisit]:
+    def list_reports(self) -> Iterator[SimulatedVisit]:
         """Yield the visits of infected people in order of report. Each person's last 14 days are reported at once."""
         return (visit for batch in self.report_batches() for visit in self._list_visits(batch))
 
@@ -107,7 +107,7 @@ class Town:
                 yield self._collect_past(outbreak, reporters[first : first + _REPORTERS], day)
             outbreak.spread(day)
 
-    def daily_batches(self) -> Iterator[VisitBatch]:
+    def list_daily_batches(self) -> Iterator[VisitBatch]:
         """Yield everyone's visits, for load tests. The visits of a day are reported within four hours after its end."""
         outbreak = Outbreak(self._routine, self._parameters)
         for day in range(self.days):
@@ -115,13 +115,13 @@ class Town:
             for first in range(0, self.people, CHUNK):
                 persons = np.arange(first, min(first + CHUNK, self.people))
                 uploaded = (day + 1) * DAY_SECONDS + persons * _UPLOAD // self.people
-                yield self._make_batch(day, persons, uploaded, outbreak.stays(persons, day))
+                yield self._make_batch(day, persons, uploaded, outbreak.find_stays(persons, day))
 
     def _collect_past(self, outbreak: Outbreak, reporters: Ints, day: int) -> VisitBatch:
         """Return the visits of these people in the last `reported_days` days before their report."""
         reported = outbreak.reported_at[reporters]
         span = self._parameters.reported_days
-        days = [outbreak.stays(reporters, past) for past in range(max(0, day - span), day + 1)]
+        days = [outbreak.find_stays(reporters, past) for past in range(max(0, day - span), day + 1)]
         row, start, end, place = (
             np.concatenate([getattr(stays, name) for stays in days]) for name in ("row", "start", "end", "place")
         )
@@ -140,4 +140,4 @@ class Town:
         ids = [place.location_id for place in self.places]
         columns = (batch.person, batch.place, batch.arrived_at, batch.left_at, batch.reported_at)
         for person, place, arrived, left, reported in zip(*(column.tolist() for column in columns), strict=True):
-            yield SimulatedVisit(self.person_id(person), ids[place], arrived, left, reported)
+            yield SimulatedVisit(self.format_person_id(person), ids[place], arrived, left, reported)
