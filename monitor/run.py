@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from monitor.brokers.groups import name_input_group
 from monitor.brokers.topic_watch import TopicWatch
 from monitor.brokers.topics import TopicNeeds, list_topic_needs
-from monitor.error_places import find_place
+from monitor.diagnostics.error_places import find_place
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.certificates import CertificateWatch, list_certificates
 from monitor.operate.health import Endpoint, Health

@@ -18,7 +18,8 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import name_input_group, name_release_group
 from monitor.brokers.membership import Membership
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
-from monitor.error_places import log_place
+from monitor.diagnostics.error_places import log_place
+from monitor.diagnostics.spans import NO_SPANS, Spans
 from monitor.errors import InsecureNoiseError, MonitorError, UsageError
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
@@ -32,16 +33,15 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
+from monitor.release.configuration_version import Identity, compute_version
 from monitor.release.context import ReleaseContext, SharedNoise
 from monitor.release.input_topic import InputTopic
-from monitor.release.joining import Candidate, DelayedMembership
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace, OwnerFactory
 from monitor.release.period_check import PeriodCheck, PeriodLimits
+from monitor.release.rollout import Candidate, DelayedMembership
 from monitor.release.store_clock import StoreClock
-from monitor.release.version import Identity, compute_version
 from monitor.signals import Signal
-from monitor.spans import NO_SPANS, Spans
 from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import compute_fingerprint, compute_published_fingerprint

@@ -20,7 +20,7 @@ from monitor.config.servers import KafkaSettings, RedisSettings
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
-from monitor.operate.catalog import FATES, PREFIX
+from monitor.operate.metric_catalog import FATES, PREFIX
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up

@@ -36,7 +36,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-SERVICE: Final = ("monitor.cli", "monitor.commands.run", "monitor.commands.topics", "monitor.failpoints", "argparse")
+SERVICE: Final = (
+    "monitor.cli",
+    "monitor.commands.run",
+    "monitor.commands.topics",
+    "monitor.diagnostics.failpoints",
+    "argparse",
+)
 _POLL_SECONDS: Final = 0.02
 _NURSERIES: Final = 2
 

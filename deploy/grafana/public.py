@@ -24,8 +24,8 @@ from deploy.grafana.panels import (
     metric,
     rate,
 )
-from monitor.client.catalog import CODES
 from monitor.client.known import State
+from monitor.client.metric_catalog import CODES
 
 JOBS: Final = '{__name__=~"location_monitor_public_places|location_monitor_page_subscribers"}'
 """The series whose jobs the dashboard offers."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.error_places import log_place
+from monitor.diagnostics.error_places import log_place
 from monitor.errors import FailedError, UnreachableError
 
 log = logging.getLogger(__name__)

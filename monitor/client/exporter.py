@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from monitor import __version__
-from monitor.client.catalog import CODES, PUBLIC_METRICS, STATES
 from monitor.client.known import State
+from monitor.client.metric_catalog import CODES, PUBLIC_METRICS, STATES
 from monitor.client.places import Places, Update, subscribe
 from monitor.operate.collectors import Collectors
 from monitor.operate.health import Endpoint, Health

@@ -23,7 +23,7 @@ from monitor.contracts.alerts import (
 from monitor.contracts.dead_letters import DeadLetterHeaders
 from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.examples import make_examples
-from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
+from monitor.contracts.owner_record import LedgerRecord, OwnerRecord
 from monitor.contracts.visits import Visit, VisitBatch
 
 Schema = dict[str, Any]

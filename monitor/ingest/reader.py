@@ -13,8 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from monitor.diagnostics.failpoints import failpoint
+from monitor.diagnostics.log_fields import log_fields
+from monitor.diagnostics.spans import NO_SPANS, Spans
 from monitor.errors import UnreachableError, WindowsError
-from monitor.failpoints import failpoint
 from monitor.ingest.accept import DEAD_LETTER, Persons, accept
 from monitor.ingest.columns import Refusal, count_by_reason
 from monitor.ingest.decode import Columns, decode_records
@@ -23,10 +25,8 @@ from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
-from monitor.log_fields import log_fields
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
-from monitor.spans import NO_SPANS, Spans
 from monitor.windows.facts import Span, Windows
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.error_places import log_place
+from monitor.diagnostics.error_places import log_place
 from monitor.errors import UnreachableError
 from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
 from monitor.ingest.broker_timestamps import find_unstamped

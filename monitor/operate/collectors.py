@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from monitor.operate.catalog import PREFIX, Metric
+from monitor.operate.metric_catalog import PREFIX, Metric
 
 
 class Collectors:

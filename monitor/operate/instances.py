@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import GroupMember, find_groups, list_members, name_release_group
 from monitor.errors import UnreachableError, WindowsError
-from monitor.release.version import Identity, read_identity
+from monitor.release.configuration_version import Identity, read_identity
 
 log = logging.getLogger(__name__)
 

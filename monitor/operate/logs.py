@@ -11,7 +11,7 @@ from typing import Final, Literal
 from rich.console import Console
 from rich.logging import RichHandler
 
-from monitor.log_fields import get_log_fields
+from monitor.diagnostics.log_fields import get_log_fields
 
 LogFormat = Literal["auto", "text", "json"]
 
@@ -27,7 +27,7 @@ class _UtcFormatter(logging.Formatter):
 
 
 class _JsonFormatter(_UtcFormatter):
-    """One JSON object per line: time, level, logger, message, and the fields of `monitor.log_fields`."""
+    """One JSON object per line: time, level, logger, message, and the fields of `monitor.diagnostics.log_fields`."""
 
     def __init__(self, process: str) -> None:
         super().__init__()

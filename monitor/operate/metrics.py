@@ -12,8 +12,8 @@ from contextlib import suppress
 from fractions import Fraction
 
 from monitor import __version__
-from monitor.operate.catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, SNAPSHOT_STATUSES
 from monitor.operate.collectors import Collectors
+from monitor.operate.metric_catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, SNAPSHOT_STATUSES
 
 
 class Metrics(Collectors):

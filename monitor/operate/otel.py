@@ -27,11 +27,11 @@ from opentelemetry.trace import Status, StatusCode, Tracer
 
 from monitor import __version__
 from monitor.config.servers import OtelSettings
-from monitor.log_fields import log_fields
+from monitor.diagnostics.log_fields import log_fields
+from monitor.diagnostics.spans import NO_SPANS, SpanName, Spans
 from monitor.operate.metrics import Metrics
 from monitor.operate.otel_metrics import MetricsTranslator
 from monitor.public.instants import SECOND
-from monitor.spans import NO_SPANS, SpanName, Spans
 from monitor.stop_times import EXPORT_SECONDS
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import list_groups
 from monitor.brokers.topics import TopicNeeds, check_existing_topics, check_topics, create_topics
 from monitor.contracts.alerts import make_ledger_record
+from monitor.diagnostics.failpoints import failpoint
 from monitor.errors import FailedError, LedgerError
-from monitor.failpoints import failpoint
 from monitor.operate.preflight import read_ledger, read_ledger_partitions, require_shards
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor import __version__
 from monitor.operate.collectors import Collectors
-from monitor.page.catalog import OTHER, PAGE_METRICS, ROUTES
+from monitor.page.metric_catalog import OTHER, PAGE_METRICS, ROUTES
 from monitor.public.instants import SECOND
 
 _AS_OF: Final = "page_as_of_timestamp_seconds"

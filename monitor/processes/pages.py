@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from monitor.operate.catalog import PREFIX, SUPERVISOR_METRICS
 from monitor.operate.health import STALL_SECONDS
+from monitor.operate.metric_catalog import PREFIX, SUPERVISOR_METRICS
 from monitor.processes.link import Link, Snapshot
 
 LABEL: Final = "process"

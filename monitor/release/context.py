@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.diagnostics.spans import NO_SPANS, Spans
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
@@ -18,7 +19,6 @@ from monitor.release.input_topic import InputTopic
 from monitor.release.owner import Owner
 from monitor.release.store_clock import StoreClock
 from monitor.signals import Signal
-from monitor.spans import NO_SPANS, Spans
 from monitor.windows.facts import Windows
 
 

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from monitor.diagnostics.failpoints import failpoint
 from monitor.errors import UnreachableError, WindowsError
-from monitor.failpoints import failpoint
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Evidence
 from monitor.release.unknown import INPUT_BEHIND, KAFKA_UNREACHABLE, LATE, STORE_UNREACHABLE

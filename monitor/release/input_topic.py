@@ -15,7 +15,7 @@ from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.ledger import read_record
+from monitor.contracts.ledger_entries import read_record
 from monitor.errors import InputChangedError, LedgerError, UnreachableError
 from monitor.release.ledger import EncodedRecord, read_partitions, require_topic_id
 

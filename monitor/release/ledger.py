@@ -21,8 +21,8 @@ from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedEr
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.record_batches import encode_batches, enqueue_batch, find_first_offset
 from monitor.brokers.topics import LEDGER_BATCH_BYTES
+from monitor.diagnostics.failpoints import failpoint
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
-from monitor.failpoints import failpoint
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from monitor.error_places import log_place
+from monitor.diagnostics.error_places import log_place
 from monitor.errors import MonitorError, UnreachableError
 from monitor.public.instants import SECOND, format_instant
 from monitor.release.context import ReleaseContext

@@ -1,56 +1,26 @@
-"""The owner of one ledger partition: it takes the partition over, decides its ticks, and is its only writer."""
+"""The owner of one ledger partition: it decides the partition's ticks, and is its only writer."""
 
 from __future__ import annotations
 
-import logging
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.charges import Charges
-from monitor.failpoints import failpoint
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters, Total, find_shard
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.decide_over_time import Records
-from monitor.release.ledger import (
-    ACKNOWLEDGED_SECONDS,
-    EncodedRecord,
-    Writer,
-    read_partition,
-    run_in_thread,
-)
-from monitor.release.owner_records import LedgerPlace, OwnerRecords, fence_and_announce
-from monitor.release.state import FencePoint, LedgerState
+from monitor.release.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord, run_in_thread
+from monitor.release.owner_records import LedgerPlace, OwnerRecords
+from monitor.release.takeover import Takeover, TakeoverCheck
 from monitor.windows.facts import Question
-
-log = logging.getLogger(__name__)
 
 __all__ = ["LedgerPlace", "Owner", "OwnerFactory", "TakeoverCheck"]
 
 OWNER_RECORDS_PER_LIFETIME: Final = 4
 MOST_DEFERRED: Final = 200_000  # records that wait in memory for a commit
-
-
-class TakeoverCheck(Protocol):
-    """The charges of this configuration, and the check that ends each takeover. Thread-safe."""
-
-    @property
-    def charges(self) -> Charges:
-        """The charges of this configuration, for owner records."""
-
-    def now(self) -> int:
-        """Return the present instant, by a clock that is not ahead."""
-
-    def end_takeover(self, partition: int, state: LedgerState) -> None:
-        """Check what one person may pay. The partition already contains the owner's record; `state` is its state.
-
-        Raises:
-            PeriodError: the sum is larger than the stated ε, so no tick may be decided.
-            UnreachableError, FencedError: the check could not be completed; take over again later.
-        """
 
 
 class Owner:
@@ -75,21 +45,13 @@ class Owner:
         check: TakeoverCheck | None = None,
     ) -> None:
         self.partition = partition
-        self._connections = connections
         self._place = place
         self._deferred: list[Records] = []
         self._committing: Future[int] | None = None
         self._parameters = parameters
-        self._check = check
         charges, now = (None, clock.now) if check is None else (check.charges, check.now)
         self._records = OwnerRecords(place, parameters, charges, now)
-        self._writer = Writer(connections, place.topic, place.topic_id, partition)
-        failpoint("owner.fenced")
-        try:
-            self.state = self._take_over()
-        except BaseException:
-            self._writer.close()
-            raise
+        self._writer, self.state = Takeover(connections, partition, self._records, check).run()
         self.shards, totals = self._find_assigned()
         self._decider = Decider(parameters, self.shards, noise, totals)
         slot = parameters.grid.find_slot(clock.now())
@@ -108,36 +70,6 @@ class Owner:
         shards = [shard for shard in range(parameters.registry.shards) if shard % partitions == self.partition]
         totals = [monitor for monitor in parameters.totals if find_shard(monitor.name, partitions) == self.partition]
         return shards, totals
-
-    def _take_over(self) -> LedgerState:
-        """Append an owner record, read up to it, append the last tick's records again unchanged, check the period."""
-        state = LedgerState()
-        next_offset = self._read(state, 0, None)
-
-        def read_to(until: int) -> FencePoint:
-            nonlocal next_offset
-            next_offset = self._read(state, next_offset, until)
-            return state.fence_point
-
-        terms = fence_and_announce(
-            self._connections, self._records, self._writer, self.partition, state.fence_point, read_to
-        )
-        state.begin_ownership(terms)
-        failpoint("owner.read")
-        self._writer.append(list(state.last_records.values()))
-        failpoint("owner.repeated")
-        if self._check is not None:
-            self._check.end_takeover(self.partition, state)
-        log.info("owns ledger partition %d: %d records read", self.partition, state.records)
-        return state
-
-    def _read(self, state: LedgerState, start: int, until: int | None) -> int:
-        """Fold the records from `start` to `until` (default: the present end), and return the next offset to read."""
-        next_offset, now = start, self._records.now() + self._parameters.tolerance
-        for offset, record in read_partition(self._connections, self._place.topic, self.partition, until, start):
-            state.read(offset, record, self._parameters.grid, now)
-            next_offset = offset + 1
-        return next_offset
 
     def note_input_partitions(self, partitions: int) -> None:
         """Record the number of input partitions. If it has grown, the next tick writes it to the ledger."""

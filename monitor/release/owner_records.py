@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts import alerts
 from monitor.contracts.charges import Charges
+from monitor.diagnostics.failpoints import failpoint
 from monitor.errors import FencedError, LedgerError
-from monitor.failpoints import failpoint
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord, Writer, fence_earlier_builds, require_ledger
 from monitor.release.state import FencePoint, OwnerTerms, find_later

@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from monitor.diagnostics.failpoints import failpoint
+from monitor.diagnostics.log_fields import log_fields
 from monitor.errors import FencedError, UnreachableError
-from monitor.failpoints import failpoint
-from monitor.log_fields import log_fields
 from monitor.public.instants import SECOND, format_instant
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decision, Evidence

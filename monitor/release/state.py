@@ -9,7 +9,14 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from monitor.contracts.charges import Charges
-from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
+from monitor.contracts.ledger_entries import (
+    AtTimesEntry,
+    HotSpotsEntry,
+    OverTimeEntry,
+    OwnerEntry,
+    StartEntry,
+    read_record,
+)
 from monitor.contracts.versions import COUNTING, FENCE
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from monitor.errors import WindowsError
-from monitor.windows.eviction import read_eviction_policies, require_no_eviction
+from monitor.windows.eviction_policy import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.keys import PROGRESS, Keys
 from monitor.windows.redis_client import REDIS_ERRORS, Client, describe_client, read_server_time, translate_error

@@ -20,7 +20,7 @@ from redis.cluster import RedisCluster
 from monitor.errors import WindowsError
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
-from monitor.windows.eviction import read_eviction_policies, require_no_eviction
+from monitor.windows.eviction_policy import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
 from monitor.windows.keys import PROGRESS, Keys, make_service_pattern, parse_progress
 from monitor.windows.packing import read_stays, split_portions
@@ -385,7 +385,9 @@ class RedisWindows:
         if find_error_code(error) != "WRONGTYPE":
             raise translate_error(error, describe_client(self._client))
         with self._translate_errors():
-            reply = self._execute([make_eval("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
+            reply = self._execute(
+                [make_eval("forget_progress", [self._keys.meta(shard)], PROGRESS)], transaction=False
+            )[0]
         if isinstance(reply, Exception):
             raise translate_error(reply, describe_client(self._client))
         tag = self._keys.tag(shard)

@@ -12,7 +12,7 @@ Command = tuple[Any, ...]
 
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "count": ("leaves", "counting"),
-    "forget": (),
+    "forget_progress": (),
     "read": (),
     "rights": (),
     "settle": ("leaves", "common", "settling"),

@@ -24,7 +24,7 @@ from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
 from monitor.ingest.write_queue import MOST_APPLIED
-from monitor.operate.catalog import FATES, PREFIX
+from monitor.operate.metric_catalog import FATES, PREFIX
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up

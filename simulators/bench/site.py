@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.config import load_config
 from monitor.errors import FailedError
-from monitor.operate.catalog import PREFIX
+from monitor.operate.metric_catalog import PREFIX
 from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.public.slot_grid import SlotGrid
 from monitor.service import build_kafka_connections

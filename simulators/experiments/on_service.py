@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 
 from monitor.config import load_valid_config
-from monitor.contracts.ledger import AtTimesEntry, read_record
+from monitor.contracts.ledger_entries import AtTimesEntry, read_record
 from monitor.errors import FailedError
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import EncodedRecord

@@ -21,12 +21,9 @@ ROOT: Final = Path(__file__).parents[2] / "monitor"
 
 LAYERS: Final = (
     "__init__",
-    "error_places",
     "errors",
-    "failpoints",
-    "log_fields",
+    "diagnostics",
     "signals",
-    "spans",
     "stop_times",
     "privacy",
     "public",

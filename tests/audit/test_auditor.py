@@ -24,8 +24,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.cli import main
 from monitor.config.servers import AuditorSettings, KafkaSettings
-from monitor.tools.auditor.catalog import AUDITOR_METRICS, STATES
 from monitor.tools.auditor.command import FollowOptions, follow_topics
+from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
 from monitor.tools.embedded.ports import ReservedPort
 from tests.audit.conftest import Tiny
 from tests.audit.test_follow import HIDDEN, Run, charges, open_transaction, owner, recreate, run

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from monitor.client.catalog import CODES, PUBLIC_METRICS, STATES
 from monitor.client.exporter import MOST_PLACES, ExportOptions, PublicMetrics, export, export_command
+from monitor.client.metric_catalog import CODES, PUBLIC_METRICS, STATES
 from monitor.client.places import open_places
 from monitor.contracts.alerts import OutputRecord
 from monitor.errors import UsageError

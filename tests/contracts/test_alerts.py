@@ -25,8 +25,8 @@ from monitor.contracts.alerts import (
     make_owner_record,
 )
 from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
-from monitor.contracts.ledger import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
-from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
+from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
+from monitor.contracts.owner_record import LedgerRecord, OwnerRecord
 from monitor.contracts.schemas import build_alerts_schema
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule

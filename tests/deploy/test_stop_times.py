@@ -13,7 +13,7 @@ import yaml
 from monitor.brokers import membership
 from monitor.ingest import dead_letters
 from monitor.processes.supervisor import Supervisor
-from monitor.release import joining
+from monitor.release import rollout
 from monitor.stop_times import EXPORT_SECONDS, FINISH_SECONDS, GRACE_SECONDS, STOP_SECONDS
 
 CHART = Path("deploy/chart/values.yaml")
@@ -63,7 +63,7 @@ def test_supervisor_kills_first(root: Path) -> None:
 
 def test_steps_of_a_stop_fit() -> None:
     """The longest possible steps of a stop, one after the other, take no longer than the time for a stop."""
-    leave_group = joining.CLOSE_SECONDS + membership.JOIN_SECONDS + membership.LEAVE_MS / 1_000
+    leave_group = rollout.CLOSE_SECONDS + membership.JOIN_SECONDS + membership.LEAVE_MS / 1_000
     assert FINISH_SECONDS + leave_group + dead_letters.CLOSE_SECONDS + EXPORT_SECONDS <= STOP_SECONDS
 
 

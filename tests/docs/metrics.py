@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from monitor.client.catalog import PUBLIC_METRICS
-from monitor.operate.catalog import METRICS, SUPERVISOR_METRICS, Metric
-from monitor.page.catalog import PAGE_METRICS
-from monitor.tools.auditor.catalog import AUDITOR_METRICS
+from monitor.client.metric_catalog import PUBLIC_METRICS
+from monitor.operate.metric_catalog import METRICS, SUPERVISOR_METRICS, Metric
+from monitor.page.metric_catalog import PAGE_METRICS
+from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -22,7 +22,7 @@ servers. Series with a closed set of label values exist from the start with the 
 operators, who are trusted.
 
 Names, labels and meanings are stable (see [the interface](interface.md#5-metrics-and-health)). This page is generated
-from `monitor/operate/catalog.py`. [Alerts](alerts.md) lists the alerting rules that use these metrics.
+from `monitor/operate/metric_catalog.py`. [Alerts](alerts.md) lists the alerting rules that use these metrics.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
@@ -31,7 +31,7 @@ _AUDITOR: Final = """
 ## The auditor
 
 `location-monitor audit --follow` is a separate process and serves these metrics on `auditor.port`, under its own job
-label ([the auditor](operations.md#the-auditor)). They are from `monitor/tools/auditor/catalog.py`.
+label ([the auditor](operations.md#the-auditor)). They are from `monitor/tools/auditor/metric_catalog.py`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
@@ -40,7 +40,7 @@ _PAGE: Final = """
 ## The public page
 
 `location-monitor page` serves these metrics on `page.metrics_port`, under its own job label
-([metrics of the page](page.md#metrics)). They are from `monitor/page/catalog.py`.
+([metrics of the page](page.md#metrics)). They are from `monitor/page/metric_catalog.py`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
@@ -50,7 +50,7 @@ _PUBLIC: Final = """
 
 `location-monitor watch --metrics` is a subscriber, and serves these metrics about the answers that it reads
 ([public answers](dashboards.md#public-answers)). They are the only ones with a place as a label: each value is public
-already. They are from `monitor/client/catalog.py`.
+already. They are from `monitor/client/metric_catalog.py`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

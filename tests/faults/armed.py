@@ -25,8 +25,8 @@ from typing import Final
 import click
 
 from monitor.commands.settings import load_settings
+from monitor.diagnostics.failpoints import arm
 from monitor.errors import MonitorError
-from monitor.failpoints import arm
 from monitor.operate.logs import set_up_logging
 from monitor.public.clock import SystemClock
 from monitor.run import run, stop_on_signals

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from monitor.cli import main
-from monitor.failpoints import arm
+from monitor.diagnostics.failpoints import arm
 
 if __name__ == "__main__":
     place, config, *options = sys.argv[1:]

@@ -16,8 +16,8 @@ import redis
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
+from monitor.diagnostics.failpoints import PLACES
 from monitor.errors import EXIT_REFUSED, MonitorError
-from monitor.failpoints import PLACES
 from monitor.public.instants import HOUR
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import Scene

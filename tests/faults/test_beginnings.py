@@ -15,8 +15,8 @@ import redis
 from kafka import TopicPartition
 
 from monitor.brokers.topics import list_topic_needs
+from monitor.diagnostics.failpoints import PLACES
 from monitor.errors import EXIT_REFUSED, LedgerError
-from monitor.failpoints import PLACES
 from monitor.operate.preflight import read_ledger, run_preflight
 from monitor.operate.setup import SetupResult
 from monitor.public.clock import SystemClock

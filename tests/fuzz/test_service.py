@@ -14,7 +14,7 @@ from kafka import TopicPartition
 
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
-from monitor.operate.catalog import PREFIX
+from monitor.operate.metric_catalog import PREFIX
 from monitor.public.clock import SteppedClock
 from monitor.service import Settings
 from monitor.tools.audit import audit_topics

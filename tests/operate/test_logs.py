@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from monitor.log_fields import log_fields
+from monitor.diagnostics.log_fields import log_fields
 from monitor.operate.logs import set_up_logging
 
 

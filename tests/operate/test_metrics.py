@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
 from monitor.client.exporter import PublicMetrics
-from monitor.operate.catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
 from monitor.operate.collectors import Collectors
+from monitor.operate.metric_catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
 from monitor.operate.metrics import Metrics
 from monitor.page.metrics import PageMetrics
 from monitor.public.instants import HOUR, MINUTE

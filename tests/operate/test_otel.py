@@ -14,11 +14,11 @@ from typing import Any, cast
 import pytest
 
 from monitor.config.servers import OtelSettings
+from monitor.diagnostics.spans import NO_SPANS
 from monitor.errors import UsageError
 from monitor.operate.metrics import Metrics
 from monitor.operate.otel import OtelExport
 from monitor.service import Settings, open_telemetry
-from monitor.spans import NO_SPANS
 from monitor.stop_times import EXPORT_SECONDS
 from tests.operate.collector import Collector, attributes, points, run_collector
 

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from monitor.errors import UsageError
-from monitor.page.catalog import OTHER, PAGE_METRICS, ROUTES
 from monitor.page.hub import QUEUED_EVENTS, Hub
+from monitor.page.metric_catalog import OTHER, PAGE_METRICS, ROUTES
 from monitor.page.metrics import PageMetrics
 from monitor.page.server import Page
 from monitor.public.instants import MINUTE, SECOND

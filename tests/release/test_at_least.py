@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from monitor.contracts.alerts import AtTimesSnapshot
-from monitor.contracts.ledger import AtTimesEntry, read_record
+from monitor.contracts.ledger_entries import AtTimesEntry, read_record
 from monitor.public.instants import parse_instant
 from monitor.public.parameters import AtTimes, Parameters
 from monitor.release.carried_over import CarriedOverTimes

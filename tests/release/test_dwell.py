@@ -17,10 +17,10 @@ from monitor.privacy.dwell import DwellRule
 from monitor.public.instants import HOUR
 from monitor.public.parameters import Dwell, Parameters
 from monitor.public.schedule import Schedule
+from monitor.release.configuration_version import compute_version
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.declared_charges import declare_charges
 from monitor.release.state import LedgerState
-from monitor.release.version import compute_version
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 
 Make = Callable[..., Parameters]

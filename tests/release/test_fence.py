@@ -16,13 +16,13 @@ from monitor.contracts.versions import FENCE
 from monitor.errors import FencedError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
-from monitor.release import owner_records, version
+from monitor.release import configuration_version, owner_records
+from monitor.release.configuration_version import compute_version
 from monitor.release.ledger import EncodedRecord, Writer, fence_earlier_builds
 from monitor.release.ledger_reader import LedgerReader
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.owner_records import OwnerRecords
 from monitor.release.period_check import PeriodCheck, PeriodLimits
-from monitor.release.version import compute_version
 from tests.builders import ORIGIN, build_parameters
 from tests.release.owning import decide, ledger, read_owner_values
 
@@ -259,5 +259,5 @@ def test_other_fences_mean_other_versions(monkeypatch: pytest.MonkeyPatch) -> No
     """Instances that do not fence each other have other versions, so they never share the release group."""
     parameters = build_parameters(("inn",), shards=1, max_lead=1)
     present = compute_version(parameters, "0123456789abcdef")
-    monkeypatch.setattr(version, "FENCE", FENCE - 1)
+    monkeypatch.setattr(configuration_version, "FENCE", FENCE - 1)
     assert compute_version(parameters, "0123456789abcdef") != present

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from monitor import failpoints
+from monitor.diagnostics import failpoints
 from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import MINUTE, SECOND

@@ -22,6 +22,7 @@ from monitor.release.decide import Evidence
 from monitor.release.ledger import EncodedRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, OwnerTerms
+from monitor.release.takeover import Takeover
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 from tests.release.owning import at, decide, ledger, list_kinds, read_owner_values
 
@@ -293,15 +294,15 @@ def test_stale_first_read_is_corrected(
     moved = replace(place, input_topic_id="input-2")
     take_over(place)
     take_over(replace(place, input_topic_id=last_input))
-    true_read = Owner._read
+    true_read = Takeover._read
     readings: list[int | None] = []
 
-    def lagging(self: Owner, state: LedgerState, start: int, until: int | None) -> int:
+    def lagging(self: Takeover, state: LedgerState, start: int, until: int | None) -> int:
         readings.append(until)
         # only the ledger's first record, and its marker
         return true_read(self, state, start, 2 if len(readings) == 1 else until)
 
-    monkeypatch.setattr(Owner, "_read", lagging)
+    monkeypatch.setattr(Takeover, "_read", lagging)
     for _ in range(2):
         terms = take_over(moved).state.terms
         assert terms is not None

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from monitor.brokers.topics import list_topic_needs
-from monitor.operate.catalog import PREFIX
 from monitor.operate.health import Health
+from monitor.operate.metric_catalog import PREFIX
 from monitor.operate.metrics import Metrics
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock

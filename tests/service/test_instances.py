@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from monitor.operate.catalog import DIFFERENCES, PREFIX
 from monitor.operate.instances import EVERY_SECONDS, STORE_SECONDS, InstanceWatch
+from monitor.operate.metric_catalog import DIFFERENCES, PREFIX
 from monitor.public.clock import SystemClock
 from monitor.run import create_instance_watch, prepare
 from monitor.windows.hashing import PersonHasher

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.operate.catalog import METRICS
-from monitor.spans import ATTRIBUTES
+from monitor.diagnostics.spans import ATTRIBUTES
+from monitor.operate.metric_catalog import METRICS
 from monitor.tools.embedded import EmbeddedValkey
 from tests.operate.collector import Collector, attributes, points, run_collector
 from tests.service.test_run import PLANTED, Site

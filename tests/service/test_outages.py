@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 from kafka.admin import NewTopic
 
-from monitor import failpoints
 from monitor.brokers.connections import KafkaConnections
+from monitor.diagnostics import failpoints
 from monitor.errors import UnreachableError
 from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND

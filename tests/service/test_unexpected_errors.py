@@ -18,7 +18,7 @@ THREADS = {"reader.polled": "the reading thread failed", "tick.read": "the threa
 
 PROGRAM = f"""
 from monitor.cli import main
-from monitor.failpoints import arm
+from monitor.diagnostics.failpoints import arm
 
 def fail():
     text = "{PLANTED} has 4711 visits"

@@ -13,7 +13,7 @@ from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.partition_ticks import format_ticks
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.watching import Outcome
-from monitor.tools.auditor.catalog import AUDITOR_METRICS, STATES
+from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
 
 log = logging.getLogger(__name__)
 

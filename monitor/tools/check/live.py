@@ -16,10 +16,10 @@ from monitor.ingest.start_probe import InputProbe, plan_readings
 from monitor.operate.preflight import Preflight, check_past_charges, open_account, run_preflight
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
+from monitor.release.configuration_version import compute_version, read_member_versions
 from monitor.release.declared_charges import declare_charges
 from monitor.release.owner_records import OwnerRecords
 from monitor.release.period_check import PeriodLimits, TakeoverRules
-from monitor.release.version import compute_version, read_member_versions
 from monitor.run import check_clock, find_topic_needs
 from monitor.service import Settings, make_ledger_place
 from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionReading, Refusal, TopicSummary

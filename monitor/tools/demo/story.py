@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
 from monitor.client.words import News, Words, moment
-from monitor.operate.catalog import FATES, PREFIX
+from monitor.operate.metric_catalog import FATES, PREFIX
 from monitor.public.instants import DAY, parse_instant
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import EncodedRecord

@@ -15,8 +15,8 @@ from kafka import OffsetSpec, TopicPartition
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.errors import NotEmptyError, ReplayError
-from monitor.operate.catalog import FATES, PREFIX
 from monitor.operate.health import Health
+from monitor.operate.metric_catalog import FATES, PREFIX
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight, run_preflight
 from monitor.operate.setup import Beginning, set_up

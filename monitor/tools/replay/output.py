@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
+from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.errors import UsageError
 from monitor.release.ledger import EncodedRecord, read_partition
 

@@ -11,9 +11,9 @@ from typing import Any, NoReturn, Protocol
 import pytest
 import yaml
 
-from monitor.operate.catalog import METRICS, PREFIX
-from monitor.page.catalog import PAGE_METRICS
-from monitor.tools.auditor.catalog import AUDITOR_METRICS
+from monitor.operate.metric_catalog import METRICS, PREFIX
+from monitor.page.metric_catalog import PAGE_METRICS
+from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
 from tests.docs import alerts
 
 CASES = {

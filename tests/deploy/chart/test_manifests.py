@@ -16,8 +16,8 @@ import yaml
 
 from monitor.cli import main
 from monitor.config.servers import MetricsSettings
-from monitor.operate.catalog import METRICS
 from monitor.operate.health import Endpoint, Health
+from monitor.operate.metric_catalog import METRICS
 from monitor.operate.metrics import Metrics
 from tests.deploy.chart.goldens import CASES, FOLDER, render, to_text
 from tests.deploy.chart.helm import CHART, Answer, Helm, value_set

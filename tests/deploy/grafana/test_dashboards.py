@@ -19,9 +19,9 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from deploy.grafana import generate
-from monitor.client.catalog import PUBLIC_METRICS
-from monitor.operate.catalog import METRICS, SUPERVISOR_METRICS
-from monitor.page.catalog import PAGE_METRICS
+from monitor.client.metric_catalog import PUBLIC_METRICS
+from monitor.operate.metric_catalog import METRICS, SUPERVISOR_METRICS
+from monitor.page.metric_catalog import PAGE_METRICS
 from tests.deploy.grafana.queries import (
     FOLDER,
     Query,

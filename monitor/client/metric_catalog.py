@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from monitor.client.known import State
-from monitor.operate.catalog import Metric
+from monitor.operate.metric_catalog import Metric
 
 STATES: Final[tuple[State, ...]] = get_args(State)
 

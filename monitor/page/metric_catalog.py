@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from monitor.operate.catalog import Metric
+from monitor.operate.metric_catalog import Metric
 
 OTHER: Final = "other"
 ROUTES: Final = (

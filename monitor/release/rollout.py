@@ -16,10 +16,10 @@ from typing import Any, Final
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import list_member_ids
 from monitor.brokers.membership import Membership
-from monitor.error_places import log_place
+from monitor.diagnostics.error_places import log_place
 from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.ingest.readiness import Readiness
-from monitor.release.version import make_member_client_id, read_member_versions
+from monitor.release.configuration_version import make_member_client_id, read_member_versions
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from monitor.brokers.groups import list_groups, list_member_ids
 from monitor.brokers.membership import Membership
 from monitor.errors import FailedError
 from monitor.ingest.readiness import Readiness
-from monitor.release.joining import Candidate, DelayedMembership, JoinPolicy
+from monitor.release.rollout import Candidate, DelayedMembership, JoinPolicy
 from tests.shared_kafka import SharedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"

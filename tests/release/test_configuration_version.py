@@ -12,7 +12,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.public.schedule import Schedule
-from monitor.release.version import (
+from monitor.release.configuration_version import (
     Identity,
     compute_version,
     make_member_client_id,
