@@ -115,8 +115,8 @@ _CHARTS: Final = (
     make_chart(
         Text(
             "Ticks that were refused",
-            "Ticks that were refused because the ledger contains answers from ahead of the clock. The ε of these "
-            "answers is already spent. LocationMonitorLedgerAhead fires.",
+            "Ticks that were refused because the ledger contains answers to ticks that have not closed yet. The ε of "
+            "these answers is already spent. LocationMonitorLedgerAhead fires.",
             units.Short,
         ),
         [Query(events("ticks_total", "job, monitor", 'outcome="refused"'), "{{monitor}} ({{job}})")],

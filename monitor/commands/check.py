@@ -44,7 +44,7 @@ def check(config_file: Path, as_json: bool, live: bool) -> None:  # noqa: FBT001
 
 
 def _has_key_file(read: ParsedConfig) -> bool:
-    """Return whether the file with the key of person ids can be read here."""
+    """Return whether the file with the person key can be read here."""
     visits = read.sections.get("visits")
     return visits is not None and visits.person_key_file is not None and os.access(visits.person_key_file, os.R_OK)
 

@@ -15,7 +15,7 @@ class OwnerRecord(Contract):
     """The writer of a ledger partition from this record on. Subscribers skip it. Key: owner."""
 
     service: Name
-    fingerprint: str = Field(description="Digest of all settings that decide facts, except the key of person ids.")
+    fingerprint: str = Field(description="Digest of all settings that decide facts, except the person key.")
     input_topic_id: str
     partitions: int = Field(ge=1, description="The number of output partitions that the shards use (Q).")
     lost_at: Time | None = Field(description="When an earlier ledger was lost; all budget counted as spent then.")

@@ -155,7 +155,7 @@ class InstanceWatch:
         if there.key != here.key:
             sides = f"(tag {there.key}, here {here.key})"
             text = (
-                f"{who} has another key of person ids {sides}, so neither counts the facts of the other: expected only "
+                f"{who} has another person key {sides}, so neither counts the facts of the other: expected only "
                 "while the key is replaced. Give all instances the same visits.person_key_file"
             )
             yield Difference(PERSON_KEY, member.member_id, f"{who} {sides}", text)

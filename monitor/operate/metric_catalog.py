@@ -131,7 +131,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Ticks by monitor and outcome",
         {"monitor": _MONITOR, "outcome": OUTCOMES},
         "`unknown`: for some place or shard. `skipped`: lost, because it was not decided before the next slot closed. "
-        "`refused`: the ledger contains answers from ahead of the clock. Each output partition counts separately.",
+        "`refused`: the ledger contains answers to ticks that have not closed yet. Each output partition counts "
+        "separately.",
     ),
     Metric(
         "counter",

@@ -33,7 +33,7 @@ def compute_fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str
 
 
 def compute_published_fingerprint(parameters: Parameters, topic_id: str) -> str:
-    """Return a fingerprint without the key of person ids, so that its readers cannot test a guess of the key."""
+    """Return a fingerprint without the person key, so that its readers cannot test a guess of the key."""
     return _compute_digest(parameters, topic_id, {})
 
 

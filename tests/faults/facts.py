@@ -98,7 +98,7 @@ def compare(town: Town) -> Comparison:
 def read_fingerprint(town: Town) -> str:
     """Return the fingerprint of the facts, for the input topic of the latest owner; empty if there is no owner yet.
 
-    The published fingerprint cannot be used, because it leaves out the key of person ids.
+    The published fingerprint cannot be used, because it leaves out the person key.
     """
     owners = [
         (record.timestamp, record.partition, record.offset, json.loads(record.value)["input_topic_id"])

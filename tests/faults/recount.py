@@ -80,7 +80,7 @@ class Fates:
 
 @dataclass(frozen=True)
 class Recount:
-    """The recount of records by the terms of a configuration. `key` is the key of person ids."""
+    """The recount of records by the terms of a configuration. `key` is the person key."""
 
     terms: AuditTerms
     key: bytes

@@ -162,7 +162,7 @@ def test_more_input_partitions_are_recorded(
 
 @pytest.mark.promise(23)
 def test_published_fingerprint_hides_the_key(make_parameters: Make) -> None:
-    """The published fingerprint does not depend on the key of person ids, so it can't confirm a guess."""
+    """The published fingerprint does not depend on the person key, so it can't confirm a guess."""
     parameters = make_parameters()
     digests = [PersonHasher(key * 32).key_digest for key in (b"a", b"b")]
     assert len({compute_fingerprint(parameters, digest, "t") for digest in digests}) == 2

@@ -1,4 +1,4 @@
-"""Secrets: no output shows one, and the service does not start without the key of person ids."""
+"""Secrets: no output shows one, and the service does not start without the person key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_no_output_shows_a_secret(
     secrets: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
-    """No output of commands and no text of settings shows a password or the key of person ids."""
+    """No output of commands and no text of settings shows a password or the person key."""
     kafka_secret, redis_secret, key, _operators = secrets
     kafka = {
         "bootstrap_servers": ["localhost:9"],
@@ -49,7 +49,7 @@ def test_missing_person_key_is_refused(
     configure: Callable[..., Path], start_command: Callable[..., Any], tmp_path: Path
 ) -> None:
     """
-    Without the key of person ids, `run` exits with 2 and says how to create one.
+    Without the person key, `run` exits with 2 and says how to create one.
 
     It exits before it connects: nothing listens at these addresses.
     """

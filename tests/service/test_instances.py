@@ -83,7 +83,7 @@ def test_other_key_and_configuration_are_named(
             eventually(lambda: watch.look() == {"configuration": 1.0}, 30)
         eventually(lambda: watch.look() == {}, 30)
     tags = town.settings.hasher.key_tag, rotated.settings.hasher.key_tag
-    lines = [message for message in caplog.messages if "has another key of person ids" in message]
+    lines = [message for message in caplog.messages if "has another person key" in message]
     assert len(lines) == 2
     assert f"(tag {tags[1]}, here {tags[0]})" in lines[0]
     assert sum("has another configuration (" in message for message in caplog.messages) == 1

@@ -28,7 +28,7 @@ def check_live_command(valid: ValidConfig, clock: Clock, console: Console, *, ha
         valid: the configuration.
         clock: the clock of this machine.
         console: where to print.
-        has_key: whether the key of person ids is readable here.
+        has_key: whether the person key is readable here.
         as_json: whether to print JSON.
     """
     key = read_person_key(valid.config.visits) if has_key else bytes(16)

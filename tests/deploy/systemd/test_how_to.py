@@ -87,7 +87,7 @@ def test_how_to_installs_files(host: Path, root: Path) -> None:
 
 
 def test_how_to_installs_auditor(host: Path, root: Path) -> None:
-    """The auditor gets an account and files of its own, without the key of person ids."""
+    """The auditor gets an account and files of its own, without the person key."""
     done = run_block(read_blocks(root, "The auditor on a host with systemd")[0], host)
     settings = host / "etc" / "location-auditor"
     assert {path.name: read_mode(path) for path in settings.iterdir()} == {
