@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -47,18 +48,33 @@ def count_false(totals: Mapping[str, int]) -> int:
 class Findings:
     """The violations: the texts of the first 20 of each oracle, and the total number per oracle.
 
-    `muted`: a subclass that reports violations at once leaves out those that are added now.
+    `muted`: a subclass that reports violations at once leaves out those that are added now. `form_faults`: the number
+    of violations of the form, also of those that were left out.
     """
 
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
     totals: Counter[str] = field(default_factory=Counter)
     muted: bool = False
+    form_faults: int = 0
 
     def add(self, oracle: str, text: str) -> None:
-        """Add a violation."""
-        self.totals[oracle] += 1
+        """Add a violation. The text quotes nothing of a record: it may be another program's, about a person."""
+        self.form_faults += int(oracle == FORM)
+        if not self.muted:
+            self.totals[oracle] += 1
+            self._show(oracle, text)
+
+    def _show(self, oracle: str, text: str) -> None:
         if len(self.listed[oracle]) < LISTED:
             self.listed[oracle].append(text)
+
+    @contextmanager
+    def catch_errors(self, place: str) -> Iterator[None]:
+        """Turn an unexpected error into a violation of the form. It names the class and the place, not the message."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # a record that anybody may have written must not end the audit
+            self.add(FORM, f"{place}: cannot be judged: unexpected {type(error).__name__}")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,15 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from monitor.tools.audit.text import AuditError, parse_duration, parse_epsilon, parse_instant, to_datetime
+from monitor.tools.audit.text import (
+    EARLIEST,
+    LATEST,
+    AuditError,
+    parse_duration,
+    parse_epsilon,
+    parse_instant,
+    to_datetime,
+)
 
 _FIRST_DAY: Final = date(1970, 1, 1)  # daily times before this day and after _LAST_DAY are left out
 _LAST_DAY: Final = date(2199, 12, 31)
@@ -44,6 +52,10 @@ class Grid:
     def as_of(self, tick: int) -> int:
         """Return the instant at which tick t closes slot t."""
         return self.origin + (tick + 1) * self.slot
+
+    def has(self, tick: int) -> bool:
+        """Return whether the as_of of a tick is an instant that can be written as a time."""
+        return EARLIEST <= self.as_of(tick) <= LATEST
 
 
 @dataclass(frozen=True)
@@ -137,6 +149,10 @@ class AuditTerms:
     def rows(self) -> dict[str, int]:
         """The row of each location: its position in the registry."""
         return {location: row for row, location in enumerate(self.locations)}
+
+    def name_location(self, location: str) -> str:
+        """Return a location for a finding. A text that the registry does not have may be about a person."""
+        return location if location in self.rows else "(not in the registry)"
 
     @cached_property
     def shard(self) -> tuple[int, ...]:
