@@ -23,14 +23,14 @@ def test_other_bytes_are_found(tiny: Tiny) -> None:
     again = copy.deepcopy(tiny.records[0])
     again["headers"]["extra"] = "1"
     tiny.records.append(again)
-    assert find(tiny, "bytes") == ["line 11: walk/park/0 was published before with other bytes"]
+    assert find(tiny, "bytes") == ["line 11: its ce_id was published before with other bytes"]
 
 
 @pytest.mark.parametrize("tick", [3, 4])
 def test_wrong_final_is_found(tiny: Tiny, tick: int) -> None:
     """`final` is true at the last tick about a time, and only there."""
     tiny[f"{NIGHT}/{tick}"]["final"] = tick == 3
-    assert find(tiny, "form") == [f"{record_name(tiny, tick)}: final is {tick == 3}, expected {tick == 4}"]
+    assert find(tiny, "form") == [f"{record_name(tiny, tick)}: final: expected {tick == 4}, found another value"]
 
 
 def record_name(tiny: Tiny, tick: int) -> str:

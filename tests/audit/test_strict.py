@@ -12,10 +12,12 @@ import pytest
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.text import is_utc
 from tests.audit.conftest import Tiny
-from tests.audit.modes import audit_once, encode, follow
+from tests.audit.modes import audit_once, encode, follow, show
+from tests.audit.test_at_least import add_bounds
 from tests.audit.test_follow import charges, owner
 
 NIGHT = "night/2026-01-01T02:30:00Z/0"
+BUSIEST = "busiest/2026-01-01T02:30:00Z"
 STRANGE = "planted-person-7"
 
 
@@ -112,6 +114,82 @@ def test_hostile_value_is_found(tiny: Tiny, forge: Callable[[Tiny], None]) -> No
     assert "form" in reports.kinds
     assert reports.gaps == []
     assert reports.last[0] == 6
+
+
+def _location(tiny: Tiny) -> None:
+    _forge(tiny, "walk/park/6", location_id=STRANGE)
+
+
+def _status(tiny: Tiny) -> None:
+    tiny["walk/park/3"]["status"] = STRANGE
+    tiny[f"{NIGHT}/3"]["status"] = STRANGE
+
+
+def _noisy_locations(tiny: Tiny) -> None:
+    tiny[f"{NIGHT}/3"]["noisy_counts"][STRANGE] = {"tick": 3, "noisy_count": 2}
+    tiny[f"{NIGHT}/4"]["noisy_counts"][STRANGE] = {"tick": 3, "noisy_count": 3}
+
+
+def _bounded_location(tiny: Tiny) -> None:
+    add_bounds(tiny, {STRANGE: 1})
+
+
+def _hot_spots(tiny: Tiny) -> None:
+    tiny.watch_busiest({"shop": 2, STRANGE: 2, "park": 3}, top=3)
+    tiny[f"{BUSIEST}/4"]["hot_spots"] *= 2
+
+
+def _facts(tiny: Tiny) -> None:
+    for name in ("kind", "threshold", "epsilon", "as_of", "window_start", "more"):
+        tiny["walk/park/3"][name] = STRANGE
+
+
+def _headers(tiny: Tiny) -> None:
+    tiny.records[4]["headers"] |= dict.fromkeys(("ce_id", "ce_source", "ce_time"), STRANGE)
+
+
+def _monitor(tiny: Tiny) -> None:
+    _forge(tiny, "walk/park/6", monitor=STRANGE)
+
+
+def _time(tiny: Tiny) -> None:
+    line = copy.deepcopy(tiny.records[-2])
+    line["value"] = tiny[f"{NIGHT}/4"] | {"time": f"{STRANGE}Z"}
+    line["key"] = f"night/{STRANGE}Z/0"
+    line["headers"] |= {"ce_id": f"{line['key']}/4", "ce_type": "org.location-monitor.at_times"}
+    tiny.records += [line, line | {"value": line["value"] | {"more": 1}}]
+
+
+def _owner_id(tiny: Tiny) -> None:
+    line = owner(charges())
+    line["headers"]["ce_id"] = STRANGE
+    tiny.records += [line, line | {"value": line["value"] | {"more": 1}}]
+
+
+QUOTABLE: list[Callable[[Tiny], None]] = [
+    _location,
+    _status,
+    _noisy_locations,
+    _bounded_location,
+    _hot_spots,
+    _facts,
+    _headers,
+    _monitor,
+    _time,
+    _owner_id,
+]
+
+
+@pytest.mark.promise(22)
+@pytest.mark.parametrize("forge", QUOTABLE, ids=lambda forge: forge.__name__[1:])
+def test_foreign_text_is_not_quoted(tiny: Tiny, forge: Callable[[Tiny], None]) -> None:
+    """A text that another program wrote is found, and appears in no finding and in no output."""
+    forge(tiny)
+    tiny.records.sort(key=lambda line: line["value"].get("tick", 6))
+    report, reports = audit_once(tiny, encode(tiny.records)), follow(tiny, encode(tiny.records))
+    assert not report.ok
+    assert reports.findings
+    assert STRANGE not in str(report.violations) + show(report) + str(reports.findings)
 
 
 @pytest.mark.promise(3)

@@ -144,7 +144,7 @@ def test_other_bytes_of_equal_json_are_found(live: Live) -> None:
         live._send(producer, live.alerts, value, again["headers"]["ce_time"], 0, again["key"].encode(), headers)
     code, text = live.audit()
     assert code == 1
-    assert "partition 0, offset 10: walk/park/0 was published before with other bytes" in text
+    assert "partition 0, offset 10: its ce_id was published before with other bytes" in text
 
 
 def test_expired_output(live: Live) -> None:

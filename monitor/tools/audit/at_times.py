@@ -176,7 +176,7 @@ class AtTimesCheck:
             "threshold": monitor.threshold,
             "epsilon": str(monitor.epsilon),
         }
-        check_facts(snapshot.record, facts, self._findings)
+        check_facts(snapshot.record, key, snapshot.tick, facts, self._findings)
 
     def _check_changes(self, snapshot: _Snapshot, noisy: dict[str, tuple[int, int]]) -> None:
         """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and never changes."""

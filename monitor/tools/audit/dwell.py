@@ -144,7 +144,8 @@ class DwellCheck:
 
     def _check_form(self, record: PublishedRecord, time: int, tick: int) -> None:
         terms, monitor = self._terms, self._monitor
-        check_envelope(record, terms, f"{monitor.name}/{format_utc(time)}", tick, self._findings)
+        key = f"{monitor.name}/{format_utc(time)}"
+        check_envelope(record, terms, key, tick, self._findings)
         facts = {
             "kind": "dwell",
             "final": True,
@@ -155,7 +156,7 @@ class DwellCheck:
             "longest_visit_seconds": monitor.longest,
             "visits_per_person": monitor.per_person,
         }
-        check_facts(record, facts, self._findings)
+        check_facts(record, key, tick, facts, self._findings)
 
     def _estimate(self, above: int, below: int) -> tuple[float, float | None]:
         """Return the estimates that follow from the totals: the number of visits, and their mean length in seconds."""

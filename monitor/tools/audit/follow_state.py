@@ -108,7 +108,7 @@ class FollowState:
             return False
         delivery = self.recent.take(read, record.ce_id, newest)
         if delivery is Delivery.CHANGED:
-            self._findings.add(BYTES, f"{read.place}: {record.ce_id} was published before with other bytes")
+            self._findings.add(BYTES, f"{read.place}: its ce_id was published before with other bytes")
         if delivery is not Delivery.NEW and record.kind in KINDS:
             self.owners.parts.take_repeat(read.partition)
         return delivery is Delivery.NEW

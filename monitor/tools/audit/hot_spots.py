@@ -134,7 +134,8 @@ class HotSpotsCheck:
 
     def _check_form(self, record: PublishedRecord, spots: _HotSpots) -> None:
         terms, monitor = self._terms, self._monitor
-        check_envelope(record, terms, f"{monitor.name}/{format_utc(spots.time)}", spots.tick, self._findings)
+        key = f"{monitor.name}/{format_utc(spots.time)}"
+        check_envelope(record, terms, key, spots.tick, self._findings)
         facts = {
             "kind": "hot_spots",
             "final": True,
@@ -143,7 +144,7 @@ class HotSpotsCheck:
             "top": monitor.top,
             "epsilon": str(monitor.epsilon),
         }
-        check_facts(record, facts, self._findings)
+        check_facts(record, key, spots.tick, facts, self._findings)
 
     def _add(self, oracle: str, spots: _HotSpots, texts: Iterator[str]) -> None:
         for text in texts:

@@ -154,9 +154,10 @@ class OverTimeCheck:
 
     def _check_form(self, record: _LocationRecord) -> None:
         monitor, grid = self._monitor, self._terms.grid
-        check_envelope(record.record, self._terms, f"{monitor.name}/{record.location}", record.tick, self._findings)
+        key = f"{monitor.name}/{record.location}"
+        check_envelope(record.record, self._terms, key, record.tick, self._findings)
         facts = {"kind": "over_time", "threshold": monitor.threshold, "epsilon": str(self._cost[record.location])}
-        check_facts(record.record, facts, self._findings)
+        check_facts(record.record, key, record.tick, facts, self._findings)
         if not is_utc(record.window_start, grid.start(record.tick - monitor.window + 1)):
             self._findings.add(FORM, f"{record.where}: window_start is not the start of its window")
 

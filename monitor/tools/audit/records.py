@@ -68,7 +68,7 @@ def drop_repeats(records: Iterator[ReadRecord], findings: Findings) -> Iterator[
         if known is digest:
             yield published
         elif known != digest:
-            findings.add(BYTES, f"{record.place}: {published.ce_id} was published before with other bytes")
+            findings.add(BYTES, f"{record.place}: its ce_id was published before with other bytes")
 
 
 def publish(read: ReadRecord) -> PublishedRecord | None:
@@ -131,15 +131,15 @@ def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: i
     if not is_utc(record.value.get("as_of"), as_of):
         wrong.append("as_of")
     for name in wrong:
-        findings.add(FORM, f"{record.ce_id} ({record.place}): {name} is not that of tick {tick}, {format_utc(as_of)}")
+        findings.add(FORM, f"{key}/{tick} ({record.place}): {name} is not that of tick {tick}, {format_utc(as_of)}")
 
 
-def check_facts(record: PublishedRecord, expected: dict[str, object], findings: Findings) -> None:
+def check_facts(record: PublishedRecord, key: str, tick: int, expected: dict[str, object], findings: Findings) -> None:
     """Check the fields that are determined by the configuration and the tick."""
     for name, value in expected.items():
         published = record.value.get(name)
         if type(published) is not type(value) or published != value:
-            findings.add(FORM, f"{record.ce_id} ({record.place}): {name} is {published!r}, expected {value!r}")
+            findings.add(FORM, f"{key}/{tick} ({record.place}): {name}: expected {value!r}, found another value")
 
 
 def decode_record(place: str, partition: int, record: Any) -> ReadRecord:
