@@ -163,6 +163,7 @@ class Tiny:
     lines: list[str] = field(default_factory=lambda: list(LINES))
     config: str = CONFIG
     records: list[dict[str, Any]] = field(default_factory=faultless)
+    _written: dict[Path, str] = field(default_factory=dict)
 
     def __getitem__(self, ce_id: str) -> dict[str, Any]:
         """Return the value of a record."""
@@ -190,12 +191,18 @@ class Tiny:
 
     def write(self) -> tuple[Path, Path, Path]:
         """Write the visits, the configuration and the alerts to files."""
-        (self.folder / "locations.csv").write_text("location_id\npark\nshop\n")
+        self.write_text(self.folder / "locations.csv", "location_id\npark\nshop\n")
         visits, config, alerts = (self.folder / name for name in ("visits.csv", "config.yaml", "alerts.jsonl"))
-        visits.write_text("\n".join(self.lines) + "\n")
-        config.write_text(self.config)
-        alerts.write_text("".join(json.dumps(line) + "\n" for line in self.records))
+        self.write_text(visits, "\n".join(self.lines) + "\n")
+        self.write_text(config, self.config)
+        self.write_text(alerts, "".join(json.dumps(line) + "\n" for line in self.records))
         return visits, config, alerts
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Write a file, unless it has this text already."""
+        if self._written.get(path) != text:
+            path.write_text(text)
+            self._written[path] = text
 
     def audit(self, *, every_tick: bool = True, fates: Mapping[str, int] | None = None) -> AuditReport:
         """Audit the files as they are now."""

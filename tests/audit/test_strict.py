@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.text import is_utc
-from tests.audit.conftest import Tiny
-from tests.audit.modes import audit_once, encode, follow, show
+from monitor.tools.audit.text import is_utc, parse_instant
+from monitor.tools.audit.watching import Outcome
+from tests.audit.conftest import Tiny, as_of
+from tests.audit.modes import audit_once, encode, follow, follow_to_end, show
 from tests.audit.test_at_least import add_bounds
 from tests.audit.test_follow import charges, owner
 
@@ -67,7 +68,7 @@ def _list_as_location(tiny: Tiny) -> None:
 
 
 def _nan(tiny: Tiny) -> None:
-    tiny[f"{NIGHT}/3"]["noisy_counts"]["shop"]["noisy_count"] = math.nan
+    tiny[f"{NIGHT}/3"]["noisy_counts"] = {"shop": {"tick": 3, "noisy_count": math.nan}}
 
 
 def _float(tiny: Tiny) -> None:
@@ -200,6 +201,60 @@ def test_false_count_is_no_bound(tiny: Tiny, count: Any) -> None:
         tiny[f"{NIGHT}/{tick}"]["noisy_counts"]["shop"]["noisy_count"] = count
     for kinds in (audit_once(tiny, encode(tiny.records)).totals.keys(), follow(tiny, encode(tiny.records)).kinds):
         assert "form" in kinds
+
+
+def _other_bytes(tiny: Tiny) -> None:
+    _forge(tiny, "walk/park/3", status="safe")
+
+
+def _not_due(tiny: Tiny) -> None:
+    _forge(tiny, f"{NIGHT}/3", time="2026-01-01T02:31:00Z")
+    line = tiny.records[-1]
+    line["key"] = "night/2026-01-01T02:31:00Z/0"
+    line["headers"]["ce_id"] = f"{line['key']}/3"
+
+
+def _no_json(tiny: Tiny) -> None:
+    _forge(tiny, "walk/park/3", more=math.nan)
+
+
+def _other_threshold(tiny: Tiny) -> None:
+    tiny["walk/park/3"]["threshold"] = 1
+
+
+def _ahead(tiny: Tiny) -> None:
+    _forge(tiny, "walk/park/3", tick=10**6)
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize(
+    "forge",
+    [_status, _nan, _other_bytes, _not_due, _no_json, _other_threshold, _ahead],
+    ids=lambda forge: forge.__name__[1:],
+)
+def test_tick_of_a_malformed_answer(tiny: Tiny, forge: Callable[[Tiny], None]) -> None:
+    """A tick is not proven if one of its answers cannot be compared with the input. The result begins after it."""
+    forge(tiny)
+    earlier, later = (
+        [line for line in tiny.records if (line["headers"]["ce_time"] > as_of(3)) is is_later]
+        for is_later in (False, True)
+    )
+    first = [*encode([owner(charges())]), *encode(earlier)]
+    assert follow_to_end(tiny, first)[1].proven_stretch is None
+    reports, follower = follow_to_end(tiny, first, encode(later))
+    assert reports.findings
+    assert reports.outcomes == {Outcome.PROVEN: 6, Outcome.UNPROVEN: 1}
+    assert follower.proven_stretch is not None
+    assert follower.proven_stretch.since == parse_instant(as_of(4))
+
+
+def test_last_tick_of_a_malformed_answer(tiny: Tiny) -> None:
+    """After a malformed answer nothing is claimed, and the audit is not complete, until the next tick is proven."""
+    tiny["walk/park/6"]["status"] = STRANGE
+    reports, follower = follow_to_end(tiny, [*encode([owner(charges())]), *encode(tiny.records)])
+    assert reports.outcomes == {Outcome.PROVEN: 6, Outcome.UNPROVEN: 1}
+    assert follower.proven_stretch is None
+    assert not follower.complete
 
 
 def test_count_far_below_threshold(tiny: Tiny) -> None:

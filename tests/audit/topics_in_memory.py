@@ -13,8 +13,8 @@ from typing import Any
 from kafka import TopicPartition
 
 
-def place_records(records: list[dict[str, Any]]) -> list[Any]:
-    """Return output records as kafka-python does. The values of the given ones are JSON."""
+def place_records(records: list[dict[str, Any]], first: int = 0) -> list[Any]:
+    """Return output records from the offset `first` as kafka-python does. The values of the given ones are JSON."""
     return [
         SimpleNamespace(
             offset=offset,
@@ -22,7 +22,7 @@ def place_records(records: list[dict[str, Any]]) -> list[Any]:
             value=record["value"].encode(),
             headers=[(name, text.encode()) for name, text in record["headers"].items()],
         )
-        for offset, record in enumerate(records)
+        for offset, record in enumerate(records, first)
     ]
 
 

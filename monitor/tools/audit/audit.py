@@ -87,8 +87,11 @@ class Auditor:
                 self._owners.take(record)
 
     def _take_answer(self, record: PublishedRecord, tick: int | None) -> None:
-        if not record.strict or not isinstance(record.value, dict):
-            self.findings.add(FORM, f"{record.place}: the value is not a strict JSON object")
+        if not record.strict:
+            self.findings.add(FORM, f"{record.place}: the value is not strict JSON")
+            return
+        if not isinstance(record.value, dict):
+            self.findings.add(FORM, f"{record.place}: the value is not a JSON object")
             return
         judge = self._owners.stretches.find(record)
         if judge is None:

@@ -261,7 +261,7 @@ class Follower:
                 self._watcher.report_tick(partition, last, self.terms.grid.as_of(last))
         with self._findings.catch_errors(f"tick {tick}"):
             state.paid.take_published(state.may_pay)
-        if waiting.answers or waiting.unjudged:
+        if waiting.answers or waiting.unjudged or waiting.flawed:
             self._waiting.append(waiting)
 
     def _is_ahead(self, tick: int) -> bool:
@@ -309,26 +309,11 @@ class Follower:
         self._drop_waiting()
 
     def _prove_tick(self, state: FollowState, waiting: WaitingTick) -> None:
-        tick, as_of = waiting.tick, self.terms.grid.as_of(waiting.tick)
-        outcome = Outcome.OUTPUT_ONLY
+        tick, outcome = waiting.tick, Outcome.OUTPUT_ONLY
         if self._input is not None:
             waiting.ends = self._input.ends if waiting.ends is None else waiting.ends
-            self._input.read_to(as_of, waiting.ends)
-            oldest = self.terms.grid.start(tick - state.reach)
-            since = self._input.complete_from
-            # The id of the input topic is known only after it has been read.
-            earlier = counts_another_input(waiting.input_ids, self._input.reader.topic_id)
-            whole = (since is None or since <= oldest) and not earlier
-            outcome = Outcome.PROVEN if whole else Outcome.PARTIAL
-            self._findings.muted = self._since is not None and tick < self._since
-            for judge in state.judges:
-                judge.set_whole_input(outcome is Outcome.PROVEN)
-            for judge, record in waiting.answers:
-                with self._findings.catch_errors(record.place):
-                    judge.prove(record)
-            if waiting.answers:
-                with self._findings.catch_errors(f"tick {tick}"):
-                    state.paid.prove(tick, state.may_pay)
+            self._input.read_to(self.terms.grid.as_of(tick), waiting.ends)
+            outcome = self._compare(state, waiting, self._input)
         outcome = Outcome.UNJUDGED if waiting.unjudged else outcome
         self._completeness.judge(tick, outcome, muted=self._since is not None and tick < self._since)
         self._alive()
@@ -336,6 +321,26 @@ class Follower:
             self._counted.append(tick)
             self._watcher.report_outcome(outcome)
         self._forget(state, tick)
+
+    def _compare(self, state: FollowState, waiting: WaitingTick, source: RollingInput) -> Outcome:
+        """Compare the answers of a tick with the input, which has been read. Return what is known about the tick."""
+        tick, faults = waiting.tick, self._findings.form_faults
+        # The id of the input topic is known only after it has been read.
+        earlier = counts_another_input(waiting.input_ids, source.reader.topic_id)
+        since = source.complete_from
+        whole = (since is None or since <= self.terms.grid.start(tick - state.reach)) and not earlier
+        self._findings.muted = self._since is not None and tick < self._since
+        for judge in state.judges:
+            judge.set_whole_input(whole)
+        for judge, record in waiting.answers:
+            with self._findings.catch_errors(record.place):
+                judge.prove(record)
+        if waiting.answers:
+            with self._findings.catch_errors(f"tick {tick}"):
+                state.paid.prove(tick, state.may_pay)
+        if not whole:
+            return Outcome.PARTIAL
+        return Outcome.UNPROVEN if waiting.flawed or self._findings.form_faults > faults else Outcome.PROVEN
 
     def _drop_waiting(self) -> None:
         """Give up comparing the oldest answers if too many wait."""

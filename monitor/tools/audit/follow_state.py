@@ -29,7 +29,8 @@ class WaitingTick:
 
     `ends`: the ends of the input, requested after the answers were read; None if they have not been requested since.
     `unjudged`: no given configuration explains some answer. `input_ids`: the known ids of the input topics that the
-    answers count. `size`: the bytes of the answers as published.
+    answers count. `size`: the bytes of the answers as published. `flawed`: some answer is not compared, or not as it
+    was published: it has another form, its ce_id was published with other bytes, or it is not due at its tick.
     """
 
     tick: int
@@ -38,6 +39,7 @@ class WaitingTick:
     unjudged: bool = False
     input_ids: set[str] = field(default_factory=set)
     size: int = 0
+    flawed: bool = False
 
 
 class FollowState:
@@ -83,11 +85,16 @@ class FollowState:
         """
         record = publish(read)
         self._watcher.report_record(record.kind if record is not None and record.kind in OWN_KINDS else "other")
+        faults = self._findings.form_faults
         with self._findings.catch_errors(read.place):
-            if record is None or not self.belongs(record):
+            if record is not None and record.kind in KINDS and not record.strict:
+                self._findings.add(FORM, f"{read.place}: the value is not strict JSON")
+            elif record is None or not self.belongs(record):
                 self._findings.add(FORM, f"{read.place}: not a record of this service")
-            elif self._is_new(read, record, newest):
+            elif self._is_new(read, record, newest, waiting):
                 self._take_new(read, record, waiting)
+        if record is not None and record.kind in KINDS and self._findings.form_faults > faults:
+            waiting.flawed = True
 
     def belongs(self, record: PublishedRecord) -> bool:
         """Return whether a record names this service, and only a monitor and a place that a configuration has.
@@ -95,20 +102,22 @@ class FollowState:
         So a finding that names them does not quote another program.
         """
         value, names = record.value, {judge.terms.service for judge in self.judges}
-        if record.kind not in OWN_KINDS or not record.strict or not isinstance(value, dict):
+        if record.kind not in OWN_KINDS or not isinstance(value, dict):
             return False
         if record.kind in OWNER_KINDS:
             return record.key == record.kind and record.headers.get("ce_source") in names
         return any(_addresses(judge, record) for judge in self.judges)
 
-    def _is_new(self, read: ReadRecord, record: PublishedRecord, newest: int) -> bool:
+    def _is_new(self, read: ReadRecord, record: PublishedRecord, newest: int, waiting: WaitingTick) -> bool:
         """Return whether a record of this service is neither ahead of the clock nor a repeat."""
         if self._is_ahead(read_tick(record.value, self._grid) or 0):
             self._findings.add(TICKS, f"{read.place}: the answer is ahead of the clock, so it is not judged")
+            waiting.flawed = True
             return False
         delivery = self.recent.take(read, record.ce_id, newest)
         if delivery is Delivery.CHANGED:
             self._findings.add(BYTES, f"{read.place}: its ce_id was published before with other bytes")
+            waiting.flawed = True
         if delivery is not Delivery.NEW and record.kind in KINDS:
             self.owners.parts.take_repeat(read.partition)
         return delivery is Delivery.NEW
@@ -130,9 +139,11 @@ class FollowState:
             waiting.unjudged = True
             return
         taken = judge.take(record)
-        if taken is not None:
-            waiting.answers.append((judge, taken))
-            waiting.size += len(read.written)
+        if taken is None:
+            waiting.flawed = True
+            return
+        waiting.answers.append((judge, taken))
+        waiting.size += len(read.written)
 
     def _report_stretch(self, record: PublishedRecord, *, unjudged: bool) -> None:
         if unjudged is not (record.partition in self.unjudged):
