@@ -135,6 +135,7 @@ def _read_places(place: Fields) -> PlaceCharges:
 
 def _read_times(charged: Fields) -> TimeCharges:
     _check_digest(charged, "instants")
+    charged.get("timezone")
     texts = charged.read_texts("at")
     try:
         daily = [time.fromisoformat(text).isoformat() for text in texts if "T" not in text.upper()]

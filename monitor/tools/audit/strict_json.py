@@ -1,4 +1,7 @@
-"""Parse JSON, and say whether it is strict: without NaN, infinite numbers, and more than 200 levels."""
+"""Parse JSON, and say whether it is strict.
+
+Strict JSON has no NaN, no infinite number, no text that UTF-8 cannot encode, and at most 200 levels.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,17 @@ def parse_json(text: str) -> tuple[Any, bool]:
         value = json.loads(text, parse_constant=loose.append, parse_float=parse_float)
     except RecursionError:
         return None, False
-    return value, not loose and not is_too_deep(text.encode("utf-8", "surrogatepass"))
+    too_deep = is_too_deep(text.encode("utf-8", "surrogatepass"))
+    return value, not loose and not too_deep and ("\\u" not in text or _can_be_encoded(value))
+
+
+def _can_be_encoded(value: Any) -> bool:
+    """Return whether UTF-8 can encode all texts of a value. The escape of a lone surrogate prevents it."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def refuse_constant(constant: str) -> NoReturn:
