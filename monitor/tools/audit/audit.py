@@ -19,6 +19,7 @@ from monitor.tools.audit.payments import Payer, find_most_paid
 from monitor.tools.audit.reader import TopicFacts
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, drop_repeats, read_file
 from monitor.tools.audit.sequence import TickSequence
+from monitor.tools.audit.spending import find_most_spent, list_costs
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.topics import OpenConsumer, Topic, TopicContents, read_input, read_output
 from monitor.tools.audit.visits import Visits, read_visits
@@ -54,6 +55,7 @@ class Auditor:
     unjudged: int = 0
     ticks: set[int] = field(default_factory=set)
     paid: Fraction = Fraction(0)
+    spent: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         """Count the visits, and create the judge of each configuration."""
@@ -123,6 +125,7 @@ class Auditor:
                 for judge, given in zip(self.judges, self.inputs, strict=True)
             ]
         )
+        self.spent = find_most_spent(cost for judge in self.judges for cost in list_costs(judge))
         if self.paid > self.terms.may_pay:
             text = f"one person paid ε = {self.paid} within a period, more than the stated {self.terms.may_pay}"
             self.findings.add(PAID, text)
@@ -234,6 +237,7 @@ def _check_records(auditor: Auditor, records: Iterator[ReadRecord], fates: Mappi
         paid=auditor.paid,
         may_pay=auditor.terms.may_pay,
         fates=recounted,
+        spent=auditor.spent,
         missing=auditor.partition_ticks.missing,
         unjudged=auditor.unjudged,
     )

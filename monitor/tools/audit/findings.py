@@ -91,7 +91,9 @@ class AuditReport:
         bounds: the number of lower bounds checked. They are not checked if input has expired.
         violations: the first 20 violations of each oracle that was checked.
         totals: the number of violations by oracle.
-        paid: the largest ε that one person paid within any period.
+        paid: the largest ε that one person paid within any period. It says something about this person, so do not
+            publish it.
+        spent: the largest ε that the answers may have cost one person within any period, from the answers alone.
         may_pay: the ε that the configuration allows (privacy.epsilon).
         fates: the number of visits by fate, as recounted.
         missing: by output partition, the ranges (first, last) of ticks that nobody decided.
@@ -112,6 +114,7 @@ class AuditReport:
     paid: Fraction
     may_pay: Fraction
     fates: dict[str, int]
+    spent: Fraction = Fraction(0)
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     unjudged: int = 0
 
