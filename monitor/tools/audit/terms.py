@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 
@@ -188,6 +188,8 @@ def read_terms(path: Path) -> AuditTerms:
     try:
         config = _Texts(path.read_text(encoding="utf-8")).get_single_data()
         return _parse_terms(config, _read_locations(path.parent / config["locations"]["file"]))
+    except ZoneInfoNotFoundError as error:  # a KeyError too
+        raise AuditError(f"{path}: timezone: {error.args[0]}; run `location-monitor check`") from error
     except KeyError as error:
         raise AuditError(f"{path}: the configuration has no key {error}; run `location-monitor check`") from None
     except (OSError, ValueError, TypeError, AttributeError, ZeroDivisionError, yaml.YAMLError, csv.Error) as error:
