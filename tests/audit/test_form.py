@@ -7,6 +7,7 @@ import copy
 import pytest
 
 from tests.audit.conftest import Tiny, find, owner_value
+from tests.audit.modes import show
 
 NIGHT = "night/2026-01-01T02:30:00Z/0"
 
@@ -71,6 +72,7 @@ def test_output_without_ticks_is_found(tiny: Tiny) -> None:
     """An empty output is a violation."""
     tiny.records.clear()
     assert find(tiny, "ticks") == ["the output topic answers no tick"]
+    assert "0 records of 0 ticks; checked" in show(tiny.audit())
 
 
 @pytest.mark.promise(28)
