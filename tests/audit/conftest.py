@@ -73,6 +73,12 @@ def record(key: str, tick: int, value: dict[str, Any]) -> dict[str, Any]:
     return {"key": key, "headers": headers, "value": value, "partition": 0, "offset": 0}
 
 
+def owner_value(**more: Any) -> dict[str, Any]:
+    """Return the value of an owner record of a build whose counts contain no later visits."""
+    value: dict[str, Any] = {"service": "tiny", "fingerprint": "0" * 16, "input_topic_id": "", "partitions": 1}
+    return value | {"lost_at": None, "input_since": None, "counting": 2} | more
+
+
 def walk(tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     """Return a record of `walk` about the park."""
     value = {
@@ -157,6 +163,7 @@ class Tiny:
     lines: list[str] = field(default_factory=lambda: list(LINES))
     config: str = CONFIG
     records: list[dict[str, Any]] = field(default_factory=build_faultless_run)
+    _written: dict[Path, str] = field(default_factory=dict)
 
     def __getitem__(self, ce_id: str) -> dict[str, Any]:
         """Return the value of a record."""
@@ -184,12 +191,18 @@ class Tiny:
 
     def write(self) -> tuple[Path, Path, Path]:
         """Write the visits, the configuration and the alerts to files."""
-        (self.folder / "locations.csv").write_text("location_id\npark\nshop\n")
+        self.write_text(self.folder / "locations.csv", "location_id\npark\nshop\n")
         visits, config, alerts = (self.folder / name for name in ("visits.csv", "config.yaml", "alerts.jsonl"))
-        visits.write_text("\n".join(self.lines) + "\n")
-        config.write_text(self.config)
-        alerts.write_text("".join(json.dumps(line) + "\n" for line in self.records))
+        self.write_text(visits, "\n".join(self.lines) + "\n")
+        self.write_text(config, self.config)
+        self.write_text(alerts, "".join(json.dumps(line) + "\n" for line in self.records))
         return visits, config, alerts
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Write a file, unless it has this text already."""
+        if self._written.get(path) != text:
+            path.write_text(text)
+            self._written[path] = text
 
     def audit(self, *, every_tick: bool = True, fates: Mapping[str, int] | None = None) -> AuditReport:
         """Audit the files as they are now."""

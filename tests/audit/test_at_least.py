@@ -14,7 +14,7 @@ from monitor.tools.audit.audit import Auditor, Input
 from monitor.tools.audit.records import drop_repeats, read_file
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.visits import read_visits
-from tests.audit.conftest import Tiny, find, record
+from tests.audit.conftest import Tiny, find, owner_value, record
 
 FINAL = "night/2026-01-01T02:30:00Z/0/4"
 EARLY = "night/2026-01-01T02:30:00Z/0/3"
@@ -56,7 +56,7 @@ def test_bound_above_the_recount_is_found(tiny: Tiny, bounds: dict[str, int], co
 def test_bound_about_earlier_input_is_skipped(tiny: Tiny, named: str, findings: int) -> None:
     """A bound about an input that was re-created since is no finding, because the visits that it counts are gone."""
     add_bounds(tiny, {"shop": 3})
-    tiny.records.insert(0, record("owner", 0, {"kind": "owner", "counting": 2, "input_topic_id": named}))
+    tiny.records.insert(0, record("owner", 0, owner_value(kind="owner", input_topic_id=named)))
     visits, config, alerts = tiny.write()
     terms = read_terms(config)
     auditor = Auditor([Input(terms, read_visits(visits, terms, {}))], every_tick=True, input_id="present")

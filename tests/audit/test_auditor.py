@@ -35,6 +35,7 @@ __all__ = ["run"]  # a fixture
 
 Eventually = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
+JUDGED = "everything that was published has been judged"
 RUNBOOKS = ("audit-finding", "auditor-absent", "auditor-no-success", "audit-ticks-missing")
 
 
@@ -168,18 +169,42 @@ def test_recreated_topic_counts_once(run: Run, kafka: SharedKafka, eventually: E
         assert auditor.value("ticks_total", outcome="proven") == 7
 
 
-def test_partial_ticks_are_no_success(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
-    """If input has expired, the auditor reads everything, but reports no success and writes no result."""
+def test_partial_ticks_are_no_success(
+    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If input has expired, everything is read, but the auditor is not ready, has no success, and claims no result."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     with closing(run.kafka.create_admin()) as admin:
         admin.delete_records({TopicPartition(run.visits, 0): 1})
     result = run.tiny.folder / "result.json"
-    with run_auditor(write_service(run, kafka), result=result) as auditor:
+    with caplog.at_level(logging.INFO), run_auditor(write_service(run, kafka), result=result) as auditor:
         eventually(lambda: auditor.value("ticks_total", outcome="partial") == 7, 30)
         eventually(lambda: auditor.value("state", state="judging") == 1, 30)
+        status, text = auditor.fetch("/readyz")
+        assert status == 503
+        assert "they are partial, unproven or unjudged" in text
         assert auditor.value("last_success_timestamp_seconds") is None
     assert not result.exists()
+    assert JUDGED not in caplog.messages
+    assert sum("has been read, but some of the last ticks" in line for line in caplog.messages) == 1
+
+
+def test_stretch_without_configuration_is_not_ready(
+    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While no given configuration is in force the auditor is not ready, and it is once one is in force again."""
+    run.report()
+    other = charges() | {"ahead": 9}
+    run.publish(owner(other), *(line for line in run.tiny.records if line["value"]["tick"] < 3))
+    with caplog.at_level(logging.INFO), run_auditor(write_service(run, kafka)) as auditor:
+        eventually(lambda: auditor.value("ticks_total", outcome="unjudged") == 3, 30)
+        eventually(lambda: auditor.value("state", state="judging") == 1, 30)
+        assert not ready(auditor)
+        assert JUDGED not in caplog.messages
+        run.publish(owner(charges()), *(line for line in run.tiny.records if line["value"]["tick"] >= 3))
+        eventually(lambda: ready(auditor), 30)
+    assert caplog.messages.count(JUDGED) == 1
 
 
 def test_commands_of_runbooks_run(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:

@@ -16,10 +16,10 @@ from monitor.tools.audit.audit import Auditor, Input
 from monitor.tools.audit.records import drop_repeats, read_file
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.visits import read_visits
-from tests.audit.conftest import Tiny
+from tests.audit.conftest import Tiny, owner_value
 
-EARLIER: dict[str, Any] = {"service": "tiny"}
-PRESENT: dict[str, Any] = {"service": "tiny", "counting": 2}
+PRESENT = owner_value()
+EARLIER = {name: value for name, value in PRESENT.items() if name != "counting"}
 MARK = {"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 4}
 LONGER = {**MARK, "until": 5}
 

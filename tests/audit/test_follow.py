@@ -28,7 +28,7 @@ from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.topic_facts import KafkaTopics
-from tests.audit.conftest import Tiny, record, walk
+from tests.audit.conftest import Tiny, owner_value, record, walk
 from tests.audit.test_at_least import add_bounds
 from tests.audit.test_dwell import add_dwell
 from tests.shared_kafka import SharedKafka
@@ -152,8 +152,7 @@ def run(tiny: Tiny, kafka: SharedKafka) -> Iterator[Run]:
 
 def owner(charges: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """Return an owner record."""
-    value = {"service": "tiny", "partitions": 1, "lost_at": None, "counting": 2, "charges": charges, **more}
-    made = record("owner", 0, value | {"kind": "owner"})
+    made = record("owner", 0, owner_value(charges=charges, kind="owner", **more))
     made["headers"] |= {"ce_id": f"owner/0/{uuid.uuid4().hex}"}
     return made
 

@@ -88,7 +88,7 @@ def test_unnamed_location_is_found(tiny: Tiny, count: int, true: bool) -> None:
         ({"shop": 3, "park": 0}, 1, "2 locations are named, expected 1"),
         ({"park": 2, "shop": 3}, 2, "shop comes after park, expected before it"),
         ({"shop": 3, "park": 3}, 2, "park comes after shop, expected before it"),
-        ({"shop": 3, "beach": 2}, 2, "beach is not in the registry"),
+        ({"shop": 3, "beach": 2}, 2, "a location is not in the registry"),
     ],
 )
 def test_wrong_names_are_found(tiny: Tiny, named: dict[str, int], top: int, text: str) -> None:

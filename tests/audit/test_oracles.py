@@ -29,6 +29,7 @@ def test_faultless_run_passes(tiny: Tiny) -> None:
         ("night", "complete"): 3,
     }
     assert report.paid == 1
+    assert report.spent == Fraction(3, 2)  # of somebody who was at the park in slot 1, and at the shop at 02:30
     assert report.may_pay == 2
 
 

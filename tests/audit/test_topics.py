@@ -23,7 +23,7 @@ from monitor.ingest.decode import decode_records
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.topics import Topic, decode
-from tests.audit.conftest import Tiny, as_of
+from tests.audit.conftest import Tiny, as_of, owner_value
 from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
 from tests.shared_kafka import SharedKafka
@@ -144,7 +144,7 @@ def test_equal_json_needs_equal_bytes(live: Live) -> None:
         live._send(producer, live.alerts, value, again["headers"]["ce_time"], 0, again["key"].encode(), headers)
     code, text = live.audit()
     assert code == 1
-    assert "partition 0, offset 10: walk/park/0 was published before with other bytes" in text
+    assert "partition 0, offset 10: its ce_id was published before with other bytes" in text
 
 
 def test_expired_output(live: Live) -> None:
@@ -188,7 +188,7 @@ def test_open_transaction_is_no_end(live: Live, monkeypatch: pytest.MonkeyPatch)
 def test_pause_after_lost_ledger(live: Live) -> None:
     """A ledger lost at 00:30, in slot 0, pauses its locations until tick W + F = 4, and no longer."""
     headers = {"ce_id": "owner/0/1", "ce_type": "org.location-monitor.owner", "ce_time": "2026-01-01T00:30:00Z"}
-    value = {"lost_at": "2026-01-01T00:30:00Z", "counting": 2}
+    value = owner_value(lost_at="2026-01-01T00:30:00Z")
     lost = {"key": "owner/0", "headers": headers, "value": value, "partition": 0, "offset": 0}
     live.tiny.remove("walk/park/0", "walk/park/1")
     for tick in range(2, 4):
@@ -211,7 +211,7 @@ def test_topics_with_an_earlier_build(live: Live) -> None:
     live.tiny["walk/park/1"]["answers"] = [mark]
     for tick in (2, 3, 4, 5):
         live.tiny.walk(tick, "paused", [mark], resumes_at="2026-01-01T07:00:00Z")
-    for place, tick, value in ((0, 0, {}), (7, 4, {"counting": 2})):
+    for place, tick, value in ((0, 0, owner_value(counting=1)), (7, 4, owner_value())):
         headers = {"ce_type": "org.location-monitor.owner", "ce_id": f"owner/0/{tick}", "ce_time": as_of(tick)}
         live.tiny.records.insert(place, {"key": "owner/0", "headers": headers, "value": value})
     live.produce()

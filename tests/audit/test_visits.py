@@ -162,6 +162,13 @@ def test_wrong_file_is_named(tiny: Tiny, file: int, text: str) -> None:
         audit(*files)
 
 
+def test_unknown_time_zone_is_named(tiny: Tiny) -> None:
+    """The message about a time zone that does not exist names it, and does not speak of a missing key."""
+    tiny.config = tiny.config.replace("Europe/London", "Europe/Atlantis")
+    with pytest.raises(AuditError, match=r"config\.yaml: timezone: .*Europe/Atlantis"):
+        tiny.audit()
+
+
 def test_only_refused_visits(tiny: Tiny) -> None:
     """Nothing is counted or paid if every visit is refused."""
     assert count_at_park(tiny, "p1,nowhere,2026-01-01T00:10:00Z,,") == [0] * 8

@@ -41,7 +41,7 @@ def test_short_demo_prints_true_summary() -> None:
     text = file.getvalue()
     assert f"The page is at {page.url}" in text
     assert f"The page stays at {page.url} until Ctrl-C." in text
-    assert f"0 false, at most ε = {outcome.report.paid} for each person." in shown[""]
+    assert f"0 false, at most ε = {outcome.report.spent} for each person." in shown[""]
     counts = json.loads(shown["v1/locations"])["counts"]
     assert sum(counts.values()) == 40
     assert counts["unknown"] == 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from monitor.tools.audit.counts import PeopleAtTimes
+from monitor.tools.audit.fields import Fields, check_whole
 from monitor.tools.audit.findings import BUDGET, FORM, LEAST, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.terms import AtTimesTerms, AuditTerms
@@ -20,6 +21,34 @@ class BoundsDrawing(NamedTuple):
     shard: int
     tick: int
     last_report: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The lower bounds that a snapshot may have. `epsilon` and `counts` are None if it has none.
+
+    `may_draw`: the snapshot is final and complete.
+    """
+
+    drawing: BoundsDrawing
+    may_draw: bool
+    epsilon: str | None
+    counts: dict[str, int] | None
+
+
+def read_bounds(drawing: BoundsDrawing, fields: Fields, *, complete: bool) -> Bounds:
+    """Read the lower bounds of a snapshot.
+
+    Raises:
+        FormError: a field is missing, or is not in the form of the interface.
+    """
+    may_draw = fields.read_flag("final") and complete
+    if not any(name in fields for name in _FIELDS):
+        return Bounds(drawing, may_draw, None, None)
+    counts = fields.read_table("counts_at_least")
+    for bound in counts.values():
+        check_whole(bound, "counts_at_least", 1)
+    return Bounds(drawing, may_draw, fields.read_text("at_least_epsilon"), counts)
 
 
 class AtLeastCheck:
@@ -48,15 +77,12 @@ class AtLeastCheck:
         self.answers: list[BoundsDrawing] = []
         self.bounds = 0
 
-    def take(self, drawing: BoundsDrawing, value: Any, where: str) -> None:
-        """Check the next snapshot.
-
-        Raises:
-            KeyError, TypeError, ValueError, AttributeError: a field is missing, or is not in the form of the interface.
-        """
-        is_due = value["final"] and value["status"] == "complete" and self._monitor.at_least is not None
+    def take(self, bounds: Bounds, where: str) -> None:
+        """Check the next snapshot."""
+        drawing = bounds.drawing
+        is_due = bounds.may_draw and self._monitor.at_least is not None
         subject = self._monitor.name, drawing.time, drawing.shard, self._terms.shards
-        if not any(name in value for name in _FIELDS):
+        if bounds.counts is None:
             if is_due and self._whole_output and not self._may_be_drawn(subject):
                 self._findings.add(FORM, f"{where}: the final snapshot has no lower bounds")
             return
@@ -66,12 +92,12 @@ class AtLeastCheck:
             self._findings.add(BUDGET, f"{where}: the lower bounds are drawn a second time")
         self._drawn.add(subject)
         self.answers.append(drawing)
-        if value["at_least_epsilon"] != str(self._monitor.at_least):
+        if bounds.epsilon != str(self._monitor.at_least):
             self._findings.add(FORM, f"{where}: at_least_epsilon is not that of the configuration")
-        for location, bound in value["counts_at_least"].items():
-            for text in self._find_misplaced(drawing, location, bound):
-                self._findings.add(FORM, f"{where}, {location}: {text}")
-                break
+        for location in bounds.counts:
+            if not self._is_in_shard(drawing, location):
+                text = f"{self._terms.name_location(location)}: the location is not in this shard"
+                self._findings.add(FORM, f"{where}, {text}")
 
     def _may_be_drawn(self, subject: tuple[str, int, int, int]) -> bool:
         """Return whether the bounds may have been published before, by this shard or under another number of shards."""
@@ -80,12 +106,13 @@ class AtLeastCheck:
             (other, at) == (name, time) and number != shards for other, at, _, number in self._drawn
         )
 
-    def prove(self, drawing: BoundsDrawing, value: Any, where: str) -> None:
+    def prove(self, bounds: Bounds, where: str) -> None:
         """Compare the bounds of a snapshot that `take` has checked with the recount."""
         if self._presence is None or not self.whole_input:
             return
-        for location, bound in value.get("counts_at_least", {}).items():
-            if any(self._find_misplaced(drawing, location, bound)):
+        drawing = bounds.drawing
+        for location, bound in (bounds.counts or {}).items():
+            if not self._is_in_shard(drawing, location):
                 continue
             self.bounds += 1
             people = self._presence.count_consenting(drawing.time, self._terms.rows[location], drawing.last_report)
@@ -96,9 +123,6 @@ class AtLeastCheck:
         """Forget the drawings before a tick."""
         self.answers = [answer for answer in self.answers if answer.tick >= tick]
 
-    def _find_misplaced(self, drawing: BoundsDrawing, location: str, bound: object) -> Iterator[str]:
+    def _is_in_shard(self, drawing: BoundsDrawing, location: str) -> bool:
         row = self._terms.rows.get(location)
-        if row is None or self._terms.shard[row] != drawing.shard:
-            yield "the location is not in this shard"
-        if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
-            yield "the lower bound is not a whole number of at least 1"
+        return row is not None and self._terms.shard[row] == drawing.shard

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from monitor.tools.audit.at_least import AtLeastCheck, BoundsDrawing
+from monitor.tools.audit.at_least import AtLeastCheck, Bounds, BoundsDrawing, read_bounds
 from monitor.tools.audit.counts import PeopleAtTimes
+from monitor.tools.audit.fields import Fields
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, TICKS, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.terms import AtTimesTerms, AuditTerms
-from monitor.tools.audit.text import format_utc, parse_instant
+from monitor.tools.audit.text import format_utc
 
 
 class TimedAnswer(NamedTuple):
@@ -27,28 +28,19 @@ class TimedAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """A snapshot of one designated time, shard and tick. `where` identifies it in findings."""
+    """A snapshot of one designated time, shard and tick. `where` identifies it in findings.
+
+    `noisy_counts`: the tick and the noisy count of each location that has one.
+    """
 
     record: PublishedRecord
     time: int
     shard: int
     tick: int
-    status: str
     where: str
-
-    @property
-    def value(self) -> Any:
-        return self.record.value
-
-    @property
-    def noisy_counts(self) -> dict[str, tuple[int, int]]:
-        """The tick and the noisy count of each location that has one."""
-        return {name: (count["tick"], count["noisy_count"]) for name, count in self.value["noisy_counts"].items()}
-
-    @property
-    def bounds_drawing(self) -> BoundsDrawing:
-        """The lower bounds that the snapshot may contain."""
-        return BoundsDrawing(self.time, self.shard, self.tick, self.tick + (self.record.late_slots or 0))
+    status: str
+    noisy_counts: dict[str, tuple[int, int]]
+    bounds: Bounds
 
 
 class AtTimesCheck:
@@ -84,37 +76,59 @@ class AtTimesCheck:
         """The number of noisy counts checked."""
         return len(self.answers)
 
-    def take(self, record: PublishedRecord) -> None:
-        """Check the next record.
+    def take(self, record: PublishedRecord) -> bool:
+        """Check the next record. Return whether it can be compared with the recount.
 
         Raises:
-            KeyError, TypeError, ValueError: a field is missing, or is not in the form of docs/interface.md.
+            FormError: a field is missing, or is not in the form of docs/interface.md.
         """
-        snapshot = self._read(record)
-        value, shard, tick, where = record.value, snapshot.shard, snapshot.tick, snapshot.where
-        if snapshot.time not in self._find_times_due(tick):
-            self._findings.add(TICKS, f"{where}: the time is not designated, or not evaluated at this tick")
-            return
+        fields = Fields(record.value)
+        time, shard, tick = self._read_subject(fields)
+        name = f"{self._monitor.name}/{format_utc(time)}/{shard}"
+        if time not in self._find_times_due(tick):
+            text = f"{name}, tick {tick}: the time is not designated, or not evaluated at this tick"
+            self._findings.add(TICKS, text)
+            return False
+        in_order = self._sequence.see((self._monitor.name, time, shard), name, tick)
+        snapshot = self._read(record, fields)
         self.statuses[snapshot.status] += 1
-        noisy = snapshot.noisy_counts
         self._check_form(snapshot)
         if snapshot.status == "complete":
-            self.safe += self._terms.shard_sizes[shard] - len(noisy)
-        if self._sequence.see((self._monitor.name, snapshot.time, shard), where.partition(",")[0], tick):
-            self._check_changes(snapshot, noisy)
-            self.lower_bounds.take(snapshot.bounds_drawing, value, where)
+            self.safe += self._terms.shard_sizes[shard] - len(snapshot.noisy_counts)
+        if in_order:
+            self._check_changes(snapshot, snapshot.noisy_counts)
+            self.lower_bounds.take(snapshot.bounds, snapshot.where)
+        return True
 
-    def _read(self, record: PublishedRecord) -> _Snapshot:
-        value = record.value
-        shard, tick = value["shard"], value["tick"]
-        where = f"{self._monitor.name}/{value['time']}/{shard}, tick {tick}"
-        return _Snapshot(record, parse_instant(value["time"]), shard, tick, value["status"], where)
+    def _read_subject(self, fields: Fields) -> tuple[int, int, int]:
+        """Return the designated time, the shard and the tick."""
+        shard = fields.read_whole("shard", 0, self._terms.shards - 1)
+        return fields.read_instant("time"), shard, fields.read_tick("tick", self._terms.grid)
+
+    def _read(self, record: PublishedRecord, fields: Fields) -> _Snapshot:
+        time, shard, tick = self._read_subject(fields)
+        status = fields.read_choice("status", "complete", "unknown")
+        counts = {name: Fields(count) for name, count in fields.read_table("noisy_counts").items()}
+        drawing = BoundsDrawing(time, shard, tick, tick + (record.late_slots or 0))
+        return _Snapshot(
+            record,
+            time,
+            shard,
+            tick,
+            f"{self._monitor.name}/{format_utc(time)}/{shard}, tick {tick}",
+            status,
+            {
+                name: (count.read_tick("tick", self._terms.grid), count.read_whole("noisy_count", 0))
+                for name, count in counts.items()
+            },
+            read_bounds(drawing, fields, complete=status == "complete"),
+        )
 
     def prove(self, record: PublishedRecord) -> None:
         """Compare a record that `take` has checked with the recount."""
-        snapshot = self._read(record)
-        if self._presence is None or snapshot.time not in self._find_times_due(snapshot.tick):
+        if self._presence is None:
             return
+        snapshot = self._read(record, Fields(record.value))
         noisy = snapshot.noisy_counts
         if snapshot.status == "complete":
             for reached, location in self._presence.find_crowded(snapshot.time, snapshot.shard):
@@ -125,7 +139,7 @@ class AtTimesCheck:
             row = self._terms.rows.get(location)
             if tick == snapshot.tick and row is not None and self._presence.count(snapshot.time, row, tick) > count:
                 self._findings.add(NOISY, f"{snapshot.where}, {location}: there were more people than the noisy count")
-        self.lower_bounds.prove(snapshot.bounds_drawing, record.value, snapshot.where)
+        self.lower_bounds.prove(snapshot.bounds, snapshot.where)
 
     def forget(self, tick: int) -> None:
         """Forget the answers before a tick."""
@@ -162,9 +176,7 @@ class AtTimesCheck:
             "threshold": monitor.threshold,
             "epsilon": str(monitor.epsilon),
         }
-        check_facts(snapshot.record, facts, self._findings)
-        if snapshot.status not in ("complete", "unknown"):
-            self._findings.add(FORM, f"{snapshot.where}: {snapshot.status!r} is not a status")
+        check_facts(snapshot.record, key, snapshot.tick, facts, self._findings)
 
     def _check_changes(self, snapshot: _Snapshot, noisy: dict[str, tuple[int, int]]) -> None:
         """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and never changes."""
@@ -178,7 +190,8 @@ class AtTimesCheck:
                 known[location] = tick, count
                 self._check_new(snapshot, location, tick, count)
             elif known[location] != (tick, count):
-                self._findings.add(BUDGET, f"{snapshot.where}: the noisy count of {location} has changed")
+                text = f"the noisy count of {self._terms.name_location(location)} has changed"
+                self._findings.add(BUDGET, f"{snapshot.where}: {text}")
 
     def _select_shard(self, locations: Iterable[str], shard: int) -> set[str]:
         """Return the locations that the registry assigns to a shard."""
@@ -186,7 +199,7 @@ class AtTimesCheck:
         return {name for name in locations if name in rows and shards[rows[name]] == shard}
 
     def _check_new(self, snapshot: _Snapshot, location: str, tick: int, count: int) -> None:
-        where = f"{snapshot.where}, {location}"
+        where = f"{snapshot.where}, {self._terms.name_location(location)}"
         row = self._terms.rows.get(location)
         if row is None or self._terms.shard[row] != snapshot.shard:
             self._findings.add(FORM, f"{where}: the location is not in this shard")

@@ -9,16 +9,17 @@ from itertools import chain
 from pathlib import Path
 
 from monitor.tools.audit.fates import count_fates
-from monitor.tools.audit.findings import FATES, PAID, TICKS, AuditReport, Findings
+from monitor.tools.audit.findings import FATES, FORM, PAID, TICKS, AuditReport, Findings
 from monitor.tools.audit.history import History
-from monitor.tools.audit.input_ids import InputIds, counts_another_input
-from monitor.tools.audit.judge import KINDS, Judge, WholeRecount
-from monitor.tools.audit.partition_ticks import PartitionTicks
+from monitor.tools.audit.input_ids import counts_another_input
+from monitor.tools.audit.judge import KINDS, OWNER_KINDS, Judge, WholeRecount
+from monitor.tools.audit.ownership import Ownership
+from monitor.tools.audit.partition_ticks import PartitionTicks, read_tick
 from monitor.tools.audit.payments import Payer, find_most_paid
 from monitor.tools.audit.reader import TopicFacts
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, drop_repeats, read_file
 from monitor.tools.audit.sequence import TickSequence
-from monitor.tools.audit.stretches import Stretches
+from monitor.tools.audit.spending import find_most_spent, list_costs
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.topics import OpenConsumer, Topic, TopicContents, read_input, read_output
 from monitor.tools.audit.visits import Visits, read_visits
@@ -54,6 +55,7 @@ class Auditor:
     unjudged: int = 0
     ticks: set[int] = field(default_factory=set)
     paid: Fraction = Fraction(0)
+    spent: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         """Count the visits, and create the judge of each configuration."""
@@ -64,8 +66,7 @@ class Auditor:
         ]
         for judge in self.judges:
             judge.set_whole_input(self.whole_input)
-        self._input_ids = InputIds()
-        self._stretches = Stretches(self.judges)
+        self._owners = Ownership(self.judges, self.findings)
         self.partition_ticks = PartitionTicks()
 
     @property
@@ -74,28 +75,38 @@ class Auditor:
         return self.inputs[0].terms
 
     def take(self, record: PublishedRecord) -> None:
-        """Check a record. Owner and start records are not checked, but change how later records are checked."""
+        """Check a record, which may have any form. Owner and start records change how later records are checked."""
         self.records += 1
-        self.partition_ticks.take(record)
-        if record.kind not in KINDS:
-            for judge in self.judges:
-                judge.take_owner(record)
-            self._input_ids.take_owner(record)
-            if record.kind == "owner":
-                self._stretches.take_owner(record)
+        with self.findings.catch_errors(record.place):
+            if record.kind not in (*KINDS, *OWNER_KINDS):
+                self.findings.add(FORM, f"{record.place}: not a record of this service")
+                return
+            tick = read_tick(record.value, self.terms.grid)
+            self.partition_ticks.take(record.partition, tick)
+            if record.kind in KINDS:
+                self._take_answer(record, tick)
+            else:
+                self._owners.take(record)
+
+    def _take_answer(self, record: PublishedRecord, tick: int | None) -> None:
+        if not record.strict:
+            self.findings.add(FORM, f"{record.place}: the value is not strict JSON")
             return
-        chosen = self._stretches.find(record) if isinstance(record.value, dict) else self.judges[0]
-        if chosen is None:
+        if not isinstance(record.value, dict):
+            self.findings.add(FORM, f"{record.place}: the value is not a JSON object")
+            return
+        judge = self._owners.stretches.find(record)
+        if judge is None:
             self.unjudged += 1
             self._history.doubt(record)
             return
-        taken = chosen.take(record)
-        if isinstance(record.value, dict) and isinstance(record.value.get("tick"), int) and chosen.find_check(record):
-            self.ticks.add(record.value["tick"])
+        taken = judge.take(record)
+        if tick is not None and judge.find_check(record):
+            self.ticks.add(tick)
         if taken is not None:
-            earlier = counts_another_input(self._input_ids.find(record.partition), self.input_id)
-            chosen.set_whole_input(self.whole_input and not earlier)
-            chosen.prove(taken)
+            earlier = counts_another_input(self._owners.input_ids.find(record.partition), self.input_id)
+            judge.set_whole_input(self.whole_input and not earlier)
+            judge.prove(taken)
 
     def finish(self) -> None:
         """After the last record, check that no tick is missing and that no person paid too much."""
@@ -114,6 +125,7 @@ class Auditor:
                 for judge, given in zip(self.judges, self.inputs, strict=True)
             ]
         )
+        self.spent = find_most_spent(cost for judge in self.judges for cost in list_costs(judge))
         if self.paid > self.terms.may_pay:
             text = f"one person paid ε = {self.paid} within a period, more than the stated {self.terms.may_pay}"
             self.findings.add(PAID, text)
@@ -191,7 +203,7 @@ def audit_topics(
         whole_input=not source.contents.expired,
         input_id=facts.read_topic_id(visits),
     )
-    return _check_records(auditor, read_output(output), None), source.contents, output.contents
+    return _check_records(auditor, read_output(output, listed[0].grid), None), source.contents, output.contents
 
 
 def _check_records(auditor: Auditor, records: Iterator[ReadRecord], fates: Mapping[str, int] | None) -> AuditReport:
@@ -225,6 +237,7 @@ def _check_records(auditor: Auditor, records: Iterator[ReadRecord], fates: Mappi
         paid=auditor.paid,
         may_pay=auditor.terms.may_pay,
         fates=recounted,
+        spent=auditor.spent,
         missing=auditor.partition_ticks.missing,
         unjudged=auditor.unjudged,
     )

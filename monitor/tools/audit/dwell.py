@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from monitor.tools.audit.counts import find_designated_times, select
+from monitor.tools.audit.fields import Fields, FormError
 from monitor.tools.audit.findings import DWELL, FORM, TICKS, Findings
 from monitor.tools.audit.history import History
-from monitor.tools.audit.hot_spots import Drawing
+from monitor.tools.audit.hot_spots import Drawing, is_due, read_subject
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.terms import AuditTerms, DwellTerms
-from monitor.tools.audit.text import format_utc, parse_instant
+from monitor.tools.audit.text import format_utc
 from monitor.tools.audit.visits import AcceptedVisit, Visits
 
 _SECOND: Final = 1_000_000
@@ -25,6 +27,22 @@ MeasuredVisit = tuple[int, int, int, int]
 """A visit that covers a designated time: its person, row, slot of the report, and length in seconds."""
 
 _NUMBERS: Final = ("visit_seconds", "spare_seconds", "visits", "mean_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lengths:
+    """The dwell times of one designated time. `where` identifies the record.
+
+    `totals` has the seconds of the visits and the spare seconds, None if the status is "unknown". `estimates` has the
+    number of visits, and their mean length in seconds, which is None if the totals are too small.
+    """
+
+    time: int
+    tick: int
+    where: str
+    status: str
+    totals: tuple[int, int] | None
+    estimates: tuple[float, float | None] | None
 
 
 class DwellCheck:
@@ -55,51 +73,64 @@ class DwellCheck:
         self.answers: list[Drawing] = []
         self.statuses: Counter[str] = Counter()
 
-    def take(self, record: PublishedRecord) -> None:
-        """Check the next record.
+    def take(self, record: PublishedRecord) -> bool:
+        """Check the next record. Return whether it can be compared with the recount.
 
         Raises:
-            KeyError, TypeError, ValueError: a field is missing, or is not in the form of docs/interface.md.
+            FormError: a field is missing, or is not in the form of docs/interface.md.
         """
-        value, tick = record.value, int(record.value["tick"])
-        time, where = parse_instant(value["time"]), f"{self._monitor.name}/{value['time']}, tick {tick}"
-        if not self._is_due(time, tick):
+        fields = Fields(record.value)
+        time, tick = read_subject(fields, self._terms.grid)
+        where = f"{self._monitor.name}/{format_utc(time)}, tick {tick}"
+        if not is_due(self._monitor, time, tick, self._terms.grid):
             self._findings.add(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
-            return
+            return False
         if (self._monitor.name, time) in self._answered:
             self._findings.add(TICKS, f"{where}: the time is answered a second time")
         self._answered.add((self._monitor.name, time))
-        self.statuses[value["status"]] += 1
+        lengths = self._read(fields)
+        self.statuses[lengths.status] += 1
         self._check_form(record, time, tick)
-        if value["status"] == "complete":
+        if lengths.totals is not None:
             self.answers.append(Drawing(time, tick, tick + (record.late_slots or 0)))
-            self._check_estimates(value, where)
-        elif value["status"] != "unknown" or any(value[name] is not None for name in _NUMBERS):
-            self._findings.add(FORM, f"{where}: expected complete, or unknown without numbers")
+            if lengths.estimates != self._estimate(*lengths.totals):
+                self._findings.add(FORM, f"{where}: the estimates do not follow from the totals")
+        return True
+
+    def _read(self, fields: Fields) -> _Lengths:
+        time, tick = read_subject(fields, self._terms.grid)
+        where = f"{self._monitor.name}/{format_utc(time)}, tick {tick}"
+        status = fields.read_choice("status", "complete", "unknown")
+        if status == "unknown":
+            if any(fields.get(name) is not None for name in _NUMBERS):
+                raise FormError("expected no numbers if the status is unknown")
+            return _Lengths(time, tick, where, status, None, None)
+        fields.get("mean_seconds")
+        return _Lengths(
+            time,
+            tick,
+            where,
+            status,
+            (fields.read_whole("visit_seconds"), fields.read_whole("spare_seconds")),
+            (fields.read_number("visits"), fields.read_optional("mean_seconds", fields.read_number)),
+        )
 
     def prove(self, record: PublishedRecord) -> None:
         """Check that the totals of a record that `take` has checked are near those of the recount."""
-        value, tick = record.value, int(record.value["tick"])
-        time, longest = parse_instant(value["time"]), self._monitor.longest
-        if self._lengths is None or not self.whole_input or value["status"] != "complete":
+        read, longest = self._read(Fields(record.value)), self._monitor.longest
+        if self._lengths is None or not self.whole_input or read.totals is None:
             return
-        if not self._is_due(time, tick):
-            return
-        lengths = self._select_lengths(self._lengths.get(time, ()), tick + (record.late_slots or 0))
+        lengths = self._select_lengths(self._lengths.get(read.time, ()), read.tick + (record.late_slots or 0))
         exact = sum(lengths), sum(longest - length for length in lengths)
-        published = value["visit_seconds"], value["spare_seconds"]
         scale = 2 * self._monitor.per_person * longest / float(self._monitor.epsilon)
-        if any(abs(noisy - true) > math.ceil(_FURTHEST * scale) for noisy, true in zip(published, exact, strict=True)):
-            where = f"{self._monitor.name}/{value['time']}, tick {tick}"
-            self._findings.add(DWELL, f"{where}: a total is further from the recount than its noise")
+        if any(
+            abs(noisy - true) > math.ceil(_FURTHEST * scale) for noisy, true in zip(read.totals, exact, strict=True)
+        ):
+            self._findings.add(DWELL, f"{read.where}: a total is further from the recount than its noise")
 
     def forget(self, tick: int) -> None:
         """Forget the drawings before a tick."""
         self.answers = [answer for answer in self.answers if answer.tick >= tick]
-
-    def _is_due(self, time: int, tick: int) -> bool:
-        designated = bool(self._monitor.find_times(time, time + 1))
-        return designated and tick == self._monitor.find_ticks(time, self._terms.grid)[1]
 
     def finish(self, first: int, last: int) -> None:
         """Check that every designated time whose last tick is in the range was answered."""
@@ -113,7 +144,8 @@ class DwellCheck:
 
     def _check_form(self, record: PublishedRecord, time: int, tick: int) -> None:
         terms, monitor = self._terms, self._monitor
-        check_envelope(record, terms, f"{monitor.name}/{format_utc(time)}", tick, self._findings)
+        key = f"{monitor.name}/{format_utc(time)}"
+        check_envelope(record, terms, key, tick, self._findings)
         facts = {
             "kind": "dwell",
             "final": True,
@@ -124,17 +156,13 @@ class DwellCheck:
             "longest_visit_seconds": monitor.longest,
             "visits_per_person": monitor.per_person,
         }
-        check_facts(record, facts, self._findings)
+        check_facts(record, key, tick, facts, self._findings)
 
-    def _check_estimates(self, value: Any, where: str) -> None:
-        """Check that the estimates follow from the totals."""
-        longest = self._monitor.longest
-        above, below = value["visit_seconds"], value["spare_seconds"]
-        both = above + below
+    def _estimate(self, above: int, below: int) -> tuple[float, float | None]:
+        """Return the estimates that follow from the totals: the number of visits, and their mean length in seconds."""
+        longest, both = self._monitor.longest, above + below
         mean = Fraction(longest * min(max(above, 0), both), both) if both > 0 else None
-        estimates = both / longest, None if mean is None else float(mean)
-        if (value["visits"], value["mean_seconds"]) != estimates:
-            self._findings.add(FORM, f"{where}: the estimates do not follow from the totals")
+        return both / longest, None if mean is None else float(mean)
 
     def _select_lengths(self, reported: Sequence[MeasuredVisit], last_report: int) -> list[int]:
         """Return the lengths that count, in seconds: each person's longest at the first places, in registry order."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -47,18 +48,33 @@ def count_false(totals: Mapping[str, int]) -> int:
 class Findings:
     """The violations: the texts of the first 20 of each oracle, and the total number per oracle.
 
-    `muted`: a subclass that reports violations at once leaves out those that are added now.
+    `muted`: a subclass that reports violations at once leaves out those that are added now. `form_faults`: the number
+    of violations of the form, also of those that were left out.
     """
 
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
     totals: Counter[str] = field(default_factory=Counter)
     muted: bool = False
+    form_faults: int = 0
 
     def add(self, oracle: str, text: str) -> None:
-        """Add a violation."""
-        self.totals[oracle] += 1
+        """Add a violation. The text quotes nothing of a record: it may be another program's, about a person."""
+        self.form_faults += int(oracle == FORM)
+        if not self.muted:
+            self.totals[oracle] += 1
+            self._show(oracle, text)
+
+    def _show(self, oracle: str, text: str) -> None:
         if len(self.listed[oracle]) < LISTED:
             self.listed[oracle].append(text)
+
+    @contextmanager
+    def catch_errors(self, place: str) -> Iterator[None]:
+        """Turn an unexpected error into a violation of the form. It names the class and the place, not the message."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # a record that anybody may have written must not end the audit
+            self.add(FORM, f"{place}: cannot be judged: unexpected {type(error).__name__}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +91,9 @@ class AuditReport:
         bounds: the number of lower bounds checked. They are not checked if input has expired.
         violations: the first 20 violations of each oracle that was checked.
         totals: the number of violations by oracle.
-        paid: the largest ε that one person paid within any period.
+        paid: the largest ε that one person paid within any period. It says something about this person, so do not
+            publish it.
+        spent: the largest ε that the answers may have cost one person within any period, from the answers alone.
         may_pay: the ε that the configuration allows (privacy.epsilon).
         fates: the number of visits by fate, as recounted.
         missing: by output partition, the ranges (first, last) of ticks that nobody decided.
@@ -96,6 +114,7 @@ class AuditReport:
     paid: Fraction
     may_pay: Fraction
     fates: dict[str, int]
+    spent: Fraction = Fraction(0)
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     unjudged: int = 0
 

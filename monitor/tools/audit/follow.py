@@ -16,16 +16,15 @@ from fractions import Fraction
 from typing import Any, Final
 
 from monitor.tools.audit.completeness import Completeness
-from monitor.tools.audit.findings import BYTES, FORM, TICKS, count_false
-from monitor.tools.audit.follow_state import OWN_KINDS, FollowState, WaitingTick
+from monitor.tools.audit.findings import count_false
+from monitor.tools.audit.follow_state import FollowState, WaitingTick
 from monitor.tools.audit.history import History
 from monitor.tools.audit.input_ids import counts_another_input
-from monitor.tools.audit.judge import KINDS, Judge
+from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.partition_ticks import read_tick
 from monitor.tools.audit.reader import HiddenRecordsError, TopicFacts, TopicReader, UnreadableTopicError
-from monitor.tools.audit.recent import Delivery
-from monitor.tools.audit.records import PublishedRecord, ReadRecord, decode_record
+from monitor.tools.audit.records import ReadRecord, decode_record
 from monitor.tools.audit.rolling import RollingRecount
 from monitor.tools.audit.rolling_input import PATIENCE_SECONDS, RollingInput
 from monitor.tools.audit.sequence import TickSequence
@@ -128,7 +127,7 @@ class Follower:
         if state is None or since is None or self.cut_off or self._waiting or not self.complete:
             return None
         last = min(
-            tick if state.parts.is_whole(partition) else tick - 1 for partition, tick in state.ticks.last.items()
+            tick if state.owners.parts.is_whole(partition) else tick - 1 for partition, tick in state.ticks.last.items()
         )
         if last < since:
             return None
@@ -209,7 +208,8 @@ class Follower:
             Judge(terms, recount, history, self._findings)
             for terms, recount in zip(self._configs, recounts, strict=True)
         ]
-        return FollowState(judges, history, PaidCheck(judges, recounts, self._findings), self._findings)
+        paid = PaidCheck(judges, recounts, self._findings)
+        return FollowState(judges, history, paid, self._findings, self._watcher, self._is_ahead)
 
     def _find_next_tick(self) -> int | None:
         """Read until the next record of every partition is known. Return the lowest tick; None if no record remains."""
@@ -240,7 +240,7 @@ class Follower:
         """Queue a record with its tick. A record without a tick stays after its predecessor."""
         place = f"partition {partition}, offset {record.offset}"
         read = decode_record(place, partition, record)
-        tick, newest = read_tick(read.value), self._newest.get(partition)
+        tick, newest = read_tick(read.value, self.terms.grid), self._newest.get(partition)
         if tick is not None and not self._is_ahead(tick):
             newest = tick if newest is None else max(tick, newest)
             self._newest[partition] = newest
@@ -255,58 +255,18 @@ class Follower:
         self._findings.muted = self._since is not None and tick < self._since
         for partition, queue in sorted(self._queues.items()):
             while queue and queue[0][0] == tick:
-                self._take(state, queue.popleft()[1], waiting)
+                state.take(queue.popleft()[1], self._newest.get(partition, tick), waiting)
             if partition in state.ticks.last:
                 last = state.ticks.last[partition]
                 self._watcher.report_tick(partition, last, self.terms.grid.as_of(last))
-        state.paid.take_published(state.may_pay)
-        if waiting.answers or waiting.unjudged:
+        with self._findings.catch_errors(f"tick {tick}"):
+            state.paid.take_published(state.may_pay)
+        if waiting.answers or waiting.unjudged or waiting.flawed:
             self._waiting.append(waiting)
-
-    def _take(self, state: FollowState, read: ReadRecord, waiting: WaitingTick) -> None:
-        kind, ce_id = read.headers.get("ce_type", "").rpartition(".")[2], read.headers.get("ce_id", "")
-        self._watcher.report_record(kind if kind in OWN_KINDS else "other")
-        record = PublishedRecord(read.place, read.partition, kind, ce_id, read.key, read.headers, read.value)
-        if not state.belongs(record):
-            self._findings.add(FORM, f"{read.place}: not a record of this service")
-            return
-        if self._is_ahead(read_tick(read.value) or 0):
-            self._findings.add(TICKS, f"{read.place}: the answer is ahead of the clock, so it is not judged")
-            return
-        delivery = state.recent.take(read, ce_id, self._newest.get(read.partition or 0, waiting.tick))
-        if delivery is Delivery.CHANGED:
-            self._findings.add(BYTES, f"{read.place}: {ce_id} was published before with other bytes")
-        if delivery is not Delivery.NEW:
-            if kind in KINDS:
-                state.parts.take_repeat(read.partition)
-            return
-        for tick in filter(None, [state.ticks.take(record)]):
-            self._watcher.report_missing(read.partition or 0, tick[0], tick[-1])
-            state.ticks.missing.clear()  # these ticks have been reported, and the list would grow without a limit
-        if kind not in KINDS:
-            state.take_owner(record)
-            return
-        judge = state.stretches.find(record)
-        self._report_stretch(state, record, unjudged=judge is None)
-        state.parts.take(record, judge)
-        waiting.input_ids |= state.input_ids.find(record.partition)
-        if judge is None:
-            state.history.doubt(record)
-            waiting.unjudged = True
-            return
-        taken = judge.take(record)
-        if taken is not None:
-            waiting.answers.append((judge, taken))
-            waiting.size += len(read.written)
 
     def _is_ahead(self, tick: int) -> bool:
         """Return whether a tick is far ahead of the clock. Such a tick must not decide the order of the others."""
         return self.terms.grid.start(tick) > self._now() + _AHEAD
-
-    def _report_stretch(self, state: FollowState, record: PublishedRecord, *, unjudged: bool) -> None:
-        if unjudged is not (record.partition in state.unjudged):
-            state.unjudged ^= {record.partition}
-            self._watcher.report_unjudged(record.partition, record.place, begins=unjudged)
 
     def _ask_input_ends(self) -> bool:
         """Request the ends of the input, after those of the output. Return whether the input can be read.
@@ -349,24 +309,11 @@ class Follower:
         self._drop_waiting()
 
     def _prove_tick(self, state: FollowState, waiting: WaitingTick) -> None:
-        tick, as_of = waiting.tick, self.terms.grid.as_of(waiting.tick)
-        outcome = Outcome.OUTPUT_ONLY
+        tick, outcome = waiting.tick, Outcome.OUTPUT_ONLY
         if self._input is not None:
             waiting.ends = self._input.ends if waiting.ends is None else waiting.ends
-            self._input.read_to(as_of, waiting.ends)
-            oldest = self.terms.grid.start(tick - state.reach)
-            since = self._input.complete_from
-            # The id of the input topic is known only after it has been read.
-            earlier = counts_another_input(waiting.input_ids, self._input.reader.topic_id)
-            whole = (since is None or since <= oldest) and not earlier
-            outcome = Outcome.PROVEN if whole else Outcome.PARTIAL
-            self._findings.muted = self._since is not None and tick < self._since
-            for judge in state.judges:
-                judge.set_whole_input(outcome is Outcome.PROVEN)
-            for judge, record in waiting.answers:
-                judge.prove(record)
-            if waiting.answers:
-                state.paid.prove(tick, state.may_pay)
+            self._input.read_to(self.terms.grid.as_of(tick), waiting.ends)
+            outcome = self._compare(state, waiting, self._input)
         outcome = Outcome.UNJUDGED if waiting.unjudged else outcome
         self._completeness.judge(tick, outcome, muted=self._since is not None and tick < self._since)
         self._alive()
@@ -374,6 +321,26 @@ class Follower:
             self._counted.append(tick)
             self._watcher.report_outcome(outcome)
         self._forget(state, tick)
+
+    def _compare(self, state: FollowState, waiting: WaitingTick, source: RollingInput) -> Outcome:
+        """Compare the answers of a tick with the input, which has been read. Return what is known about the tick."""
+        tick, faults = waiting.tick, self._findings.form_faults
+        # The id of the input topic is known only after it has been read.
+        earlier = counts_another_input(waiting.input_ids, source.reader.topic_id)
+        since = source.complete_from
+        whole = (since is None or since <= self.terms.grid.start(tick - state.reach)) and not earlier
+        self._findings.muted = self._since is not None and tick < self._since
+        for judge in state.judges:
+            judge.set_whole_input(whole)
+        for judge, record in waiting.answers:
+            with self._findings.catch_errors(record.place):
+                judge.prove(record)
+        if waiting.answers:
+            with self._findings.catch_errors(f"tick {tick}"):
+                state.paid.prove(tick, state.may_pay)
+        if not whole:
+            return Outcome.PARTIAL
+        return Outcome.UNPROVEN if waiting.flawed or self._findings.form_faults > faults else Outcome.PROVEN
 
     def _drop_waiting(self) -> None:
         """Give up comparing the oldest answers if too many wait."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
+from monitor.tools.audit.fields import Fields, FormError
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.sequence import TickSequence
-from monitor.tools.audit.text import parse_instant
 
 
 class Mark(NamedTuple):
@@ -113,15 +113,19 @@ class History:
 
     def doubt(self, record: PublishedRecord) -> None:
         """Note an answer that is not judged: what it says about earlier answers is assumed to be correct."""
-        value = record.value
-        with suppress(KeyError, TypeError, ValueError, AttributeError):
+        with suppress(FormError):
+            fields = Fields(record.value)
+            monitor = fields.read_text("monitor")
             if record.kind == "over_time":
-                self.marks.doubt(value["monitor"], value["location_id"])
+                self.marks.doubt(monitor, fields.read_text("location_id"))
             elif record.kind == "at_times":
-                noisy = {name: (count["tick"], count["noisy_count"]) for name, count in value["noisy_counts"].items()}
-                self.noisy.doubt(value["monitor"], parse_instant(value["time"]), noisy)
+                counts = {name: Fields(count) for name, count in fields.read_table("noisy_counts").items()}
+                noisy = {
+                    name: (count.read_whole("tick"), count.read_whole("noisy_count")) for name, count in counts.items()
+                }
+                self.noisy.doubt(monitor, fields.read_instant("time"), noisy)
             else:
-                self.answered.add((value["monitor"], parse_instant(value["time"])))
+                self.answered.add((monitor, fields.read_instant("time")))
 
     def forget(self, time: int) -> None:
         """Forget the designated times before an instant, about which there will be no more records."""

@@ -9,11 +9,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from monitor.tools.audit.counts import PeopleAtTimes
+from monitor.tools.audit.fields import Fields
 from monitor.tools.audit.findings import FORM, NOISY, TICKS, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
-from monitor.tools.audit.terms import AuditTerms, HotSpotsTerms
-from monitor.tools.audit.text import format_utc, parse_instant
+from monitor.tools.audit.terms import AuditTerms, Grid, HotSpotsTerms, TimedTerms
+from monitor.tools.audit.text import format_utc
 
 
 class Drawing(NamedTuple):
@@ -30,8 +31,19 @@ class _HotSpots:
 
     time: int
     tick: int
-    named: list[tuple[str, int]]
     where: str
+    status: str
+    named: list[tuple[str, int]]
+
+
+def read_subject(fields: Fields, grid: Grid) -> tuple[int, int]:
+    """Return the designated time and the tick of hot spots or dwell times."""
+    return fields.read_instant("time"), fields.read_tick("tick", grid)
+
+
+def is_due(monitor: TimedTerms, time: int, tick: int, grid: Grid) -> bool:
+    """Return whether a tick is the last one about a designated time."""
+    return bool(monitor.find_times(time, time + 1)) and tick == monitor.find_ticks(time, grid)[1]
 
 
 class HotSpotsCheck:
@@ -61,36 +73,36 @@ class HotSpotsCheck:
         self.statuses: Counter[str] = Counter()
         self.noisy = 0
 
-    def take(self, record: PublishedRecord) -> None:
-        """Check the next record.
+    def take(self, record: PublishedRecord) -> bool:
+        """Check the next record. Return whether it can be compared with the recount.
 
         Raises:
-            KeyError, TypeError, ValueError: a field is missing, or is not in the form of docs/interface.md.
+            FormError: a field is missing, or is not in the form of docs/interface.md.
         """
-        value, spots = record.value, self._read(record)
-        named, where = spots.named, spots.where
-        if not self._is_due(spots):
+        fields = Fields(record.value)
+        time, tick = read_subject(fields, self._terms.grid)
+        where = f"{self._monitor.name}/{format_utc(time)}, tick {tick}"
+        if not is_due(self._monitor, time, tick, self._terms.grid):
             self._findings.add(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
-            return
-        subject = self._monitor.name, spots.time
-        if subject in self._answered:
+            return False
+        if (self._monitor.name, time) in self._answered:
             self._findings.add(TICKS, f"{where}: the time is answered a second time")
-        self._answered.add(subject)
-        self.statuses[value["status"]] += 1
+        self._answered.add((self._monitor.name, time))
+        spots = self._read(fields)
+        self.statuses[spots.status] += 1
         self._check_form(record, spots)
-        if value["status"] == "complete":
-            self.answers.append(Drawing(spots.time, spots.tick, spots.tick + (record.late_slots or 0)))
-            self.noisy += len(named)
+        if spots.status == "complete":
+            self.answers.append(Drawing(time, tick, tick + (record.late_slots or 0)))
+            self.noisy += len(spots.named)
             self._add(FORM, spots, self._find_misnamed(spots))
-        elif value["status"] != "unknown":
-            self._findings.add(FORM, f"{where}: {value['status']!r} is not a status")
-        elif named:
+        elif spots.named:
             self._findings.add(FORM, f"{where}: the status is unknown, but locations are named")
+        return True
 
     def prove(self, record: PublishedRecord) -> None:
         """Compare a record that `take` has checked with the recount."""
-        spots = self._read(record)
-        if self._presence is not None and record.value["status"] == "complete" and self._is_due(spots):
+        spots = self._read(Fields(record.value))
+        if self._presence is not None and spots.status == "complete":
             self._add(NOISY, spots, self._find_exceeded(spots, self._presence))
 
     def forget(self, tick: int) -> None:
@@ -107,19 +119,23 @@ class HotSpotsCheck:
                 tick = self._monitor.find_ticks(time, grid)[1]
                 self._findings.add(TICKS, f"{self._monitor.name}/{format_utc(time)}: tick {tick} is missing")
 
-    def _read(self, record: PublishedRecord) -> _HotSpots:
-        value = record.value
-        named = [(spot["location_id"], spot["noisy_count"]) for spot in value["hot_spots"]]
-        where = f"{self._monitor.name}/{value['time']}, tick {value['tick']}"
-        return _HotSpots(parse_instant(value["time"]), value["tick"], named, where)
-
-    def _is_due(self, spots: _HotSpots) -> bool:
-        designated = bool(self._monitor.find_times(spots.time, spots.time + 1))
-        return designated and spots.tick == self._monitor.find_ticks(spots.time, self._terms.grid)[1]
+    def _read(self, fields: Fields) -> _HotSpots:
+        time, tick = read_subject(fields, self._terms.grid)
+        return _HotSpots(
+            time,
+            tick,
+            f"{self._monitor.name}/{format_utc(time)}, tick {tick}",
+            fields.read_choice("status", "complete", "unknown"),
+            [
+                (spot.read_text("location_id"), spot.read_whole("noisy_count", 0))
+                for spot in fields.read_objects("hot_spots")
+            ],
+        )
 
     def _check_form(self, record: PublishedRecord, spots: _HotSpots) -> None:
         terms, monitor = self._terms, self._monitor
-        check_envelope(record, terms, f"{monitor.name}/{format_utc(spots.time)}", spots.tick, self._findings)
+        key = f"{monitor.name}/{format_utc(spots.time)}"
+        check_envelope(record, terms, key, spots.tick, self._findings)
         facts = {
             "kind": "hot_spots",
             "final": True,
@@ -128,7 +144,7 @@ class HotSpotsCheck:
             "top": monitor.top,
             "epsilon": str(monitor.epsilon),
         }
-        check_facts(record, facts, self._findings)
+        check_facts(record, key, spots.tick, facts, self._findings)
 
     def _add(self, oracle: str, spots: _HotSpots, texts: Iterator[str]) -> None:
         for text in texts:
@@ -141,13 +157,14 @@ class HotSpotsCheck:
             yield f"{len(spots.named)} locations are named, expected {expected}"
         for location, times in Counter(location for location, _ in spots.named).items():
             if location not in rows:
-                yield f"{location} is not in the registry"
+                yield "a location is not in the registry"
             if times > 1:
-                yield f"{location} is named {times} times"
+                yield f"{self._terms.name_location(location)} is named {times} times"
         order = [(-count, rows.get(location, len(rows)), location) for location, count in spots.named]
         for before, after in pairwise(order):
             if before[:2] > after[:2]:
-                yield f"{after[2]} comes after {before[2]}, expected before it"
+                name = self._terms.name_location
+                yield f"{name(after[2])} comes after {name(before[2])}, expected before it"
 
     def _find_exceeded(self, spots: _HotSpots, presence: PeopleAtTimes) -> Iterator[str]:
         """Yield the locations whose count exceeds their noisy count, or the lowest published one if they have none."""

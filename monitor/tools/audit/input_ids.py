@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.tools.audit.records import PublishedRecord
+from monitor.tools.audit.owners import OwnerFacts
 
 
 class InputIds:
@@ -15,11 +15,10 @@ class InputIds:
     def __init__(self) -> None:
         self._named: dict[int | None, str] = {}
 
-    def take_owner(self, record: PublishedRecord) -> None:
+    def take_owner(self, partition: int | None, facts: OwnerFacts) -> None:
         """Take an owner or start record."""
-        named = record.value.get("input_topic_id") if isinstance(record.value, dict) else None
-        if isinstance(named, str) and named:
-            self._named[record.partition] = named
+        if facts.input_topic_id:
+            self._named[partition] = facts.input_topic_id
 
     def find(self, partition: int | None) -> set[str]:
         """Return the id of a partition's input; the empty set if it is not known."""

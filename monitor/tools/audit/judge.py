@@ -9,17 +9,19 @@ from typing import Final, Protocol
 from monitor.tools.audit.at_times import AtTimesCheck
 from monitor.tools.audit.counts import CountAt, PeopleAtTimes, count_people, find_present
 from monitor.tools.audit.dwell import DwellCheck, MeasuredVisit, measure_visits
+from monitor.tools.audit.fields import FormError
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.hot_spots import HotSpotsCheck
 from monitor.tools.audit.over_time import OverTimeCheck
+from monitor.tools.audit.owners import OwnerFacts
 from monitor.tools.audit.payments import NoisyAnswers
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AtTimesTerms, AuditTerms, DwellTerms, HotSpotsTerms, OverTimeTerms
-from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.visits import Visits
 
 KINDS: Final = ("over_time", "at_times", "hot_spots", "dwell")
+OWNER_KINDS: Final = ("owner", "ledger")
 _COUNTING: Final = 2
 """The least `counting` in owner records of builds whose counts contain no visit reported at or after as_of."""
 
@@ -115,22 +117,19 @@ class Judge:
     def take(self, record: PublishedRecord) -> PublishedRecord | None:
         """Check everything about a record that does not need the recount.
 
-        Return the record for `prove`, or None if it cannot be read.
+        Return the record for `prove`, or None if it cannot be compared.
         """
         check = self.find_check(record)
         if check is None:
-            self._findings.add(FORM, f"{record.ce_id} ({record.place}): the configuration has no such monitor")
+            self._findings.add(FORM, f"{record.place}: the configuration has no such monitor")
             return None
         unknown = 0 if self._whole else None
         dated = replace(record, late_slots=self._late_slots.get(record.partition, unknown))
         try:
-            check.take(dated)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            # A KeyError names a missing field. Other messages may quote the record.
-            what = repr(error) if isinstance(error, KeyError) else type(error).__name__
-            self._findings.add(FORM, f"{record.ce_id} ({record.place}): not in the form of the interface: {what}")
+            return dated if check.take(dated) else None
+        except FormError as error:
+            self._findings.add(FORM, f"{record.place}: not in the form of the interface: {error}")
             return None
-        return dated
 
     def prove(self, record: PublishedRecord) -> None:
         """Compare a record that `take` returned with the recount."""
@@ -138,24 +137,18 @@ class Judge:
         if check is not None:
             check.prove(record)
 
-    def take_owner(self, record: PublishedRecord) -> None:
-        """Read from an owner or start record whether a ledger was lost, and how the partition's owner counts.
+    def take_owner(self, partition: int | None, facts: OwnerFacts, *, is_owner: bool) -> None:
+        """Note from an owner or start record whether a ledger was lost, and how the partition's owner counts.
 
         The counts of earlier builds also contained visits reported in the slot after the tick's, so their marks run for
         W + F + 1 ticks. Their owner records have `counting` 1 or none.
-
-        Raises:
-            ValueError: `lost_at` is not a time of RFC 3339 with an offset.
         """
-        if not isinstance(record.value, dict):
-            return
-        lost_at, counting = record.value.get("lost_at"), record.value.get("counting")
-        if isinstance(lost_at, str):
-            lost = self.terms.grid.find_slot(parse_instant(lost_at))
+        if facts.lost_at is not None:
+            lost = self.terms.grid.find_slot(facts.lost_at)
             for check in self.over_time.values():
-                check.lost_slots[record.partition] = max(lost, check.lost_slots.get(record.partition, lost))
-        if record.kind == "owner":
-            self._late_slots[record.partition] = 0 if isinstance(counting, int) and counting >= _COUNTING else 1
+                check.lost_slots[partition] = max(lost, check.lost_slots.get(partition, lost))
+        if is_owner:
+            self._late_slots[partition] = 0 if facts.counting >= _COUNTING else 1
 
     def finish(self, first: int, last: int) -> None:
         """After the last record, check that no tick is missing."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.tools.audit.counts import CountAt
+from monitor.tools.audit.fields import Fields
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, Findings
 from monitor.tools.audit.history import History, Mark
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
-from monitor.tools.audit.terms import AuditTerms, OverTimeTerms
-from monitor.tools.audit.text import is_utc, parse_epsilon
+from monitor.tools.audit.terms import AuditTerms, Grid, OverTimeTerms
+from monitor.tools.audit.text import is_utc
 
 _P_VALUE_TOLERANCE: Final = 1e-9
 
@@ -30,17 +31,23 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _LocationRecord:
-    """A record of one location and tick. `where` identifies it in findings."""
+    """A record of one location and tick. `where` identifies it in findings.
+
+    `marks` are the noisy answers that run. `noisy_count`, `count_at_most` and `p_value` belong to the status
+    "noisy_count", and `resumes_at` to "paused".
+    """
 
     record: PublishedRecord
     location: str
     tick: int
-    status: str
     where: str
-
-    @property
-    def value(self) -> Any:
-        return self.record.value
+    status: str
+    window_start: str
+    marks: list[Mark]
+    noisy_count: int = 0
+    count_at_most: int = 0
+    p_value: float = 0.0
+    resumes_at: str = ""
 
 
 class OverTimeCheck:
@@ -80,27 +87,48 @@ class OverTimeCheck:
         """The number of noisy counts checked."""
         return len(self.answers)
 
-    def take(self, published: PublishedRecord) -> None:
-        """Check the next record.
+    def take(self, published: PublishedRecord) -> bool:
+        """Check the next record. Return whether it can be compared with the recount.
 
         Raises:
-            KeyError, TypeError, ValueError: a field is missing, or is not in the form of docs/interface.md.
+            FormError: a field is missing, or is not in the form of docs/interface.md.
         """
-        location, tick, status = (published.value[name] for name in ("location_id", "tick", "status"))
-        record = _LocationRecord(published, location, tick, status, f"{self._monitor.name}/{location}, tick {tick}")
+        fields = Fields(published.value)
+        location, tick = fields.read_text("location_id"), fields.read_tick("tick", self._terms.grid)
+        where = f"{self._monitor.name}/{self._terms.name_location(location)}, tick {tick}"
         if location not in self._monitor.shares:
-            self._findings.add(FORM, f"{record.where}: the monitor does not watch this location")
-            return
-        self.statuses[status] += 1
+            self._findings.add(FORM, f"{where}: the monitor does not watch this location")
+            return False
+        in_order = self._sequence.see((self._monitor.name, location), f"{self._monitor.name}/{location}", tick)
+        record = self._read(published, fields, where)
+        self.statuses[record.status] += 1
         self._check_form(record)
         if record.status == "noisy_count":
             last_report = record.tick + (published.late_slots or 0)
             self.answers.append(Answer(location, tick, self._cost[location], last_report))
             for text in self._find_inconsistent(record):
-                self._findings.add(NOISY, f"{record.where}: {text}")
-        if self._sequence.see((self._monitor.name, location), f"{self._monitor.name}/{location}", tick):
+                self._findings.add(NOISY, f"{where}: {text}")
+        if in_order:
             for text in self._find_unaffordable(record):
-                self._findings.add(BUDGET, f"{record.where}: {text}")
+                self._findings.add(BUDGET, f"{where}: {text}")
+        return True
+
+    def _read(self, published: PublishedRecord, fields: Fields, where: str) -> _LocationRecord:
+        record = _LocationRecord(
+            published,
+            fields.read_text("location_id"),
+            fields.read_tick("tick", self._terms.grid),
+            where,
+            fields.read_choice("status", "safe", "noisy_count", "paused", "unknown"),
+            fields.read_text("window_start"),
+            [_read_mark(answer, self._terms.grid) for answer in fields.read_objects("answers")],
+        )
+        if record.status == "noisy_count":
+            noisy, bound = (fields.read_whole(name, 0) for name in ("noisy_count", "count_at_most"))
+            return replace(record, noisy_count=noisy, count_at_most=bound, p_value=fields.read_number("p_value"))
+        if record.status == "paused":
+            return replace(record, resumes_at=fields.read_text("resumes_at"))
+        return record
 
     def prove(self, published: PublishedRecord) -> None:
         """Compare a record that `take` has checked with the recount."""
@@ -126,29 +154,27 @@ class OverTimeCheck:
 
     def _check_form(self, record: _LocationRecord) -> None:
         monitor, grid = self._monitor, self._terms.grid
-        check_envelope(record.record, self._terms, f"{monitor.name}/{record.location}", record.tick, self._findings)
+        key = f"{monitor.name}/{record.location}"
+        check_envelope(record.record, self._terms, key, record.tick, self._findings)
         facts = {"kind": "over_time", "threshold": monitor.threshold, "epsilon": str(self._cost[record.location])}
-        check_facts(record.record, facts, self._findings)
-        if not is_utc(record.value["window_start"], grid.start(record.tick - monitor.window + 1)):
+        check_facts(record.record, key, record.tick, facts, self._findings)
+        if not is_utc(record.window_start, grid.start(record.tick - monitor.window + 1)):
             self._findings.add(FORM, f"{record.where}: window_start is not the start of its window")
-        if record.status not in ("safe", "noisy_count", "paused", "unknown"):
-            self._findings.add(FORM, f"{record.where}: {record.status!r} is not a status")
 
     def _find_inconsistent(self, record: _LocationRecord) -> Iterator[str]:
         threshold, cost = self._monitor.threshold, self._cost[record.location]
-        noisy = record.value["noisy_count"]
-        if noisy < threshold:
+        if record.noisy_count < threshold:
             yield "the noisy count is below the threshold"
-        if record.value["count_at_most"] != noisy:
+        if record.count_at_most != record.noisy_count:
             yield "count_at_most is not the noisy count"
-        p_value = _compute_p_value(cost, noisy - threshold + 1)
-        if not math.isclose(record.value["p_value"], p_value, rel_tol=_P_VALUE_TOLERANCE):
+        p_value = _compute_p_value(cost, max(0, record.noisy_count - threshold + 1))
+        if not math.isclose(record.p_value, p_value, rel_tol=_P_VALUE_TOLERANCE):
             yield "p_value is not e^(-ε(z - T + 1))"
 
     def _find_unaffordable(self, record: _LocationRecord) -> Iterator[str]:
         """Yield the errors in the marks, the pause and the ε spent."""
         share, cost = self._monitor.shares[record.location], self._cost[record.location]
-        published = _read_marks(record.value["answers"])
+        published = record.marks
         lifetime = self._find_mark_lifetime(record, published)
         if self._is_paused_by_loss(record, lifetime):
             self._marks.set(self._monitor.name, record.location, published)
@@ -157,7 +183,7 @@ class OverTimeCheck:
         spent = sum((mark.epsilon for mark in running), Fraction(0))
         yield from self._find_wrong_pause(record, running, spent)
         if record.status == "noisy_count":
-            running.append(Mark(record.tick, record.value["noisy_count"], cost, record.tick + lifetime - 1))
+            running.append(Mark(record.tick, record.noisy_count, cost, record.tick + lifetime - 1))
             if spent + cost > share:
                 yield f"the ε of the answers that run is {spent + cost}, more than the location's {share}"
         self._marks.set(self._monitor.name, record.location, running)
@@ -174,7 +200,7 @@ class OverTimeCheck:
             yield f"not paused, and the next answer is not affordable: {spent} of {share} is spent"
         if record.status == "paused" and not affordable:
             resumes = _find_next_answer(running, share - cost, record.tick)
-            if not is_utc(record.value["resumes_at"], self._terms.grid.as_of(resumes)):
+            if not is_utc(record.resumes_at, self._terms.grid.as_of(resumes)):
                 yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
 
     def _find_mark_lifetime(self, record: _LocationRecord, published: list[Mark]) -> int:
@@ -215,8 +241,10 @@ def _find_next_answer(running: list[Mark], free_at: Fraction, tick: int) -> int:
     )
 
 
-def _read_marks(answers: Any) -> list[Mark]:
-    return [
-        Mark(answer["tick"], answer["noisy_count"], parse_epsilon(answer["epsilon"]), answer["until"])
-        for answer in answers
-    ]
+def _read_mark(answer: Fields, grid: Grid) -> Mark:
+    return Mark(
+        answer.read_tick("tick", grid),
+        answer.read_whole("noisy_count", 0),
+        answer.read_epsilon("epsilon"),
+        answer.read_tick("until", grid),
+    )

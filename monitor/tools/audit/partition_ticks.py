@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from monitor.tools.audit.records import PublishedRecord
+from monitor.tools.audit.terms import Grid
 
 
 @dataclass(slots=True)
@@ -18,23 +18,22 @@ class PartitionTicks:
     last: dict[int, int] = field(default_factory=dict)
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def take(self, record: PublishedRecord) -> range:
-        """Add a record. Return the ticks that it shows to be missing."""
-        tick = read_tick(record.value)
-        if record.partition is None or tick is None:
+    def take(self, partition: int | None, tick: int | None) -> range:
+        """Add the tick of a record. Return the ticks that it shows to be missing."""
+        if partition is None or tick is None:
             return range(0)
-        last = self.last.get(record.partition, tick)
-        self.last[record.partition] = max(tick, last)
+        last = self.last.get(partition, tick)
+        self.last[partition] = max(tick, last)
         if tick <= last + 1:
             return range(0)
-        self.missing.setdefault(record.partition, []).append((last + 1, tick - 1))
+        self.missing.setdefault(partition, []).append((last + 1, tick - 1))
         return range(last + 1, tick)
 
 
-def read_tick(value: object) -> int | None:
-    """Return the tick of a record's value, if it has one."""
+def read_tick(value: object, grid: Grid) -> int | None:
+    """Return the tick of a record's value; None if it has none, or one whose as_of cannot be written as a time."""
     tick = value.get("tick") if isinstance(value, dict) else None
-    return tick if isinstance(tick, int) and not isinstance(tick, bool) else None
+    return tick if isinstance(tick, int) and not isinstance(tick, bool) and grid.has(tick) else None
 
 
 def format_ticks(first: int, last: int) -> str:

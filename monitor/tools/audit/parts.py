@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from monitor.tools.audit.findings import TICKS, Findings
 from monitor.tools.audit.judge import Judge
+from monitor.tools.audit.owners import OwnerFacts
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AuditTerms
 
@@ -51,24 +52,21 @@ class TickParts:
     _ticks: dict[int, _Tick] = field(default_factory=dict)
     _owner_facts: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def take_owner(self, record: PublishedRecord) -> None:
+    def take_owner(self, record: PublishedRecord, facts: OwnerFacts) -> None:
         """Read Q from an owner or start record, and note a tick without answers, or that an owner record follows."""
-        value = record.value if isinstance(record.value, dict) else {}
-        partitions, tick = value.get("partitions"), value.get("tick")
-        if isinstance(partitions, int) and partitions > 0:
-            self.partitions = partitions
+        self.partitions = facts.partitions
         if record.partition is None:
             return
-        facts = {name: fact for name, fact in value.items() if name not in _CHANGED_BY_THE_SAME_OWNER}
+        lasting = {name: fact for name, fact in record.value.items() if name not in _CHANGED_BY_THE_SAME_OWNER}
         known = self._ticks.get(record.partition)
-        if isinstance(tick, int):
-            self._begin(record.partition, tick)
+        if facts.tick is not None:
+            self._begin(record.partition, facts.tick)
         elif known is not None:
             # A second owner record before the next tick is not a regular one.
             again = known.owner_follows or known.after_empty
-            known.may_be_partial |= again or facts != self._owner_facts.get(record.partition)
+            known.may_be_partial |= again or lasting != self._owner_facts.get(record.partition)
             known.owner_follows = True
-        self._owner_facts[record.partition] = facts
+        self._owner_facts[record.partition] = lasting
 
     def take_repeat(self, partition: int | None) -> None:
         """Note that a record was delivered again. After an owner record, this shows a takeover."""
@@ -76,16 +74,16 @@ class TickParts:
         if known is not None and known.owner_follows:
             known.may_be_partial = True
 
-    def take(self, record: PublishedRecord, judge: Judge | None) -> None:
-        """Add an answer. `judge` is the one that judged it; None if it was not judged."""
-        tick, partition = record.value.get("tick"), record.partition
-        if not isinstance(tick, int) or partition is None:
+    def take(self, record: PublishedRecord, tick: int | None, judge: Judge | None) -> None:
+        """Add an answer of a tick. `judge` is the one that judged it; None if it was not judged."""
+        partition = record.partition
+        if tick is None or partition is None:
             return
-        known = self._begin(partition, tick)
+        known, monitor = self._begin(partition, tick), record.value.get("monitor")
         if known.number > tick:
             self.take_repeat(partition)
-        if known.number == tick and judge is not None:
-            known.records[str(record.value.get("monitor"))] += 1
+        if known.number == tick and judge is not None and isinstance(monitor, str):
+            known.records[monitor] += 1
             if judge not in known.judges:
                 known.judges.append(judge)
 

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from monitor.tools.audit.findings import BYTES, FORM, Findings
+from monitor.tools.audit.strict_json import parse_json
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
 class ReadRecord(NamedTuple):
-    """A record as read. `place`: where it was read. `partition`: None if it is not known. `written`: all its bytes."""
+    """A record as read.
+
+    `place`: where it was read. `partition`: None if it is not known. `written`: all its bytes. `strict`: the value is
+    strict JSON, without NaN and infinite numbers.
+    """
 
     place: str
     partition: int | None
@@ -23,6 +28,7 @@ class ReadRecord(NamedTuple):
     headers: dict[str, str]
     value: Any
     written: bytes
+    strict: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,7 @@ class PublishedRecord:
 
     `place`: where it was read, in words. `kind`: the last part of its ce_type. `late_slots`: the number of slots after
     its tick in which a visit may be reported and still be counted: 0, 1 for earlier builds, None for an unknown build.
+    `strict`: the value is strict JSON.
     """
 
     place: str
@@ -41,6 +48,7 @@ class PublishedRecord:
     headers: dict[str, str]
     value: Any
     late_slots: int | None = 0
+    strict: bool = True
 
 
 def drop_repeats(records: Iterator[ReadRecord], findings: Findings) -> Iterator[PublishedRecord]:
@@ -51,17 +59,28 @@ def drop_repeats(records: Iterator[ReadRecord], findings: Findings) -> Iterator[
     """
     digests: dict[str, bytes] = {}
     for record in records:
-        try:
-            kind, ce_id = str(record.headers["ce_type"]).rpartition(".")[2], str(record.headers["ce_id"])
-        except (KeyError, TypeError):
+        published = publish(record)
+        if published is None:
             findings.add(FORM, f"{record.place}: not a record of this service")
             continue
         digest = hashlib.blake2b(record.written, digest_size=16).digest()
-        known = digests.setdefault(ce_id, digest)
+        known = digests.setdefault(published.ce_id, digest)
         if known is digest:
-            yield PublishedRecord(record.place, record.partition, kind, ce_id, record.key, record.headers, record.value)
+            yield published
         elif known != digest:
-            findings.add(BYTES, f"{record.place}: {ce_id} was published before with other bytes")
+            findings.add(BYTES, f"{record.place}: its ce_id was published before with other bytes")
+
+
+def publish(read: ReadRecord) -> PublishedRecord | None:
+    """Return a record with its kind and id, or None if it has no such headers."""
+    headers: Any = read.headers
+    if not isinstance(headers, dict):
+        return None
+    ce_type, ce_id = headers.get("ce_type"), headers.get("ce_id")
+    if not isinstance(ce_type, str) or not isinstance(ce_id, str):
+        return None
+    kind = ce_type.rpartition(".")[2]
+    return PublishedRecord(read.place, read.partition, kind, ce_id, read.key, headers, read.value, strict=read.strict)
 
 
 def read_file(path: Path) -> Iterator[ReadRecord]:
@@ -79,19 +98,26 @@ def read_file(path: Path) -> Iterator[ReadRecord]:
 
 
 def _parse_line(path: Path, number: int, line: str) -> ReadRecord:
+    place = f"line {number}"
     try:
-        fields = json.loads(line)
+        fields, strict = parse_json(line)
+        if fields is None and not strict:  # too deep to parse
+            return ReadRecord(place, None, "", {}, None, line.encode(), strict)
         key, headers, value = fields["key"], fields["headers"], fields["value"]
         partition = fields.get("partition")
+        if not isinstance(partition, int | None):
+            raise TypeError("partition: expected a whole number")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise AuditError(f"{path}, line {number}: expected a record of the output topic: {error!r}") from error
-    return ReadRecord(f"line {number}", partition, key, headers, value, json.dumps([key, headers, value]).encode())
+    written = json.dumps([key, headers, value]) if strict else line
+    return ReadRecord(place, partition, key, headers, value, written.encode(), strict)
 
 
 def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
     """Check the key, the headers and as_of, which follow from subject and tick (docs/interface.md, section 4)."""
     as_of = terms.grid.as_of(tick)
     expected = {
+        "ce_type": f"org.location-monitor.{record.kind}",
         "ce_specversion": "1.0",
         "ce_id": f"{key}/{tick}",
         "ce_source": terms.service,
@@ -105,22 +131,29 @@ def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: i
     if not is_utc(record.value.get("as_of"), as_of):
         wrong.append("as_of")
     for name in wrong:
-        findings.add(FORM, f"{record.ce_id} ({record.place}): {name} is not that of tick {tick}, {format_utc(as_of)}")
+        findings.add(FORM, f"{key}/{tick} ({record.place}): {name} is not that of tick {tick}, {format_utc(as_of)}")
 
 
-def check_facts(record: PublishedRecord, expected: dict[str, object], findings: Findings) -> None:
+def check_facts(record: PublishedRecord, key: str, tick: int, expected: dict[str, object], findings: Findings) -> None:
     """Check the fields that are determined by the configuration and the tick."""
     for name, value in expected.items():
         published = record.value.get(name)
-        if published != value:
-            findings.add(FORM, f"{record.ce_id} ({record.place}): {name} is {published!r}, expected {value!r}")
+        if type(published) is not type(value) or published != value:
+            findings.add(FORM, f"{key}/{tick} ({record.place}): {name}: expected {value!r}, found another value")
 
 
 def decode_record(place: str, partition: int, record: Any) -> ReadRecord:
-    """Decode a record of a kafka-python consumer. If this fails, return it without key, headers and value."""
+    """Decode a record of a kafka-python consumer.
+
+    If the key or a header is not text, the record is returned without them; if the value is not JSON, without value.
+    """
     written = repr((record.key, record.headers, record.value)).encode()
     try:
-        headers = {name: text.decode() for name, text in record.headers}
-        return ReadRecord(place, partition, record.key.decode(), headers, json.loads(record.value), written)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return ReadRecord(place, partition, "", {}, None, written)
+        key, headers = record.key.decode(), {name: text.decode() for name, text in record.headers}
+    except (ValueError, TypeError, AttributeError):
+        key, headers = "", {}
+    try:
+        value, strict = parse_json(record.value.decode())
+    except (ValueError, AttributeError):
+        value, strict = None, False
+    return ReadRecord(place, partition, key, headers, value, written, strict)

@@ -12,8 +12,9 @@ from monitor.tools.audit.topics import TopicContents
 
 def render(report: AuditReport, console: Console) -> None:
     """Print the numbers of records checked, the violations, and the most that one person paid."""
+    ticks = f"{report.ticks:,} ticks" + (f" ({report.first_tick} to {report.last_tick})" if report.ticks else "")
     console.print(
-        f"{report.records:,} records of {report.ticks:,} ticks ({report.first_tick} to {report.last_tick}); "
+        f"{report.records:,} records of {ticks}; "
         f'checked: {report.safe:,} "safe" answers, {report.noisy:,} noisy counts'
         + (f", {report.bounds:,} lower bounds" if report.bounds else ""),
         highlight=False,

@@ -9,45 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import time
 from fractions import Fraction
-from typing import Any
 
 from monitor.tools.audit.judge import Judge
+from monitor.tools.audit.owners import Charges, OwnerFacts, PlaceCharges, TimeCharges
+from monitor.tools.audit.partition_ticks import read_tick
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AuditTerms, TimedTerms
-from monitor.tools.audit.text import is_utc, parse_duration, parse_epsilon, parse_instant
+from monitor.tools.audit.text import is_utc
 
 
-def matches_charges(charges: Any, terms: AuditTerms) -> bool:
-    """Return whether the charges of an owner record are those of a configuration.
+def matches_charges(charges: Charges, terms: AuditTerms) -> bool:
+    """Return whether the charges of an owner record are those of a configuration."""
+    if charges.ahead != terms.max_lead:
+        return False
+    if charges.places is None or charges.times is None:  # the owner left them out: they are too long for a record
+        return True
+    places = {
+        monitor.name: PlaceCharges(monitor.answers, monitor.window, dict(monitor.shares)) for monitor in terms.over_time
+    }
+    return charges.places == places and sorted(map(_list_times, charges.times)) == sorted(_expect_times(terms))
 
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: they are not in the form of docs/interface.md.
-    """
-    places, times = charges["places"], charges["times"]
-    if places is None or times is None:  # the owner left them out, because they are too long for a record
-        return bool(charges["ahead"] == terms.max_lead)
-    published = {place["monitor"]: _read_places(place) for place in places}
-    expected = {monitor.name: (monitor.answers, monitor.window, dict(monitor.shares)) for monitor in terms.over_time}
+
+def _list_times(charged: TimeCharges) -> tuple[str, ...]:
+    zone = charged.zone if charged.daily else None
     return (
-        charges["ahead"] == terms.max_lead
-        and published == expected
-        and sorted(map(_read_times, times)) == sorted(_expect_times(terms))
+        charged.monitor,
+        charged.kind,
+        str(charged.epsilon),
+        str(charged.horizon),
+        str(zone),
+        *charged.daily,
+        *sorted(map(str, charged.instants)),
     )
-
-
-def _read_places(place: Any) -> tuple[int, int, dict[str, Fraction]]:
-    shares = {name: parse_epsilon(epsilon) for epsilon, names in place["shares"].items() for name in names}
-    return place["answers"], place["window"], shares
-
-
-def _read_times(charged: Any) -> tuple[str, ...]:
-    daily = sorted(time.fromisoformat(at).isoformat() for at in charged["at"] if "T" not in at.upper())
-    instants = sorted(str(parse_instant(at)) for at in charged["at"] if "T" in at.upper())
-    zone = charged["timezone"] if daily else None
-    epsilon, horizon = parse_epsilon(charged["epsilon"]), parse_duration(charged["horizon"])
-    return charged["monitor"], charged["kind"], str(epsilon), str(horizon), str(zone), *daily, *instants
 
 
 def _expect_times(terms: AuditTerms) -> list[tuple[str, ...]]:
@@ -58,33 +52,33 @@ def _expect_times(terms: AuditTerms) -> list[tuple[str, ...]]:
         *((monitor, "dwell", monitor.epsilon) for monitor in terms.dwell),
         *bounds,
     ]
-    return [_expect_time(monitor, kind, epsilon) for monitor, kind, epsilon in charged]
+    return [_list_times(_expect_time(monitor, kind, epsilon)) for monitor, kind, epsilon in charged]
 
 
-def _expect_time(monitor: TimedTerms, kind: str, epsilon: Fraction) -> tuple[str, ...]:
-    zone = monitor.zone.key if monitor.zone is not None and monitor.daily else None
-    daily = sorted(at.isoformat() for at in monitor.daily)
-    instants = sorted(map(str, monitor.instants))
-    return monitor.name, kind, str(epsilon), str(monitor.horizon), str(zone), *daily, *instants
+def _expect_time(monitor: TimedTerms, kind: str, epsilon: Fraction) -> TimeCharges:
+    zone = None if monitor.zone is None else monitor.zone.key
+    daily = tuple(sorted(at.isoformat() for at in monitor.daily))
+    return TimeCharges(monitor.name, kind, epsilon, monitor.horizon, zone, daily, tuple(sorted(monitor.instants)))
 
 
 def matches_public_values(record: PublishedRecord, terms: AuditTerms) -> bool:
-    """Return whether an answer has the public values of a configuration."""
-    value = record.value
+    """Return whether an answer has the public values of a configuration. The answer may have any form."""
+    value, tick = record.value, read_tick(record.value, terms.grid)
+    if tick is None:
+        return False
     expected: dict[str, object] = {}
     if record.kind == "over_time":
+        location = value.get("location_id")
         for places in (monitor for monitor in terms.over_time if monitor.name == value.get("monitor")):
-            share = places.shares.get(value.get("location_id"))
+            share = places.shares.get(location) if isinstance(location, str) else None
             expected = {"threshold": places.threshold, "epsilon": share and str(share / places.answers)}
     for timed in (monitor for monitor in terms.timed if monitor.name == value.get("monitor")):
         expected = {"epsilon": str(timed.epsilon), "registry": terms.digest}
         expected |= {name: getattr(timed, name) for name in ("threshold", "top") if hasattr(timed, name)}
         expected |= {"shards": terms.shards} if record.kind == "at_times" else {}
-    tick = value.get("tick")
     return (
         bool(expected)
         and all(value.get(name) == text for name, text in expected.items())
-        and isinstance(tick, int)
         and is_utc(value.get("as_of"), terms.grid.as_of(tick))
     )
 
@@ -99,18 +93,13 @@ class Stretches:
     judges: Sequence[Judge]
     _candidates: dict[int | None, list[Judge]] = field(default_factory=dict)
 
-    def take_owner(self, record: PublishedRecord) -> bool:
-        """Begin a stretch. Return whether a given configuration has the record's charges."""
-        charges = record.value.get("charges") if isinstance(record.value, dict) else None
-        if charges is None:
-            self._candidates.pop(record.partition, None)
-            return True
-        try:
-            found = [judge for judge in self.judges if matches_charges(charges, judge.terms)]
-        except (KeyError, TypeError, ValueError, AttributeError):
-            found = []
-        self._candidates[record.partition] = found
-        return bool(found)
+    def take_owner(self, partition: int | None, facts: OwnerFacts) -> None:
+        """Begin a stretch. Its answers are not judged if no given configuration has the charges of its owner."""
+        if facts.charges is None:
+            self._candidates.pop(partition, None)
+        else:
+            found = [judge for judge in self.judges if matches_charges(facts.charges, judge.terms)]
+            self._candidates[partition] = found
 
     def find(self, record: PublishedRecord) -> Judge | None:
         """Return the judge of an answer; None if no given configuration was in force."""

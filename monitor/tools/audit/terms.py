@@ -14,11 +14,19 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 
-from monitor.tools.audit.text import AuditError, parse_duration, parse_epsilon, parse_instant, to_datetime
+from monitor.tools.audit.text import (
+    EARLIEST,
+    LATEST,
+    AuditError,
+    parse_duration,
+    parse_epsilon,
+    parse_instant,
+    to_datetime,
+)
 
 _FIRST_DAY: Final = date(1970, 1, 1)  # daily times before this day and after _LAST_DAY are left out
 _LAST_DAY: Final = date(2199, 12, 31)
@@ -44,6 +52,10 @@ class Grid:
     def as_of(self, tick: int) -> int:
         """Return the instant at which tick t closes slot t."""
         return self.origin + (tick + 1) * self.slot
+
+    def has(self, tick: int) -> bool:
+        """Return whether the as_of of a tick is an instant that can be written as a time."""
+        return EARLIEST <= self.as_of(tick) <= LATEST
 
 
 @dataclass(frozen=True)
@@ -138,6 +150,10 @@ class AuditTerms:
         """The row of each location: its position in the registry."""
         return {location: row for row, location in enumerate(self.locations)}
 
+    def name_location(self, location: str) -> str:
+        """Return a location for a finding. A text that the registry does not have may be about a person."""
+        return location if location in self.rows else "(not in the registry)"
+
     @cached_property
     def shard(self) -> tuple[int, ...]:
         """The shard of each row: the first 8 bytes of SHA-256 of the id, big-endian, mod shards."""
@@ -172,6 +188,8 @@ def read_terms(path: Path) -> AuditTerms:
     try:
         config = _Texts(path.read_text(encoding="utf-8")).get_single_data()
         return _parse_terms(config, _read_locations(path.parent / config["locations"]["file"]))
+    except ZoneInfoNotFoundError as error:  # a KeyError too
+        raise AuditError(f"{path}: timezone: {error.args[0]}; run `location-monitor check`") from error
     except KeyError as error:
         raise AuditError(f"{path}: the configuration has no key {error}; run `location-monitor check`") from None
     except (OSError, ValueError, TypeError, AttributeError, ZeroDivisionError, yaml.YAMLError, csv.Error) as error:

@@ -43,6 +43,11 @@ def parse_instant(text: str) -> int:
     return (datetime.fromisoformat(text.upper()) - _EPOCH) // _MICROSECOND
 
 
+EARLIEST: Final = parse_instant("0002-01-01T00:00:00Z")
+LATEST: Final = parse_instant("9998-12-31T00:00:00Z")
+"""The first and the last instant whose neighbours within a year can be written as times."""
+
+
 def to_datetime(at: int) -> datetime:
     """Return an instant as an aware datetime in UTC."""
     return _EPOCH + timedelta(microseconds=at)
@@ -56,11 +61,9 @@ def format_utc(at: int) -> str:
 
 def is_utc(text: object, at: int) -> bool:
     """Return whether a text denotes this instant in UTC with `Z`."""
-    if text == format_utc(at):
-        return True
     try:
-        return isinstance(text, str) and text.endswith("Z") and parse_instant(text) == at
-    except ValueError:
+        return isinstance(text, str) and (text == format_utc(at) or (text.endswith("Z") and parse_instant(text) == at))
+    except (ValueError, OverflowError):  # no text denotes an instant outside the years 1 to 9999
         return False
 
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import heapq
 import json
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import accumulate, repeat
-from typing import Any, Final, NoReturn
+from itertools import repeat
+from typing import Any, Final
 
 from kafka import TopicPartition
 
 from monitor.tools.audit.partition_ticks import read_tick
 from monitor.tools.audit.records import ReadRecord, decode_record
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.strict_json import is_too_deep, refuse_constant
+from monitor.tools.audit.terms import AuditTerms, Grid
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.visits import Line, Visits, accept_visits, parse_line
 
@@ -34,8 +34,6 @@ LogEnds = Callable[[str], Mapping[int, int]]
 
 _POLL_MS: Final = 500
 _PATIENCE_SECONDS: Final = 30.0
-_DEEPEST: Final = 200
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BEFORE_ALL: Final = -(2**62)
 
 
@@ -162,17 +160,13 @@ def parse_visits(value: bytes | None) -> list[Any] | None:
     text = value or b""
     hook = _require_encodable if b"\\u" in text else None  # UTF-8 has no lone surrogate, so only an escape can be one
     try:
-        record = json.loads(text.decode(), parse_constant=_refuse, object_pairs_hook=hook)
+        record = json.loads(text.decode(), parse_constant=refuse_constant, object_pairs_hook=hook)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or _is_too_deep(text):
+    if not isinstance(record, dict) or is_too_deep(text):
         return None
     visits = record.get("visits", [record])
     return visits if isinstance(visits, list) else None
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _require_encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -181,14 +175,7 @@ def _require_encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _is_too_deep(text: bytes) -> bool:
-    if text.count(b"[") + text.count(b"{") <= _DEEPEST:
-        return False
-    brackets = re.findall(rb"[\[\]{}]", _STRING.sub(b"", text))
-    return max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets)) > _DEEPEST
-
-
-def read_output(topic: Topic) -> Iterator[ReadRecord]:
+def read_output(topic: Topic, grid: Grid) -> Iterator[ReadRecord]:
     """Yield the records of the output topic, sorted by tick, partition and offset.
 
     A record without a tick stays after its predecessor. Records of aborted transactions are included, because
@@ -197,15 +184,15 @@ def read_output(topic: Topic) -> Iterator[ReadRecord]:
     Raises:
         AuditError: the topic cannot be read.
     """
-    parts = [_read_partition(topic, partition) for partition in topic.partitions]
+    parts = [_read_partition(topic, partition, grid) for partition in topic.partitions]
     return (record for _key, record in heapq.merge(*parts, key=lambda keyed: keyed[0]))
 
 
-def _read_partition(topic: Topic, partition: int) -> Iterator[tuple[tuple[int, int, int], ReadRecord]]:
+def _read_partition(topic: Topic, partition: int, grid: Grid) -> Iterator[tuple[tuple[int, int, int], ReadRecord]]:
     """Yield each record of a partition with its (tick, partition, offset)."""
     tick = _BEFORE_ALL
     for record in topic.read_records(partition):
         read = decode_record(f"partition {partition}, offset {record.offset}", partition, record)
-        found = read_tick(read.value) if "ce_type" in read.headers else None
+        found = read_tick(read.value, grid) if "ce_type" in read.headers else None
         tick = tick if found is None else max(tick, found)
         yield (tick, partition, record.offset), read

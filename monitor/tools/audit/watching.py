@@ -17,8 +17,8 @@ class Outcome(StrEnum):
 
     PROVEN: every answer was compared with the whole input that it counts. PARTIAL: some of this input has expired, so a
     false "safe" may not be found. OUTPUT_ONLY: nothing was compared with input. UNPROVEN: the comparison was given up,
-    because the input could not be read and too many answers waited for it. UNJUDGED: no given configuration was in
-    force.
+    because the input could not be read and too many answers waited for it; or some answer could not be compared,
+    because it has another form. UNJUDGED: no given configuration was in force.
     """
 
     PROVEN = "proven"
@@ -71,9 +71,5 @@ class ReportedFindings(Findings):
         super().__init__()
         self._watcher = watcher
 
-    def add(self, oracle: str, text: str) -> None:
-        """Report a finding, unless findings are muted."""
-        if self.muted:
-            return
-        self.totals[oracle] += 1
+    def _show(self, oracle: str, text: str) -> None:
         self._watcher.report_finding(oracle, text if self.totals[oracle] <= LISTED else None)

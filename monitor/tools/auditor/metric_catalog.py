@@ -32,8 +32,8 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         {"outcome": tuple(outcome.value for outcome in Outcome)},
         "`proven`: every answer agrees with the whole input that it counts, except for findings. `partial`: some of "
         'this input has expired, so a false "safe" may not be found. `output_only`: nothing was compared with input. '
-        "`unproven`: the comparison was given up, because the input could not be read. `unjudged`: no given "
-        "configuration was in force.",
+        "`unproven`: the comparison was given up, because the input could not be read, or some answer could not be "
+        "compared, because it has another form. `unjudged`: no given configuration was in force.",
     ),
     Metric(
         "counter",

@@ -20,11 +20,15 @@ log = logging.getLogger(__name__)
 
 LOOP: Final = "audit"
 PAUSE_SECONDS: Final = 0.5
-_UNLOGGED_STATES: Final = ("judging", "catching_up")
+_READING_STATES: Final = ("judging", "catching_up")
 
 _CUT_OFF: Final = (
     'the input cannot be read: %s. Bytes, form, pauses and ε of new answers are checked, but whether "safe" and the '
     "bounds are true is not known. They are compared as soon as the input can be read"
+)
+_INCOMPLETE: Final = (
+    "some of the last ticks could not be judged completely: they are partial, unproven or unjudged "
+    "(location_monitor_audit_ticks_total)"
 )
 
 
@@ -59,6 +63,7 @@ class AuditProcess:
         self._unix_time = unix_time
         self._result = result
         self._state = ""
+        self._lacking: str | None = None
         metrics.describe(configs, compares_input=sources.open_input is not None)
         health.expect(LOOP)
 
@@ -97,24 +102,31 @@ class AuditProcess:
         elif more or follower.delayed:
             self._enter("catching_up", follower.delayed or "catching up")
         else:
-            self._enter("judging", "")
+            self._enter("judging", "" if follower.complete else _INCOMPLETE)
             if follower.complete:
                 self._metrics.note_success(self._unix_time())
             if self._result is not None and (proven := follower.proven_stretch) is not None:
                 self._result.write(proven)
 
     def _enter(self, state: str, reason: str) -> None:
+        """Report a state, and why the auditor is not ready in it; the reason is empty if it is ready."""
         self._reason = reason
         self._health.report_alive(LOOP, reason)
         self._metrics.set_state(state)
-        if state == self._state:
-            return
         before, self._state = self._state, state
+        lacking, self._lacking = self._lacking, reason if state == "judging" else None
+        if state != before:
+            self._log_change(before, state, reason)
+        if self._lacking not in (None, lacking):
+            if reason:
+                log.warning("everything that was published has been read, but %s", reason)
+            else:
+                log.info("everything that was published has been judged")
+
+    def _log_change(self, before: str, state: str, reason: str) -> None:
         if state == "cut_off":
             log.warning(_CUT_OFF, reason)
         elif state == "no_output":
             log.warning("the output cannot be read, so nothing is checked: %s", reason)
-        elif before not in _UNLOGGED_STATES and before:
+        elif before and before not in _READING_STATES:
             log.warning("the topics can be read again")
-        elif state == "judging":
-            log.info("everything that was published has been judged")

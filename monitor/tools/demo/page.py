@@ -17,7 +17,7 @@ from monitor.public.clock import Clock
 from monitor.public.instants import DAY, format_instant
 from monitor.service import Settings
 from monitor.tools.audit import AuditReport
-from monitor.tools.audit.findings import SAFE
+from monitor.tools.audit.findings import count_false
 
 _HISTORY = 60 * DAY  # longer than the demo
 
@@ -68,10 +68,13 @@ class DemoPage:
 
 
 def write_recount(path: Path, report: AuditReport, up_to: int) -> None:
-    """Write the result of the recount up to an instant in the form that the page reads."""
+    """Write the result of the recount up to an instant in the form that the page reads (docs/page.md).
+
+    The ε is computed from the answers alone. What the person who paid most did pay would reveal something about them.
+    """
     result = {
         "up_to": format_instant(up_to),
-        "false": report.totals.get(SAFE, 0),
-        "epsilon_at_most": format_epsilon(report.paid),
+        "false": count_false(report.totals),
+        "epsilon_at_most": format_epsilon(report.spent),
     }
     path.write_text(json.dumps(result), encoding="utf-8")

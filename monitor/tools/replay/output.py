@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
+from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, read_record
 from monitor.errors import UsageError
 from monitor.release.ledger import EncodedRecord, read_partition
 
@@ -40,7 +40,7 @@ def _read_partition(connections: KafkaConnections, topic: str, partition: int) -
     tick = _BEFORE_ALL
     for offset, record in read_partition(connections, topic, partition):
         entry = read_record(record.key, record.value, record.headers)
-        if isinstance(entry, OverTimeEntry | AtTimesEntry | HotSpotsEntry):
+        if isinstance(entry, OverTimeEntry | AtTimesEntry | HotSpotsEntry | OwnerEntry) and entry.tick is not None:
             tick = entry.tick
         yield (tick, partition, offset), record
 

@@ -1,0 +1,159 @@
+"""Read owner and start records strictly (docs/interface.md, section 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import time
+from fractions import Fraction
+from typing import Final
+
+from monitor.tools.audit.fields import Fields, FormError, check_texts, parse_recorded_epsilon
+from monitor.tools.audit.records import PublishedRecord
+from monitor.tools.audit.terms import Grid
+from monitor.tools.audit.text import parse_duration, parse_instant
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_TIMED_KINDS: Final = ("at_times", "hot_spots", "at_least", "dwell")
+_LEDGER: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceCharges:
+    """The charges of an `over_time` monitor: k, W (in slots), and ε_l by location."""
+
+    answers: int
+    window: int
+    shares: dict[str, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCharges:
+    """The charges of a monitor of designated times. `horizon` is in microseconds."""
+
+    monitor: str
+    kind: str
+    epsilon: Fraction
+    horizon: int
+    zone: str | None
+    daily: tuple[str, ...]
+    instants: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Charges:
+    """The charges of a configuration. `ahead` is F. `places` (by monitor) or `times` is None if it was too long."""
+
+    ahead: int
+    places: dict[str, PlaceCharges] | None
+    times: list[TimeCharges] | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerFacts:
+    """The facts of an owner or start record.
+
+    `lost_at` is an instant. `charges` is None if the owner did not state any, and `tick` if the record is not about a
+    tick.
+    """
+
+    partitions: int
+    input_topic_id: str
+    lost_at: int | None
+    counting: int
+    charges: Charges | None
+    tick: int | None
+
+
+def read_owner(record: PublishedRecord, services: Collection[str], grid: Grid) -> OwnerFacts:
+    """Read an owner or start record. `services`: the names that the record may give its service.
+
+    Raises:
+        FormError: the record is not in the form of docs/interface.md.
+    """
+    if not record.strict:
+        raise FormError("expected strict JSON")
+    fields = Fields(record.value)
+    if fields.read_text("service") not in services:
+        raise FormError("service: expected the name in the configuration")
+    is_owner = record.kind == "owner"
+    if is_owner:
+        _check_owner(fields)
+    else:
+        fields.read_whole("ledger", _LEDGER, _LEDGER)
+    fields.get("lost_at")
+    return OwnerFacts(
+        partitions=fields.read_whole("partitions", 1),
+        input_topic_id=fields.read_text("input_topic_id") if is_owner or "input_topic_id" in fields else "",
+        lost_at=fields.read_optional("lost_at", fields.read_instant),
+        counting=fields.read_whole("counting", 1) if is_owner and "counting" in fields else 1,
+        charges=fields.read_optional("charges", lambda name: _read_charges(fields.read_object(name)))
+        if is_owner
+        else None,
+        tick=fields.read_optional("tick", lambda name: fields.read_tick(name, grid)) if is_owner else None,
+    )
+
+
+def _check_owner(fields: Fields) -> None:
+    """Check the fields of owner records that the audit does not use."""
+    fields.read_text("fingerprint")
+    fields.get("input_since")
+    fields.read_optional("input_since", fields.read_whole)
+    fields.read_optional("fenced_to", lambda name: fields.read_whole(name, 0))
+    for name, least in (("fence", 1), ("input_partitions", 0)):
+        if name in fields:
+            fields.read_whole(name, least)
+
+
+def _read_charges(fields: Fields) -> Charges:
+    _check_digest(fields, "digest")
+    for name in ("places", "times"):
+        fields.get(name)
+    places = fields.read_optional("places", fields.read_objects)
+    times = fields.read_optional("times", fields.read_objects)
+    by_monitor = None if places is None else {place.read_text("monitor"): _read_places(place) for place in places}
+    if len(by_monitor or ()) < len(places or ()):
+        raise FormError("places: a monitor has two entries")
+    return Charges(
+        fields.read_whole("ahead", 0),
+        by_monitor,
+        None if times is None else [_read_times(charged) for charged in times],
+    )
+
+
+def _read_places(place: Fields) -> PlaceCharges:
+    shares: dict[str, Fraction] = {}
+    for text, locations in place.read_table("shares").items():
+        epsilon = parse_recorded_epsilon(text, "shares")
+        for location in check_texts(locations, "shares"):
+            if location in shares:
+                raise FormError("shares: a location has two entries")
+            shares[location] = epsilon
+    return PlaceCharges(place.read_whole("answers", 1), place.read_whole("window", 1), shares)
+
+
+def _read_times(charged: Fields) -> TimeCharges:
+    _check_digest(charged, "instants")
+    charged.get("timezone")
+    texts = charged.read_texts("at")
+    try:
+        daily = [time.fromisoformat(text).isoformat() for text in texts if "T" not in text.upper()]
+        instants = [parse_instant(text) for text in texts if "T" in text.upper()]
+        horizon = parse_duration(charged.read_text("horizon"))
+    except (ValueError, OverflowError):
+        raise FormError("at, horizon: expected times and a duration") from None
+    return TimeCharges(
+        monitor=charged.read_text("monitor"),
+        kind=charged.read_choice("kind", *_TIMED_KINDS),
+        epsilon=charged.read_epsilon("epsilon"),
+        horizon=horizon,
+        zone=charged.read_optional("timezone", charged.read_text),
+        daily=tuple(sorted(daily)),
+        instants=tuple(sorted(instants)),
+    )
+
+
+def _check_digest(fields: Fields, name: str) -> None:
+    if _DIGEST.fullmatch(fields.read_text(name)) is None:
+        raise FormError(f"{name}: expected 16 hexadecimal digits")
