@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.tools.audit import paid
+from monitor.tools.audit import rolling_payments
 from monitor.tools.audit.at_times import TimedAnswer
 from monitor.tools.audit.counts import add_up, count_people, find_present
 from monitor.tools.audit.findings import Findings
 from monitor.tools.audit.hot_spots import Drawing
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.over_time import Answer
-from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.payments import Charge, NoisyAnswers, Payer, find_most_in_a_period, find_most_paid
-from monitor.tools.audit.spending import Cost
+from monitor.tools.audit.published_costs import Cost
+from monitor.tools.audit.rolling_payments import PaidCheck
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.visits import AcceptedVisit, Visits
 from tests.audit.conftest import Tiny
@@ -156,7 +156,7 @@ def read_tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
 def test_stated_most_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
     """The published "at most ε" still covers answers that the follower has forgotten."""
     costs = [Cost("walk", Fraction(2), 0, 10), Cost("walk", Fraction(1), 20, 30)]
-    monkeypatch.setattr(paid, "list_costs", lambda _judge: list(costs))
+    monkeypatch.setattr(rolling_payments, "list_costs", lambda _judge: list(costs))
     judge = cast("Judge", None)  # only `list_costs` reads it
     check = PaidCheck([judge], [None], Findings())
     check.take_published(Fraction(3))

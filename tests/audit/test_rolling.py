@@ -13,9 +13,9 @@ from monitor.tools.audit.findings import Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.over_time import Answer
+from monitor.tools.audit.published_costs import find_most_spent, list_costs
 from monitor.tools.audit.rolling import RollingCount
 from monitor.tools.audit.sequence import TickSequence
-from monitor.tools.audit.spending import find_most_spent, list_costs
 from monitor.tools.audit.terms import read_terms
 from tests.audit.conftest import Tiny
 

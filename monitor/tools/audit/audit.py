@@ -16,10 +16,10 @@ from monitor.tools.audit.judge import KINDS, OWNER_KINDS, Judge, WholeRecount
 from monitor.tools.audit.ownership import Ownership
 from monitor.tools.audit.partition_ticks import PartitionTicks, read_tick
 from monitor.tools.audit.payments import Payer, find_most_paid
+from monitor.tools.audit.published_costs import find_most_spent, list_costs
 from monitor.tools.audit.reader import TopicFacts
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, drop_repeats, read_file
 from monitor.tools.audit.sequence import TickSequence
-from monitor.tools.audit.spending import find_most_spent, list_costs
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.topics import OpenConsumer, Topic, TopicContents, read_input, read_output
 from monitor.tools.audit.visits import Visits, read_visits

@@ -21,12 +21,12 @@ from monitor.tools.audit.follow_state import FollowState, WaitingTick
 from monitor.tools.audit.history import History
 from monitor.tools.audit.input_ids import counts_another_input
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.partition_ticks import read_tick
 from monitor.tools.audit.reader import HiddenRecordsError, TopicFacts, TopicReader, UnreadableTopicError
 from monitor.tools.audit.records import ReadRecord, decode_record
 from monitor.tools.audit.rolling import RollingRecount
 from monitor.tools.audit.rolling_input import PATIENCE_SECONDS, RollingInput
+from monitor.tools.audit.rolling_payments import PaidCheck
 from monitor.tools.audit.sequence import TickSequence
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError

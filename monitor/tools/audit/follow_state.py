@@ -12,10 +12,10 @@ from monitor.tools.audit.findings import BYTES, FORM, TICKS, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import KINDS, OWNER_KINDS, Judge
 from monitor.tools.audit.ownership import Ownership
-from monitor.tools.audit.paid import PaidCheck
 from monitor.tools.audit.partition_ticks import PartitionTicks, read_tick
 from monitor.tools.audit.recent import Delivery, RecentBytes
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, publish
+from monitor.tools.audit.rolling_payments import PaidCheck
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import format_utc
 from monitor.tools.audit.watching import Watcher

@@ -11,8 +11,8 @@ from monitor.tools.audit.findings import PAID, Findings
 from monitor.tools.audit.hot_spots import Drawing
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.payments import charge_all, find_most_in_a_period
+from monitor.tools.audit.published_costs import Cost, find_most_spent, list_costs
 from monitor.tools.audit.rolling import RollingRecount
-from monitor.tools.audit.spending import Cost, find_most_spent, list_costs
 from monitor.tools.audit.terms import AtTimesTerms, HotSpotsTerms
 
 
