@@ -75,7 +75,7 @@ def test_closed_topic_opens_no_client(input_topic: InputTopic, monkeypatch: pyte
     """After it was closed, the input topic refuses requests, and opens no other client."""
     input_topic.close()
     opened: list[KafkaConnections] = []
-    monkeypatch.setattr(KafkaConnections, "admin", opened.append)
+    monkeypatch.setattr(KafkaConnections, "create_admin", opened.append)
     for request in (
         lambda: input_topic.find_undecided([0], 7, 0),
         input_topic.read_end_offsets,

@@ -228,11 +228,11 @@ def test_impossible_town_is_refused(people: int, days: int, count: int, late: in
 
 PEAKS = """
 import itertools, tracemalloc
-from monitor.tools.town import Town, places
+from monitor.tools.town import Town, make_places
 for days in (10, 40):
-    town = Town(1, 200, places(20, 1), START, days)
+    town = Town(1, 200, make_places(20, 1), START, days)
     tracemalloc.start()
-    visits = sum(len(batch) for batch in itertools.chain(town.daily_batches(), town.report_batches()))
+    visits = sum(len(batch) for batch in itertools.chain(town.list_daily_batches(), town.report_batches()))
     print(visits, tracemalloc.get_traced_memory()[1])
     tracemalloc.stop()
 """
