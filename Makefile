@@ -34,7 +34,7 @@ check: lint types  ## check style and types: what the pre-commit hook runs
 test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs collect
-	$(BIN)/pytest --numprocesses 7 --dist loadfile --no-loadscope-reorder || $(BIN)/python -m tests.again $$?
+	$(BIN)/pytest --numprocesses 8 --dist loadfile --no-loadscope-reorder || $(BIN)/python -m tests.again $$?
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak

@@ -1,9 +1,9 @@
 """The order of the tests in a parallel run (`make test`): the longest first, and computing ones in one process.
 
-Most tests wait for servers most of the time, and have deadlines. Others compute all the time. One process of
-pytest-xdist takes the computing tests. It runs with a lower priority, so that it uses the processor only while the
-other processes wait, and it has work until they end. On an overloaded machine, tests with deadlines fail. So one
-process has the highest priority, and takes the tests that may miss no tick. It also starts the shared Kafka.
+Most tests wait for servers most of the time, and have deadlines. Others compute all the time. Two processes of
+pytest-xdist take the computing tests, so that they can fill two processors. They run with a lower priority, and use the
+processors only while the other processes wait. On an overloaded machine, tests with deadlines fail. So one process has
+the highest priority, and takes the tests that may miss no tick. It also starts the shared Kafka.
 
 Each process takes the next part of its kind, the longest first. So no process has a long part left when the others have
 ended. When no part of its kind is left, it takes the other kind. The seconds below are only weights.
@@ -123,8 +123,8 @@ _PROMPT: Final = ("tests/faults/test_rolling.py", "tests/faults/test_changes.py"
 """Files whose tests fail if their service is late for a tick. They use the shared Kafka."""
 
 _PROMPT_PROCESS: Final = "gw1"
-_NICENESS: Final = {_PROMPT_PROCESS: 0, "gw6": 12}
-"""How far the priority of a process is lowered. The one with the lowest priority computes."""
+_NICENESS: Final = {"gw0": 8, _PROMPT_PROCESS: 0, "gw7": 12}
+"""How far the priority of a process is lowered. Those with the lowest priorities compute."""
 _NICENESS_OF_OTHERS: Final = 3
 _COMPUTING_FROM: Final = 5
 

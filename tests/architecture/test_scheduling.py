@@ -22,17 +22,17 @@ def test_listed_path_exists(path: str) -> None:
     assert (ROOT / path).exists()
 
 
-def test_last_process_computes() -> None:
-    """The last process takes computing parts and the others waiting ones; then each takes a part that is left."""
-    assert [next_part([WALK, LOSS, OTHER], process) for process in ("gw6", "gw1", "gw2")] == [LOSS, WALK, WALK]
-    assert next_part([WALK], "gw6") == WALK
+def test_first_process_computes() -> None:
+    """The first process takes computing parts and the others waiting ones; then each takes a part that is left."""
+    assert [next_part([WALK, LOSS, OTHER], process) for process in ("gw0", "gw1", "gw2")] == [LOSS, WALK, WALK]
+    assert next_part([WALK], "gw0") == WALK
     assert next_part([LOSS, OTHER], "gw1") == LOSS
 
 
 def test_second_process_takes_urgent_parts() -> None:
     """The second process takes the parts that may miss no tick; others take them only if nothing else is left."""
     rolling = f"{_PROMPT[0]}::test_a"
-    assert [next_part([rolling, WALK, LOSS], process) for process in ("gw6", "gw1", "gw2")] == [LOSS, rolling, WALK]
+    assert [next_part([rolling, WALK, LOSS], process) for process in ("gw0", "gw1", "gw2")] == [LOSS, rolling, WALK]
     assert next_part([rolling, LOSS], "gw2") == LOSS
     assert next_part([rolling], "gw2") == rolling
 
