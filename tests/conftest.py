@@ -40,6 +40,7 @@ _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
 _SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py", "tests/cli/test_servers.py")
 _LONG = (
+    "tests/audit/test_forged.py",
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",
     "tests/contracts/test_asyncapi.py",
@@ -53,12 +54,16 @@ _LONG = (
     "tests/onesided/add_remove/test_one_sided_noise.py",
     "tests/onesided/osdp/test_dawa.py",
     "tests/onesided/test_estimates.py",
+    "tests/onesided/test_noisy_max.py",
     "tests/privacy/test_at_least.py",
+    "tests/privacy/test_exact.py",
     "tests/privacy/test_marks_of_the_earlier_build.py",
+    "tests/privacy/test_noise.py",
     "tests/privacy/test_over_time_loss.py",
     "tests/privacy/test_paired.py",
     "tests/privacy_service",
     "tests/processes/test_supervisor.py",
+    "tests/public/test_schedule.py",
     "tests/release/test_loss.py",
     "tests/release/test_period_account.py",
     "tests/security",
