@@ -239,18 +239,21 @@ class InputTopic:
         )
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Close the admin client, which ends a request that hangs. Wait up to `seconds`."""
+        """Wait up to `seconds` for a request to end, and close the admin client, which ends a request that hangs."""
         self._closed = True
-        closing_client = threading.Thread(target=self._close_client, name="closing-input-topic", daemon=True)
-        closing_client.start()
-        closing_client.join(seconds)
+        closer = threading.Thread(target=self._close_client, args=(seconds,), name="closing-input-topic", daemon=True)
+        closer.start()
+        closer.join(seconds)
 
-    def _close_client(self) -> None:
+    def _close_client(self, seconds: float) -> None:
+        is_idle = self._lock.acquire(timeout=seconds)
         with self._client_lock:  # until a client that is being created exists
             client, self._client = self._client, None
         if client is not None:
             with suppress(Exception):  # errors while closing do not matter
                 client.close()
+        if is_idle:
+            self._lock.release()
 
 
 def _is_from(record: EncodedRecord, tick: int) -> bool:
