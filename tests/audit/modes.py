@@ -22,12 +22,12 @@ def encode(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [line | {"value": json.dumps(line["value"])} for line in records]
 
 
-def audit_once(tiny: Tiny, encoded: list[dict[str, Any]]) -> AuditReport:
+def audit_once(tiny: Tiny, encoded: list[dict[str, Any]], *, every_tick: bool = True) -> AuditReport:
     """Audit records with JSON as values, as a file."""
     visits, config, alerts = *tiny.write()[:2], tiny.folder / "encoded.jsonl"
     lines = [json.dumps(line | {"value": "@value@"}).replace('"@value@"', line["value"]) for line in encoded]
     tiny.write_text(alerts, "".join(f"{line}\n" for line in lines))
-    return audit(visits, config, alerts)
+    return audit(visits, config, alerts, every_tick=every_tick)
 
 
 def follow(tiny: Tiny, encoded: list[dict[str, Any]]) -> Reports:

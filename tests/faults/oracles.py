@@ -111,13 +111,14 @@ def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> No
 def write_alerts(records: list[Any], path: Path) -> None:
     """Write the output topic as `replay` does (docs/interface.md, section 2): by tick, partition and offset.
 
-    A record without a tick is sorted with the last tick before it.
+    A record without a tick, or one that repeats an earlier tick after a takeover, is sorted with the last tick before
+    it, so the records of a partition stay in their order.
     """
     ticks: dict[int, int] = {}
     keyed = []
     for record in records:
         value = json.loads(record.value)
-        ticks[record.partition] = value.get("tick", ticks.get(record.partition, -1))
+        ticks[record.partition] = max(value.get("tick", -1), ticks.get(record.partition, -1))
         shown = {
             "key": record.key.decode(),
             "headers": {name: text.decode() for name, text in record.headers},

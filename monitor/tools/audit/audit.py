@@ -66,7 +66,7 @@ class Auditor:
         ]
         for judge in self.judges:
             judge.set_whole_input(self.whole_input)
-        self._owners = Ownership(self.judges, self.findings)
+        self._owners = Ownership(self.judges, self.findings, checks_ticks=not self.every_tick)
         self.partition_ticks = PartitionTicks()
 
     @property
@@ -96,6 +96,7 @@ class Auditor:
             self.findings.add(FORM, f"{record.place}: the value is not a JSON object")
             return
         judge = self._owners.stretches.find(record)
+        self._owners.parts.take(record, tick, judge)
         if judge is None:
             self.unjudged += 1
             self._history.doubt(record)
@@ -107,6 +108,11 @@ class Auditor:
             earlier = counts_another_input(self._owners.input_ids.find(record.partition), self.input_id)
             judge.set_whole_input(self.whole_input and not earlier)
             judge.prove(taken)
+
+    def take_repeat(self, record: PublishedRecord) -> None:
+        """Note that a record was delivered again."""
+        if record.kind in KINDS:
+            self._owners.parts.take_repeat(record.partition)
 
     def finish(self) -> None:
         """After the last record, check that no tick is missing and that no person paid too much."""
@@ -208,7 +214,7 @@ def audit_topics(
 
 def _check_records(auditor: Auditor, records: Iterator[ReadRecord], fates: Mapping[str, int] | None) -> AuditReport:
     """Check all records, and return the report."""
-    for record in drop_repeats(records, auditor.findings):
+    for record in drop_repeats(records, auditor.findings, auditor.take_repeat):
         auditor.take(record)
     auditor.finish()
     visits, last_tick = auditor.inputs[0].visits, max(auditor.ticks, default=None)

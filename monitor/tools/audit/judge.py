@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -72,6 +72,7 @@ class Judge:
         self.terms = terms
         self._findings = findings
         self._whole = history.marks.whole
+        self._answered = history.answered
         self._late_slots: dict[int | None, int] = {}
         self.over_time = {
             monitor.name: OverTimeCheck(
@@ -149,6 +150,13 @@ class Judge:
                 check.lost_slots[partition] = max(lost, check.lost_slots.get(partition, lost))
         if is_owner:
             self._late_slots[partition] = 0 if facts.counting >= _COUNTING else 1
+
+    def list_unanswered(self, tick: int) -> Iterator[str]:
+        """Yield the monitor of each designated time whose hot spots or dwell times this tick should have answered."""
+        for monitor in (*self.terms.hot_spots, *self.terms.dwell):
+            for time in monitor.find_final_times(tick, self.terms.grid):
+                if (monitor.name, time) not in self._answered:
+                    yield monitor.name
 
     def finish(self, first: int, last: int) -> None:
         """After the last record, check that no tick is missing."""

@@ -15,14 +15,17 @@ from monitor.tools.audit.stretches import Stretches
 
 
 class Ownership:
-    """The statements of owner and start records: configurations in force, input topics, and output partitions."""
+    """The statements of owner and start records: configurations in force, input topics, and output partitions.
 
-    def __init__(self, judges: Sequence[Judge], findings: Findings) -> None:
+    `checks_ticks`: records that are missing in a decided tick are reported.
+    """
+
+    def __init__(self, judges: Sequence[Judge], findings: Findings, *, checks_ticks: bool = True) -> None:
         self._judges = judges
         self._findings = findings
         self.stretches = Stretches(judges)
         self.input_ids = InputIds()
-        self.parts = TickParts(findings)
+        self.parts = TickParts(findings, checks_ticks)
 
     def take(self, record: PublishedRecord) -> None:
         """Take an owner or start record. One of another form is a finding, and changes nothing."""
@@ -36,5 +39,5 @@ class Ownership:
             judge.take_owner(record.partition, facts, is_owner=record.kind == "owner")
         if record.kind == "owner":
             self.stretches.take_owner(record.partition, facts)
-        self.parts.take_owner(record, facts)
+        self.parts.take_owner(record, facts, self.stretches.find_single(record.partition))
         self.input_ids.take_owner(record.partition, facts)

@@ -1,4 +1,6 @@
-"""Check that a decided tick has a record of every place, and of every designated time and shard.
+"""Check that a decided tick has a record of every place, of every designated time and shard, and of the totals.
+
+Totals are hot spots and dwell times. The hash of their monitor's name selects the partition that publishes them.
 
 The records of a tick are one transaction. So a decided tick that lacks some of them is wrong, while a tick that nobody
 decided is not. If another owner takes over after the tick, the transaction may have been aborted: some of its records
@@ -16,7 +18,7 @@ from monitor.tools.audit.findings import TICKS, Findings
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.owners import OwnerFacts
 from monitor.tools.audit.records import PublishedRecord
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.terms import AuditTerms, hash_text
 
 _CHANGED_BY_THE_SAME_OWNER: Final = ("tick", "input_partitions")
 
@@ -26,7 +28,8 @@ class _Tick:
     """The latest tick of a partition, and the number of its records by monitor.
 
     `may_be_partial`: missing records are not reported. `after_empty`: the tick before it had no answers.
-    `owner_follows`: an owner record without a tick came after it. `judges`: those that judged its answers.
+    `owner_follows`: an owner record without a tick came after it. `judges`: those that judged its answers; of a tick
+    without answers, that of its owner's configuration.
     """
 
     number: int
@@ -44,23 +47,29 @@ class TickParts:
     `partitions`: Q, the number of output partitions that the shards use; None until an owner record states it. The
     first tick of a partition is not checked, because some of its records may have expired. Nor is a tick that a
     takeover follows. After a tick without answers a new owner has nothing to repeat, so any owner record counts as a
-    takeover.
+    takeover. `reports`: missing records are reported.
     """
 
     findings: Findings
+    reports: bool = True
     partitions: int | None = None
     _ticks: dict[int, _Tick] = field(default_factory=dict)
     _owner_facts: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def take_owner(self, record: PublishedRecord, facts: OwnerFacts) -> None:
-        """Read Q from an owner or start record, and note a tick without answers, or that an owner record follows."""
+    def take_owner(self, record: PublishedRecord, facts: OwnerFacts, judge: Judge | None) -> None:
+        """Read Q from an owner or start record, and note a tick without answers, or that an owner record follows.
+
+        `judge` is that of the owner's configuration; None if several have its charges, or none has.
+        """
         self.partitions = facts.partitions
         if record.partition is None:
             return
         lasting = {name: fact for name, fact in record.value.items() if name not in _CHANGED_BY_THE_SAME_OWNER}
         known = self._ticks.get(record.partition)
         if facts.tick is not None:
-            self._begin(record.partition, facts.tick)
+            quiet = self._begin(record.partition, facts.tick)
+            if quiet.number == facts.tick and not quiet.judges and judge is not None:
+                quiet.judges.append(judge)
         elif known is not None:
             # A second owner record before the next tick is not a regular one.
             again = known.owner_follows or known.after_empty
@@ -108,7 +117,9 @@ class TickParts:
         return known
 
     def _check(self, partition: int, tick: _Tick) -> None:
-        if self.partitions is None or len(tick.judges) != 1:  # during a change both configurations may answer
+        if (
+            not self.reports or self.partitions is None or len(tick.judges) != 1
+        ):  # during a change both configurations may answer
             return
         for monitor, expected in self._find_incomplete(partition, tick).items():
             found = tick.records[monitor]
@@ -118,6 +129,9 @@ class TickParts:
     def _find_incomplete(self, partition: int, tick: _Tick) -> dict[str, int]:
         """Return the expected numbers of a tick's records, of the monitors that have fewer."""
         expected = self._expect(tick.judges[0].terms, partition, tick.number)
+        for monitor in tick.judges[0].list_unanswered(tick.number):
+            if hash_text(monitor) % (self.partitions or 1) == partition:
+                expected[monitor] = expected.get(monitor, tick.records[monitor]) + 1
         return {monitor: count for monitor, count in expected.items() if tick.records[monitor] < count}
 
     def _expect(self, terms: AuditTerms, partition: int, tick: int) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,8 +51,12 @@ class PublishedRecord:
     strict: bool = True
 
 
-def drop_repeats(records: Iterator[ReadRecord], findings: Findings) -> Iterator[PublishedRecord]:
-    """Yield the first record of each ce_id.
+def drop_repeats(
+    records: Iterator[ReadRecord],
+    findings: Findings,
+    note_repeat: Callable[[PublishedRecord], None] = lambda _: None,
+) -> Iterator[PublishedRecord]:
+    """Yield the first record of each ce_id. `note_repeat` is called with each dropped record.
 
     A repeat with other bytes, or a record of another program, is a violation, and is not checked further. The violation
     does not quote the other program's record, because it may be that of a visit.
@@ -67,7 +71,9 @@ def drop_repeats(records: Iterator[ReadRecord], findings: Findings) -> Iterator[
         known = digests.setdefault(published.ce_id, digest)
         if known is digest:
             yield published
-        elif known != digest:
+            continue
+        note_repeat(published)
+        if known != digest:
             findings.add(BYTES, f"{record.place}: its ce_id was published before with other bytes")
 
 

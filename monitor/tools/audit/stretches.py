@@ -109,6 +109,11 @@ class Stretches:
             return next(fitting, None)
         return next(fitting, candidates[0] if candidates else None)
 
+    def find_single(self, partition: int | None) -> Judge | None:
+        """Return the judge of the only configuration that may be in force; None if there are several, or none."""
+        candidates = self._candidates.get(partition, self.judges)
+        return candidates[0] if len(candidates) == 1 else None
+
     def find_in_force(self) -> list[Judge]:
         """Return the judges of the configurations that may be in force in some partition now."""
         named = [judge for found in self._candidates.values() for judge in found]

@@ -99,6 +99,10 @@ class TimedTerms:
         """Return the first and the last tick at which the time τ (`at`) is evaluated: τ < as_of ≤ τ + horizon."""
         return grid.find_slot(at), grid.find_slot(at + self.horizon) - 1
 
+    def find_final_times(self, tick: int, grid: Grid) -> list[int]:
+        """Return the designated times τ about which a tick is the last one, sorted."""
+        return self.find_times(grid.as_of(tick) - self.horizon, grid.as_of(tick + 1) - self.horizon)
+
 
 @dataclass(frozen=True)
 class AtTimesTerms(TimedTerms):
@@ -157,7 +161,7 @@ class AuditTerms:
     @cached_property
     def shard(self) -> tuple[int, ...]:
         """The shard of each row: the first 8 bytes of SHA-256 of the id, big-endian, mod shards."""
-        return tuple(int(hashlib.sha256(text.encode()).hexdigest()[:16], 16) % self.shards for text in self.locations)
+        return tuple(hash_text(location) % self.shards for location in self.locations)
 
     @cached_property
     def shard_sizes(self) -> Counter[int]:
@@ -171,6 +175,11 @@ class AuditTerms:
         for location in self.locations:
             digest.update(location.encode() + b"\n")
         return digest.hexdigest()
+
+
+def hash_text(text: str) -> int:
+    """Return the number that selects a shard or a partition: the first 8 bytes of SHA-256, big-endian."""
+    return int(hashlib.sha256(text.encode()).hexdigest()[:16], 16)
 
 
 class _Texts(yaml.SafeLoader):
