@@ -17,14 +17,17 @@ from numpy.typing import NDArray
 from monitor.onesided.osdp.dawa import Costs, cheapest, largest_length, measure_costs
 from simulators.continuous_noise import Floats
 
-PARTITION_SHARE: Final = 0.25
+PARTITION_SHARE: Final = 0.5
 _GRID: Final = 1 << 20
 """Noisy costs are rounded to 2^-20, which makes them integers for `cheapest`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedDawa:
-    """The program's settings: ε in total, of which a quarter chooses the partition."""
+    """The settings of the program for one dimension: ε in total, of which half chooses the partition.
+
+    The second phase of the program is GreedyH. Here it is the Laplace mechanism on the totals of the buckets.
+    """
 
     epsilon: float
 

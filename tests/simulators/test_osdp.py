@@ -107,12 +107,33 @@ def test_expand_agrees_with_buckets() -> None:
 
 
 def test_published_dawa_finds_flat_regions() -> None:
-    """Two flat regions of 512 bins at ε = 1 give less than 40 buckets, and a total near the true one (seeded)."""
+    """Two flat regions of 512 bins at ε = 1 give less than 50 buckets, and a total near the true one (seeded)."""
     counts = np.repeat(np.array([100, 3]), 512)
     lengths, totals = PublishedDawa(1.0).release(counts, measure_costs(counts), np.random.default_rng(7))
     assert lengths.sum() == 1024
-    assert lengths.size < 40
+    assert lengths.size < 50
     assert abs(totals.sum() - counts.sum()) < 100
+
+
+def test_published_dawa_halves_epsilon() -> None:
+    """A total has Laplace noise of scale 2/ε, because half of ε chooses the partition (6 standard errors, seeded)."""
+    random, runs = np.random.default_rng(10), 5_000
+    counts = np.array([1_000], np.int64)
+    noise = np.array([PublishedDawa(0.5).release(counts, measure_costs(counts), random)[1][0] for _ in range(runs)])
+    assert abs(np.abs(noise - 1_000).mean() - 4) < 6 * 4 / math.sqrt(runs)
+
+
+def test_published_partition_has_its_chance() -> None:
+    """With counts 1 and 0 at ε = 1, both bins are buckets with chance e^(-1/2)/2 (6 standard errors, seeded).
+
+    A pair costs 1 plus noise of scale 1/ε1 = 2 plus a penalty of 1/ε2 = 2. Bins alone cost 2 penalties, without noise.
+    So the noise of the pair must be above 1.
+    """
+    random, runs = np.random.default_rng(11), 5_000
+    counts = np.array([1, 0], np.int64)
+    apart = [PublishedDawa(1.0).release(counts, measure_costs(counts), random)[0].size == 2 for _ in range(runs)]
+    chance = math.exp(-1 / 2) / 2
+    assert abs(np.mean(apart) - chance) < 6 * math.sqrt(chance * (1 - chance) / runs)
 
 
 def test_measures_are_those_of_the_paper() -> None:

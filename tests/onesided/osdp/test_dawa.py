@@ -163,10 +163,19 @@ def test_noise_has_the_stated_epsilon() -> None:
     assert (4 * rule.cost_epsilon, rule.total_epsilon) == (Fraction(1, 2), Fraction(1, 2))
 
 
+def test_penalty_is_the_published_one() -> None:
+    """The penalty of a bucket is the scale of its total's noise, 1/ε2 or 2/ε2, plus public scales of a cost's noise."""
+    removed = Dawa(ONE, Fraction(1, 2), "added or removed")
+    assert removed.penalty(64) == 64 * 2
+    assert Dawa(ONE, Fraction(1, 2)).penalty(64) == 64 * 4
+    assert Dawa(ONE, Fraction(1, 2), extra_penalty=Fraction(3)).penalty(64) == 64 * (4 + 3 * 16)
+
+
 def test_uniform_regions_share_buckets() -> None:
-    """Two flat regions of 512 bins at ε = 10 give few buckets, and estimates within 1 of nearly all counts."""
+    """With a penalty of 6 scales more, two flat regions of 512 bins at ε = 10 give few buckets and small errors."""
     counts = np.repeat(make_array(100, 3), 512)
-    buckets = Dawa(ONE * 10).release(counts, OneSidedNoise(SeededEntropy(91)))
+    rule = Dawa(ONE * 10, extra_penalty=Fraction(6))
+    buckets = rule.release(counts, OneSidedNoise(SeededEntropy(91)))
     assert sum(buckets.lengths) == 1024
     assert len(buckets.lengths) < 20
     errors = [abs(float(e) - c) for e, c in zip(buckets.estimate(), counts.tolist(), strict=True)]
@@ -241,6 +250,10 @@ def test_invalid_rules_are_refused() -> None:
             ZeroAware(ONE, share)
     with pytest.raises(ExactnessError, match="partition_share is a float"):
         Dawa(ONE, cast("Fraction", 0.25))
+    with pytest.raises(ExactnessError, match="extra_penalty is a int"):
+        Dawa(ONE, extra_penalty=cast("Fraction", 1))
+    with pytest.raises(PrivacyError, match="extra_penalty is -1"):
+        Dawa(ONE, extra_penalty=-ONE)
     with pytest.raises(CountsError):
         Dawa(ONE).release([], noise)
     with pytest.raises(CountsError, match="too large"):
