@@ -32,7 +32,6 @@ NAVIGATION: Final = {
         "docs/runbooks/*",
         "docs/dashboards",
         "docs/releases",
-        "docs/complaints",
     ),
     "Reference": (
         "docs/configuration",

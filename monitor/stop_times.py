@@ -1,9 +1,9 @@
-"""How long a stop may take. The service, its supervisor, and the units and charts of deploy/ agree on these times.
+"""How long a stop may take. The service, and the units and charts of deploy/ agree on these times.
 
-    SIGTERM                                    a process has ended        SIGKILL
+    SIGTERM                                    the process has ended      SIGKILL
     ├── FINISH_SECONDS: work in progress ──┤ leave the groups, close ├────┤
-    ├── STOP_SECONDS: then the supervisor kills the process ─────────┤    │
-    ├── GRACE_SECONDS: then systemd, compose or Kubernetes kills everything ┤
+    ├── STOP_SECONDS: the process has ended ─────────────────────────┤    │
+    ├── GRACE_SECONDS: then systemd, compose or Kubernetes kills it ──────┤
 
 A healthy instance stops in 6 to 12 seconds. It spends most of them waiting for a release that is due within ten
 seconds. The limits below are for servers that do not answer (docs/operations.md, "How long a stop takes").
@@ -23,4 +23,4 @@ STOP_SECONDS: Final = 65.0
 """The time in which a process ends after SIGTERM: `FINISH_SECONDS`, and half a minute to leave both groups."""
 
 GRACE_SECONDS: Final = 70.0
-"""The time between SIGTERM and SIGKILL that deploy/ gives the service: longer than the supervisor waits."""
+"""The time between SIGTERM and SIGKILL that deploy/ gives the service: longer than a stop may take."""

@@ -62,7 +62,6 @@ _LONG = (
     "tests/privacy/test_over_time_loss.py",
     "tests/privacy/test_paired.py",
     "tests/privacy_service",
-    "tests/processes/test_supervisor.py",
     "tests/public/test_schedule.py",
     "tests/release/test_loss.py",
     "tests/release/test_period_account.py",

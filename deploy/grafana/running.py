@@ -174,15 +174,15 @@ _RUNTIME: Final = (
             "1 if the instance waits for nothing, else 0. After 30 minutes at 0, LocationMonitorNotReady fires.",
             units.NoUnit,
         ),
-        [Query(metric("ready"), "{{instance}} {{process}}")],
+        [Query(metric("ready"), "{{instance}}")],
     ),
     make_chart(
         Text("Processor", "Processors that an instance uses. One process uses about one processor.", units.Short),
-        [Query(f"rate(process_cpu_seconds_total{{{JOB}}}[$__rate_interval])", "{{instance}} {{process}}")],
+        [Query(f"rate(process_cpu_seconds_total{{{JOB}}}[$__rate_interval])", "{{instance}}")],
     ),
     make_chart(
         Text("Memory", "Resident memory of an instance. It should not grow from day to day.", units.BytesIEC),
-        [Query(f"process_resident_memory_bytes{{{JOB}}}", "{{instance}} {{process}}")],
+        [Query(f"process_resident_memory_bytes{{{JOB}}}", "{{instance}}")],
     ),
     make_chart(
         Text(
@@ -190,22 +190,12 @@ _RUNTIME: Final = (
             "Open files and connections, as a share of the limit of the process.",
             units.PercentUnit,
         ),
-        [Query(f"process_open_fds{{{JOB}}} / process_max_fds{{{JOB}}}", "{{instance}} {{process}}")],
+        [Query(f"process_open_fds{{{JOB}}} / process_max_fds{{{JOB}}}", "{{instance}}")],
         {0.8: WARNING, 0.95: BAD},
     ),
     make_chart(
         Text("Instances by version", "Two versions at the same time are normal only during an update.", units.Short),
         [Query(f"count by (job, version) ({metric('build_info')})", "{{version}} ({{job}})")],
-    ),
-    make_chart(
-        Text(
-            "Restarts after a crash",
-            "Processes started again after a crash. Only with `run --processes`, otherwise empty.",
-            units.Short,
-        ),
-        [Query(events("process_restarts_total", "job, instance, process"), "{{instance}} {{process}}")],
-        {1: WARNING},
-        style="bars",
     ),
 )
 

@@ -29,17 +29,12 @@ class _UtcFormatter(logging.Formatter):
 class _JsonFormatter(_UtcFormatter):
     """One JSON object per line: time, level, logger, message, and the fields of `monitor.diagnostics.log_fields`."""
 
-    def __init__(self, process: str) -> None:
-        super().__init__()
-        self._fields = {"process": process} if process else {}
-
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": self.formatTime(record),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **self._fields,
             **get_log_fields(),
         }
         if record.exc_info:
@@ -47,26 +42,24 @@ class _JsonFormatter(_UtcFormatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def set_up_logging(level: int = logging.INFO, process: str = "", log_format: LogFormat = "auto") -> None:
+def set_up_logging(level: int = logging.INFO, log_format: LogFormat = "auto") -> None:
     """Log to standard error.
 
     Args:
         level: the lowest level that is logged.
-        process: the name of one of several processes, written before each message, or as a field of JSON.
         log_format: "json" for one JSON object per line, "text" for plain lines with UTC times, "auto" for colours on a
             terminal and plain lines elsewhere.
     """
-    message = f"{process}: %(message)s" if process else "%(message)s"
     handler: logging.Handler
     if log_format == "json":
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_JsonFormatter(process))
+        handler.setFormatter(_JsonFormatter())
     elif log_format == "auto" and sys.stderr.isatty():
         handler = RichHandler(console=Console(stderr=True), show_path=False, rich_tracebacks=False)
-        handler.setFormatter(logging.Formatter(message))
+        handler.setFormatter(logging.Formatter("%(message)s"))
     else:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_UtcFormatter(f"%(asctime)s %(levelname)s %(name)s: {message}"))
+        handler.setFormatter(_UtcFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

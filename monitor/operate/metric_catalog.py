@@ -270,20 +270,3 @@ METRICS: Final[tuple[Metric, ...]] = (
         {"version": "the version of the package"},
     ),
 )
-
-SUPERVISOR_METRICS: Final[tuple[Metric, ...]] = (
-    Metric(
-        "gauge",
-        "process_up",
-        "Whether a process runs",
-        {"process": "1 to the number of processes"},
-        "Only with `run --processes`, which also adds the label `process` to all metrics above.",
-    ),
-    Metric(
-        "counter",
-        "process_restarts",
-        "Processes started again after a crash",
-        {"process": "1 to the number of processes"},
-        "Only with `run --processes`.",
-    ),
-)

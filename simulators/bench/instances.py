@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -58,7 +57,7 @@ class InstancesLine:
 def measure_instances(
     bench: Bench, count: int, name: str, servers: tuple[str, str], *, replicas: int | None = None, cluster: bool = False
 ) -> dict[str, float]:
-    """Read a backlog with a number of processes, then one with a rebalance, and recount all answers.
+    """Read a backlog with a number of instances, then one with a rebalance, and recount all answers.
 
     Returns:
         `rate` in visits/s, the largest share in units of an even share as `uneven`, the visits read twice in units of
@@ -97,17 +96,16 @@ def measure_instances(
 
 
 def _wait_for_shares(running: Running, layout: Layout, count: int) -> None:
-    """Wait until each process reads, and all input and ledger partitions are assigned."""
+    """Wait until each instance reads, and all input and ledger partitions are assigned."""
     running.wait_ready()
 
     def is_shared() -> bool:
-        page = running.get("/metrics")
-        read = [line for line in page.splitlines() if line.startswith("location_monitor_consumer_lag_records{")]
-        owned = [line for line in page.splitlines() if line.startswith("location_monitor_last_tick_timestamp")]
-        readers = {line.partition('process="')[2].partition('"')[0] for line in read}
-        return len(read) == layout.inputs and len(owned) >= layout.outputs and len(readers) == count
+        pages = [page.splitlines() for page in running.get("/metrics")]
+        read = [sum(line.startswith("location_monitor_consumer_lag_records{") for line in page) for page in pages]
+        owned = [sum(line.startswith("location_monitor_last_tick_timestamp") for line in page) for page in pages]
+        return sum(read) == layout.inputs and sum(owned) >= layout.outputs and all(read) and len(pages) == count
 
-    wait_untimed(is_shared, f"{count} processes share all partitions")
+    wait_untimed(is_shared, f"{count} instances share all partitions")
 
 
 def _count_visits(running: Running) -> float:
@@ -115,7 +113,7 @@ def _count_visits(running: Running) -> float:
 
 
 def _read_backlog(site: Site, running: Running, records: list[bytes], visits: int) -> tuple[float, list[float]]:
-    """Produce records while the processes are stopped. Return the seconds of reading, and the visits per process."""
+    """Produce records while the instances are stopped. Return the seconds of reading, and the visits per instance."""
     before = running.sample()
     wanted = before.total("visits_total") + visits
     running.send(signal.SIGSTOP)
@@ -129,15 +127,14 @@ def _read_backlog(site: Site, running: Running, records: list[bytes], visits: in
     seconds = time.perf_counter() - began
     after = running.sample()
     earlier, later = before.of_processes("visits_total"), after.of_processes("visits_total")
-    shares = [value - earlier.get(process, 0.0) for process, value in later.items()]
-    return seconds, shares or [after.total("visits_total") - before.total("visits_total")]
+    return seconds, [value - earlier.get(instance, 0.0) for instance, value in later.items()]
 
 
 def _measure_rebalance(site: Site, running: Running, records: list[bytes], per_record: int) -> float:
     """Start another instance while visits arrive. Return the visits read twice, in units of a batch."""
     before, sent = running.sample().total("visits_total"), 0
     with site.open_producer() as producer, site.run() as other:
-        while "consumer_lag_records{" not in other.get("/metrics"):
+        while "consumer_lag_records{" not in other.get("/metrics")[0]:
             chosen = [records[number % len(records)] for number in range(sent, sent + _ARRIVING)]
             producer.send(chosen)
             sent += len(chosen)
@@ -172,7 +169,7 @@ class TakeoverLine:
     targets = (Target(_TAKEOVER, most=2),)
 
     def measure(self, bench: Bench) -> Measured:
-        """Kill the first process several times, and take the median."""
+        """Kill the first instance several times, and take the median."""
         outputs, inputs = bench.scale((8, 4), (4, 2))
         layout = Layout(slot="2s", release_delay="500ms", outputs=outputs, inputs=inputs, watched=100, places=100)
         with bench.valkey() as valkey:
@@ -194,7 +191,7 @@ class TakeoverLine:
 
 
 def _kill_one(site: Site, running: Running, layout: Layout) -> float:
-    """Kill a process. Return the seconds until each partition has a tick that was decided after the kill."""
+    """Replace an instance. Return the seconds until each partition has a tick that was decided after the kill."""
     topic = site.config.kafka.topics.alerts
     partitions = [TopicPartition(topic, number) for number in range(layout.outputs)]
     with closing(site.connections.create_consumer(isolation_level="read_committed")) as consumer:
@@ -202,9 +199,8 @@ def _kill_one(site: Site, running: Running, layout: Layout) -> float:
         consumer.seek_to_end()
         for partition in partitions:
             consumer.position(partition)
-        pid = running.pids[0]
         began = time.time()
-        os.kill(pid, signal.SIGKILL)
+        running.replace_first()
         firsts = dict(_find_first_answers(consumer, partitions, began, site))
     _wait_for_shares(running, layout, 2)
     return max(firsts.values()) - began

@@ -78,7 +78,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The metrics of all processes at one instant: the sum of each metric, its sums by process, and stored visits."""
+    """The metrics of all instances at one instant: the sum of each metric, its sums by process, and stored visits."""
 
     totals: Mapping[str, float]
     by_process: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -93,30 +93,24 @@ class Sample:
         return self.by_process.get(f"{PREFIX}_{name}", {})
 
 
-class Running:
-    """A command `location-monitor run`, its log and its metrics."""
+class Instance:
+    """One command `location-monitor run`, its log and its pages."""
 
-    def __init__(self, config: Path, log: Path, processes: int) -> None:
+    def __init__(self, config: Path, log: Path) -> None:
         self._log = log
-        command = [sys.executable, "-m", "monitor.cli", "run", "--config", str(config), "--processes", str(processes)]
+        command = [sys.executable, "-m", "monitor.cli", "run", "--config", str(config)]
         with log.open("wb") as output:
-            self._program = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603  # made here
+            self.program = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603  # made here
 
     @property
     def text(self) -> str:
         """The log so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The process ids of the service: the last ones that the supervisor logged, or the command's own."""
-        found = {int(number): int(pid) for number, pid in re.findall(r"process (\d+) started: pid (\d+)", self.text)}
-        return tuple(found.values()) or (self._program.pid,)
-
     def get(self, path: str) -> str:
         """Return a page of the endpoint; empty while it does not answer with 200."""
-        if self._program.poll() is not None:
-            raise FailedError(f"run ended with exit code {self._program.returncode}: {self.text[-_LOG_BYTES:]}")
+        if self.program.poll() is not None:
+            raise FailedError(f"run ended with exit code {self.program.returncode}: {self.text[-_LOG_BYTES:]}")
         port = re.search(r"metrics and health on port (\d+)", self.text)
         if port is None:
             return ""
@@ -126,48 +120,78 @@ class Running:
         except OSError:
             return ""
 
+
+class Running:
+    """The instances of a service on this host, and their metrics together."""
+
+    def __init__(self, config: Path, folder: Path, name: str, count: int) -> None:
+        self._config, self._folder, self._name = config, folder, name
+        self._started = 0
+        self.instances: list[Instance] = []
+        for _ in range(count):
+            self.start()
+
+    def start(self) -> None:
+        """Start one more instance."""
+        self._started += 1
+        self.instances.append(Instance(self._config, self._folder / f"{self._name}-{self._started}.log"))
+
+    def replace_first(self) -> None:
+        """Kill the first instance, and start another one."""
+        first = self.instances.pop(0)
+        first.program.kill()
+        first.program.wait()
+        self.start()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The process ids of the instances."""
+        return tuple(instance.program.pid for instance in self.instances)
+
+    def get(self, path: str) -> tuple[str, ...]:
+        """Return a page of each instance; empty while an instance does not answer with 200."""
+        return tuple(instance.get(path) for instance in self.instances)
+
     def sample(self) -> Sample:
         """Return the present metrics."""
         totals: dict[str, float] = {}
         by_process: dict[str, dict[str, float]] = {}
         stored = 0.0
-        for family in text_string_to_metric_families(self.get("/metrics")):
-            for sample in family.samples:
-                totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
-                if sample.labels.get("fate") == "applied":
-                    stored += sample.value
-                process = sample.labels.get("process")
-                if process is not None:
+        for pid, page in zip(self.pids, self.get("/metrics"), strict=True):
+            for family in text_string_to_metric_families(page):
+                for sample in family.samples:
+                    totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
                     shares = by_process.setdefault(sample.name, {})
-                    shares[process] = shares.get(process, 0.0) + sample.value
+                    shares[str(pid)] = shares.get(str(pid), 0.0) + sample.value
+                    if sample.labels.get("fate") == "applied":
+                        stored += sample.value
         return Sample(totals, by_process, stored)
 
     def wait_ready(self) -> None:
-        """Wait until every process is ready."""
-        wait_untimed(lambda: self.get("/readyz"), "the service is ready")
+        """Wait until every instance is ready."""
+        wait_untimed(lambda: all(self.get("/readyz")), "the service is ready")
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the processes of the service, but not to their supervisor."""
+        """Send a signal to all instances."""
         for pid in self.pids:
             os.kill(pid, number)
 
     def stop(self) -> None:
-        """Stop the command with SIGTERM, and wait until it has ended. Kill it if this takes too long."""
-        if self._program.poll() is None:
-            self._program.terminate()
+        """Stop all instances with SIGTERM, and wait until they have ended. Kill them if this takes too long."""
+        for instance in self.instances:
+            if instance.program.poll() is None:
+                instance.program.terminate()
         try:
-            self._program.wait(WAIT_SECONDS)
+            for instance in self.instances:
+                instance.program.wait(WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def kill(self) -> None:
-        """Kill the command and its processes."""
-        for pid in (*self.pids, self._program.pid):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        self._program.wait()
+        """Kill all instances."""
+        for instance in self.instances:
+            instance.program.kill()
+            instance.program.wait()
 
 
 def place_id(number: int) -> str:
@@ -252,10 +276,10 @@ class Site:
         return done.stdout
 
     @contextmanager
-    def run(self, processes: int = 1) -> Iterator[Running]:
+    def run(self, instances: int = 1) -> Iterator[Running]:
         """Run the service, and stop it at the end."""
         self._started += 1
-        running = Running(self.config_file, self.folder / f"run-{self._started}.log", processes)
+        running = Running(self.config_file, self.folder, f"run-{self._started}", instances)
         try:
             yield running
             running.stop()

@@ -194,7 +194,7 @@ class CountryLine:
             site.create()
             began = time.monotonic()
             with site.run() as running, site.open_producer() as producer:
-                wait_for(lambda: running.get("/readyz"), "the country is ready", 400)
+                wait_for(lambda: all(running.get("/readyz")), "the country is ready", 400)
                 started = time.monotonic() - began
                 with send_visits(site, producer, rate, 100):
                     samples = watch(running, bench.scale_seconds(90, 600, 3), every=1.0)

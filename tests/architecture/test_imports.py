@@ -36,7 +36,6 @@ LAYERS: Final = (
     "operate",
     "service",
     "run",
-    "processes",
     "onesided",
     "client",
     "page",
@@ -49,7 +48,7 @@ LAYERS: Final = (
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {}
 """Imports that go up, as (importing module, imported layer), each with its reason. There are none today."""
 
-SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command", "monitor.commands.run")
+SERVICE: Final = ("monitor.service", "monitor.run", "monitor.commands.run")
 NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client", "page")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.client.metric_catalog import PUBLIC_METRICS
-from monitor.operate.metric_catalog import METRICS, SUPERVISOR_METRICS, Metric
+from monitor.operate.metric_catalog import METRICS, Metric
 from monitor.page.metric_catalog import PAGE_METRICS
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
 
@@ -62,7 +62,7 @@ The Prometheus client adds its usual metrics of a Python process (`process_…`,
 
 def render() -> str:
     """Return the page."""
-    service = "".join(_row(metric) for metric in (*METRICS, *SUPERVISOR_METRICS))
+    service = "".join(_row(metric) for metric in METRICS)
     others = ((_AUDITOR, AUDITOR_METRICS), (_PAGE, PAGE_METRICS), (_PUBLIC, PUBLIC_METRICS))
     return _HEAD + service + "".join(head + "".join(map(_row, metrics)) for head, metrics in others) + _FOOT
 

@@ -23,7 +23,7 @@ from monitor.config.environment import SECRETS
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
-from monitor.operate.metric_catalog import METRICS, PREFIX, RECOVERIES, SUPERVISOR_METRICS
+from monitor.operate.metric_catalog import METRICS, PREFIX, RECOVERIES
 from monitor.page.metric_catalog import PAGE_METRICS
 from monitor.public.instants import DAY, format_duration
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
@@ -117,7 +117,7 @@ def test_recovery_causes_are_in_catalog(root: Path) -> None:
 
 def test_named_metrics_exist(document: Any) -> None:
     """Every metric that a page names is in the catalog, with its suffixes for histograms."""
-    catalogs = (METRICS, SUPERVISOR_METRICS, AUDITOR_METRICS, PAGE_METRICS, PUBLIC_METRICS)
+    catalogs = (METRICS, AUDITOR_METRICS, PAGE_METRICS, PUBLIC_METRICS)
     names = [metric.exposed_name for catalog in catalogs for metric in catalog]
     known = {name + suffix for name in names for suffix in ("", "_bucket", "_sum", "_count")}
     assert set(re.findall(rf"\b{PREFIX}_[a-z_]+\b", document.text)) <= known

@@ -23,8 +23,8 @@ def test_line_has_all_parts(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_has_fields_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
-    """A JSON line has time, level, logger, message, the process, and the fields of the tick that the thread decides."""
-    set_up_logging(process="process 2", log_format="json")
+    """A JSON line has time, level, logger, message, and the fields of the tick that the thread decides."""
+    set_up_logging(log_format="json")
     with log_fields(ledger_partition=3), log_fields(tick="2026-01-05T01:00:00Z"):
         logging.getLogger("monitor.release").warning("tick %d is late", 7)
     logging.getLogger("monitor.release").info("no tick")
@@ -34,7 +34,6 @@ def test_json_has_fields_of_the_work(capsys: pytest.CaptureFixture[str]) -> None
         "level": "WARNING",
         "logger": "monitor.release",
         "message": "tick 7 is late",
-        "process": "process 2",
         "ledger_partition": 3,
         "tick": "2026-01-05T01:00:00Z",
     }

@@ -46,7 +46,6 @@ FAULTS: dict[str, tuple[str, Callable[[Site, Eventually], AbstractContextManager
 
 WITHOUT_DATA = {
     "Alerts that fire": "no alert fires in a sound service",
-    "Restarts after a crash": "one process has no supervisor",
     "Time until certificates expire": "the connections do not use TLS",
 }
 """Panels of the dashboards without data here, and why."""

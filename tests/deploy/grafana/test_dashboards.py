@@ -20,7 +20,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from deploy.grafana import generate
 from monitor.client.metric_catalog import PUBLIC_METRICS
-from monitor.operate.metric_catalog import METRICS, SUPERVISOR_METRICS
+from monitor.operate.metric_catalog import METRICS
 from monitor.page.metric_catalog import PAGE_METRICS
 from tests.deploy.grafana.queries import (
     FOLDER,
@@ -34,7 +34,7 @@ from tests.docs import alerts
 
 Skip = Callable[[str, str], NoReturn]
 BOARDS = read_dashboards()
-CATALOG = (*METRICS, *SUPERVISOR_METRICS, *PAGE_METRICS, *PUBLIC_METRICS)
+CATALOG = (*METRICS, *PAGE_METRICS, *PUBLIC_METRICS)
 QUERIES = [*list_panel_queries(), *list_event_queries()]
 PROCESS_METRICS = {
     "process_cpu_seconds_total",

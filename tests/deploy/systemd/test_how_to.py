@@ -76,7 +76,7 @@ def test_how_to_installs_files(host: Path, root: Path) -> None:
         "person.key": SECRET,
         "secrets.env": SECRET,
     }
-    unit = host / "etc" / "systemd" / "system" / "location-monitor.service"
+    unit = host / "etc" / "systemd" / "system" / "location-monitor@.service"
     assert unit.read_bytes() == (root / "deploy" / "systemd" / unit.name).read_bytes()
     assert any(line.startswith("useradd --system") for line in done)
     assert any(line.startswith("pip install") and line.endswith(".whl") for line in done)
@@ -117,5 +117,5 @@ def test_removal_leaves_nothing(host: Path, root: Path) -> None:
     (removal,) = (block for block in read_blocks(root) if "userdel" in block)
     done = run_block(removal, host)
     assert [path for path in host.rglob("*") if "location-monitor" in path.name] == []
-    assert done[0] == "systemctl disable --now location-monitor"
+    assert done[0] == "systemctl disable --now location-monitor@9108"
     assert done[-1] == "userdel location-monitor"

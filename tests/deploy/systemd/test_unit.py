@@ -23,7 +23,7 @@ REMEDY = "install systemd 252 or later"
 
 
 SECTIONS = {
-    "location-monitor.service": "On a host with systemd",
+    "location-monitor@.service": "On a host with systemd",
     "location-auditor.service": "The auditor on a host with systemd",
 }
 
@@ -89,7 +89,10 @@ def test_exit_codes_that_no_restart_helps(unit: Path, settings: dict[str, list[s
 
     The auditor refuses no state of the servers: it checks no topic, and waits for those that it cannot read.
     """
-    expected = {"location-monitor.service": f"{EXIT_USAGE} {EXIT_REFUSED}", "location-auditor.service": f"{EXIT_USAGE}"}
+    expected = {
+        "location-monitor@.service": f"{EXIT_USAGE} {EXIT_REFUSED}",
+        "location-auditor.service": str(EXIT_USAGE),
+    }
     assert settings["Restart"] == ["on-failure"]
     assert settings["RestartPreventExitStatus"] == [expected[unit.name]]
     comment = unit.read_text(encoding="utf-8").partition("Restart=on-failure")[0].rpartition("\n\n")[2]

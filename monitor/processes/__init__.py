@@ -1,1 +1,0 @@
-"""Several instances on one host: `run --processes N` (docs/operations.md, "Several processes")."""
