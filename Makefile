@@ -13,7 +13,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools dashboards pictures lint types chart chart-policies go-programs kafka-classes collect format lock wheel dist clean
+.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools lint types chart chart-policies go-programs kafka-classes collect format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,12 +52,6 @@ audit-dependencies: $(READY)  ## compare all pinned dependencies with the publis
 
 test-tools:  ## install Debian's Redis, Prometheus, Alertmanager, Chromium, a Japanese font, buildah and runc, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
-
-dashboards: $(DEV)  ## write the dashboards of deploy/grafana/ again from their generator
-	$(BIN)/python -m deploy.grafana.generate --write
-
-pictures: $(DEV)  ## draw the dashboards for docs/dashboards.md from a town that runs for four minutes (needs Prometheus)
-	$(BIN)/python -m deploy.grafana.pictures --write
 
 chart: $(DEV)  ## write the generated files of deploy/chart/ and its stored output again (needs Go)
 	$(BIN)/python -m deploy.helm.generate --write
