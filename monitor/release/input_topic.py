@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from kafka import OffsetSpec, TopicPartition
 from kafka.errors import KafkaError, for_code
+from kafka.protocol.admin import DescribeProducersRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from monitor.brokers.connections import KafkaConnections
@@ -42,7 +43,8 @@ class InputTopic:
 
     The metadata of a consumer may be outdated. The end offsets of a consumer omit acknowledged records after an open
     transaction, and a high watermark omits records that a follower has not copied yet. These records are stamped, so a
-    tick must wait for them. Therefore this class asks the leaders for their log end offsets.
+    tick must wait for them. Therefore this class asks the leaders for their log end offsets. A leader may have stamped
+    a batch that it is still decompressing, so each leader first has to finish these batches.
 
     `ledger` is the name and the id of the output topic.
 
@@ -217,13 +219,29 @@ class InputTopic:
         ends = []
         for node in sorted({leader.node for leader in leaders.values()}):
             led = {partition: leader.epoch for partition, leader in leaders.items() if leader.node == node}
-            request = self._build_request(led)
-            response = await self._admin._manager.send(request, node_id=node)  # noqa: SLF001  # as above
-            for partition in response.topics[0].partitions:
-                if partition.error_code:
-                    raise for_code(partition.error_code)(f"log end offset of {self._topic}-{partition.partition_index}")
-                ends.append((partition.partition_index, partition.offset))
+            await self._send(node, self._build_barrier(led))
+            answered = await self._send(node, self._build_request(led))
+            ends += [(partition.partition_index, partition.offset) for partition in answered]
         return ends
+
+    async def _send(self, node: int, request: Any) -> Any:
+        """Return what a broker answers about partitions of the topic. Raises a KafkaError if it refuses one."""
+        response = await self._admin._manager.send(request, node_id=node)  # noqa: SLF001  # as above
+        answered = response.topics[0].partitions
+        for partition in answered:
+            if partition.error_code:
+                raise for_code(partition.error_code)(f"log end offset of {self._topic}-{partition.partition_index}")
+        return answered
+
+    def _build_barrier(self, partitions: Iterable[int]) -> Any:
+        """Return a request that a leader answers only after it has appended every batch that it has stamped.
+
+        A leader stamps a batch, decompresses it and appends it under the lock of the partition's log, and it takes the
+        same lock to list the active producers (`UnifiedLog.append` and `activeProducers` of Apache Kafka 3 and 4). It
+        takes no lock to return its log end offset. What it lists is not used.
+        """
+        topic = DescribeProducersRequest.TopicRequest(name=self._topic, partition_indexes=list(partitions))
+        return DescribeProducersRequest(topics=[topic])
 
     def _build_request(self, epochs: Mapping[int, int]) -> Any:
         topic = ListOffsetsRequest.ListOffsetsTopic

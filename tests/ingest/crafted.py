@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import struct
 import time
+import zlib
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, Final
 
 import crc32c
+import zstandard
 from kafka import TopicPartition
 from kafka.protocol.producer import ProduceRequest
 
@@ -17,6 +19,7 @@ from monitor.brokers.connections import KafkaConnections
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 _NOT_YET: Final = (3, 6)  # errors of a new topic whose leader does not know it yet
 _DEADLINE_SECONDS: Final = 10.0
+_PIECE_BYTES: Final = 8_000_000
 
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
@@ -44,6 +47,26 @@ def record(
 def records(values: Sequence[bytes | None]) -> bytes:
     """Return several records, one after the other."""
     return b"".join(record(value, delta) for delta, value in enumerate(values))
+
+
+def compress_zeros(first: bytes, sizes: Sequence[int], codec: int) -> bytes:
+    """Return the compressed records of a batch: `first`, and one of as many zeros as each of these sizes.
+
+    The zeros are compressed piece by piece, so that they need no memory here.
+    """
+    level_of_gzip, window = 9, 16 + zlib.MAX_WBITS
+    packer = (
+        zstandard.ZstdCompressor(level=1).compressobj()
+        if codec == ZSTD
+        else zlib.compressobj(level_of_gzip, zlib.DEFLATED, window)
+    )
+    packed = [packer.compress(record(first))]
+    for delta, size in enumerate(sizes, start=1):
+        fields = b"\x00" + varint(0) + varint(delta) + varint(-1) + varint(size)
+        packed.append(packer.compress(varint(len(fields) + size + 1) + fields))
+        packed += [packer.compress(bytes(min(_PIECE_BYTES, size - at))) for at in range(0, size, _PIECE_BYTES)]
+        packed.append(packer.compress(b"\x00"))
+    return b"".join([*packed, packer.flush()])
 
 
 def batch(body: bytes, count: int, codec: int = NONE, stamp: int = 1_000, *, spoilt: bool = False) -> bytes:

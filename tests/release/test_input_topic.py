@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka import OffsetSpec, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
 from monitor.brokers.connections import KafkaConnections
@@ -20,6 +21,7 @@ from monitor.public.parameters import Parameters
 from monitor.release.decide import Evidence
 from monitor.release.input_topic import InputTopic
 from monitor.release.owner import LedgerPlace, Owner
+from tests.ingest import crafted
 from tests.release.worlds import release_instant
 
 MakeTopic = Callable[..., tuple[str, str]]
@@ -116,6 +118,31 @@ def test_end_offsets_include_open_transaction(
         with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
             assert topic.read_end_offsets() == {0: 4}
         open_one.abort_transaction()
+
+
+@pytest.mark.promise(5, 27)
+def test_end_offsets_wait_for_appends(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str]
+) -> None:
+    """
+    End offsets that are read after a batch was stamped include it, although Kafka is still decompressing it.
+
+        batch       stamped ---- validated ---- in the log
+        readings              1   2   3   4               all include it
+    """
+    name, topic_id = make_topic("visits", 1, **{"message.timestamp.type": "LogAppendTime"})
+    slow = crafted.batch(crafted.compress_zeros(b"{}", [10_000_000] * 60, crafted.GZIP), 61, crafted.GZIP)
+    place = TopicPartition(name, 0)
+    readings: list[tuple[int, int]] = []
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic, ThreadPoolExecutor(1) as pool:
+        topic.read_end_offsets()
+        sending = pool.submit(crafted.produce, connections, name, slow)
+        while not sending.done():
+            began = time.time_ns() // 1_000_000
+            readings.append((began, topic.read_end_offsets()[0]))
+        assert sending.result() == 0
+        stamp = topic._admin.list_partition_offsets({place: OffsetSpec.MAX_TIMESTAMP})[place].timestamp
+    assert all(end == 61 for began, end in readings if began > stamp)
 
 
 @pytest.mark.promise(5)
