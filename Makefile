@@ -13,7 +13,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools lint types chart chart-policies go-programs kafka-classes collect format lock wheel dist clean
+.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools lint types chart-policies go-programs kafka-classes collect format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,10 +53,6 @@ audit-dependencies: $(READY)  ## compare all pinned dependencies with the publis
 test-tools:  ## install Debian's Redis, Prometheus, Alertmanager, Chromium, a Japanese font, buildah and runc, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
 
-chart: $(DEV)  ## write the generated files of deploy/chart/ and its stored output again (needs Go)
-	$(BIN)/python -m deploy.helm.generate --write
-	$(BIN)/python -m tests.deploy.chart.goldens --write
-
 lint: $(DEV)  ## check style and common mistakes (ruff)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -70,8 +66,8 @@ chart-policies: $(DEV)  ## check the chart with kube-score, and with the publish
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
 	@$(BIN)/python -m monitor.tools.embedded
 
-go-programs:  ## compile Helm's code and toxiproxy once, for the tests (needs Go, and 50 seconds of processor time)
-	@$(PYTHON) -m tests.deploy.chart.helm_build
+go-programs:  ## compile Helm and toxiproxy once, for the tests (needs Go)
+	@$(PYTHON) -m tests.deploy.chart.helm_program
 	@$(PYTHON) -m tests.faults.toxiproxy
 
 collect: $(DEV)  ## import all test files once, so that several processes need not compile them at the same time

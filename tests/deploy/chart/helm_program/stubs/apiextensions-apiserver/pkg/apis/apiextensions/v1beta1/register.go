@@ -1,7 +1,0 @@
-// Package v1beta1 registers no kind.
-package v1beta1
-
-import "k8s.io/apimachinery/pkg/runtime"
-
-// AddToScheme adds nothing.
-func AddToScheme(*runtime.Scheme) error { return nil }
