@@ -13,11 +13,12 @@ import click
 from rich.console import Console
 
 from monitor.commands.options import EXISTING, NEW, report_errors
-from monitor.errors import EXIT_FAILED, UsageError
+from monitor.errors import EXIT_FAILED, EXIT_USAGE, UsageError
 from monitor.operate.logs import set_up_logging
 from monitor.run import stop_on_signals
 from monitor.tools import audit as recount
 from monitor.tools.auditor.command import FollowOptions, audit_topics, follow_topics
+from monitor.tools.auditor.config_files import list_configs
 
 
 @click.command()
@@ -25,10 +26,11 @@ from monitor.tools.auditor.command import FollowOptions, audit_topics, follow_to
 @click.option(
     "--config",
     "config_files",
-    type=EXISTING,
+    type=click.Path(exists=True, path_type=Path),
     required=True,
     multiple=True,
-    help="The configuration file (YAML). Repeat it for earlier configurations that were in force, newest first.",
+    help="The configuration file (YAML). Repeat it for earlier configurations that were in force, newest first. Or "
+    "give a folder of configurations, of which the last name is the newest.",
 )
 @click.option("--alerts", type=EXISTING, help="With VISITS: the alerts file that replay wrote.")
 @click.option("--live", is_flag=True, help="With VISITS: the service ran in real time, so ticks may have been skipped.")
@@ -53,8 +55,9 @@ def audit(
 ) -> None:
     """Check a run against its input.
 
-    The audit shares no code with the service. It exits with 1 if the run breaks a promise. Without VISITS and --alerts
-    it reads the topics of the configuration: once, or continuously with --follow.
+    The audit shares no code with the service. It exits with 1 if the run breaks a promise, and otherwise with 2 if some
+    records were not judged, because their configuration was not given. Without VISITS and --alerts it reads the topics
+    of the configuration: once, or continuously with --follow.
     """
     options = FollowOptions(**follow_options)
     if (visits is None) != (alerts is None):
@@ -76,9 +79,11 @@ def audit(
             if visits is None or alerts is None:
                 report = audit_topics(config_files, os.environ, Console())
             else:
-                report = recount.audit_files(visits, config_files, alerts, every_tick=not live)
+                report = recount.audit_files(visits, list_configs(config_files), alerts, every_tick=not live)
     except recount.AuditError as error:
         raise UsageError(str(error)) from error
     recount.render(report, Console())
     if not report.ok:
         sys.exit(EXIT_FAILED)
+    if report.unjudged:
+        sys.exit(EXIT_USAGE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -35,17 +37,17 @@ def follow(tiny: Tiny, encoded: list[dict[str, Any]]) -> Reports:
     return follow_to_end(tiny, encoded)[0]
 
 
-def follow_to_end(tiny: Tiny, *parts: list[dict[str, Any]]) -> tuple[Reports, Follower]:
+def follow_to_end(tiny: Tiny, *parts: list[dict[str, Any]], configs: Sequence[Path] = ()) -> tuple[Reports, Follower]:
     """Follow as `follow` does, one part of the records after the other. Return the follower too.
 
-    The clock is at the end of the run's slot 7.
+    The clock is at the end of the run's slot 7. `configs`: instead of the configuration of the run, newest first.
     """
     alerts: list[Any] = []
     topics = Topics({"alerts": alerts, "visits": place_visits(tiny.lines)})
     now = parse_instant("2026-01-01T08:00:00Z")
     sources = Sources("alerts", topics.open, topics, "visits", topics.open, lambda: now)
     reports = Reports()
-    follower = Follower([read_terms(tiny.write()[1])], sources, reports)
+    follower = Follower([read_terms(path) for path in configs or [tiny.write()[1]]], sources, reports)
     for part in parts:
         alerts += place_records(part, len(alerts))
         while follower.take_turn():

@@ -28,8 +28,7 @@ from monitor.tools.audit.rolling import RollingRecount
 from monitor.tools.audit.rolling_input import PATIENCE_SECONDS, RollingInput
 from monitor.tools.audit.rolling_payments import PaidCheck
 from monitor.tools.audit.sequence import TickSequence
-from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.text import AuditError
+from monitor.tools.audit.terms import AuditTerms, require_one_grid
 from monitor.tools.audit.topics import OpenConsumer
 from monitor.tools.audit.watching import Outcome, ProvenStretch, ReportedFindings, Watcher
 
@@ -78,8 +77,7 @@ class Follower:
     """
 
     def __init__(self, configs: Sequence[AuditTerms], sources: Sources, watcher: Watcher, since: int | None = None):
-        if len({terms.grid for terms in configs}) > 1:
-            raise AuditError("the configurations differ in clock.slot or clock.origin: audit each separately")
+        require_one_grid(configs)
         self.terms, self._configs, self._watcher = configs[0], configs, watcher
         self._since = None if since is None else self.terms.grid.find_slot(since)
         self._now = sources.now
@@ -256,6 +254,7 @@ class Follower:
         for partition, queue in sorted(self._queues.items()):
             while queue and queue[0][0] == tick:
                 state.take(queue.popleft()[1], self._newest.get(partition, tick), waiting)
+            state.report_stretch(partition)
             if partition in state.ticks.last:
                 last = state.ticks.last[partition]
                 self._watcher.report_tick(partition, last, self.terms.grid.as_of(last))

@@ -16,7 +16,7 @@ from monitor.tools.audit.partition_ticks import PartitionTicks, read_tick
 from monitor.tools.audit.recent import Delivery, RecentBytes
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, publish
 from monitor.tools.audit.rolling_payments import PaidCheck
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.terms import AuditTerms, Grid
 from monitor.tools.audit.text import format_utc
 from monitor.tools.audit.watching import Watcher
 
@@ -66,10 +66,11 @@ class FollowState:
         self._watcher = watcher
         self._is_ahead = is_ahead
         self._grid = judges[0].terms.grid
-        self.owners = Ownership(judges, findings)
+        self.owners = Ownership(judges, findings, whole=history.marks.whole)
         self.ticks = PartitionTicks()
         self.recent = RecentBytes()
         self.unjudged: set[int | None] = set()
+        self._places: dict[bool, dict[int | None, str]] = {True: {}, False: {}}
         self.reach = max(map(_find_reach, (judge.terms for judge in judges)))
         self.period = max(-(-judge.terms.period // judge.terms.grid.slot) for judge in judges)
 
@@ -97,16 +98,16 @@ class FollowState:
             waiting.flawed = True
 
     def belongs(self, record: PublishedRecord) -> bool:
-        """Return whether a record names this service, and only a monitor and a place that a configuration has.
+        """Return whether a record names this service, and has the key of its kind.
 
-        So a finding that names them does not quote another program.
+        Its monitor and its place need not be in a given configuration: another one may be in force.
         """
-        value, names = record.value, {judge.terms.service for judge in self.judges}
-        if record.kind not in OWN_KINDS or not isinstance(value, dict):
+        names = {judge.terms.service for judge in self.judges}
+        if record.kind not in OWN_KINDS or not isinstance(record.value, dict):
             return False
-        if record.kind in OWNER_KINDS:
-            return record.key == record.kind and record.headers.get("ce_source") in names
-        return any(_addresses(judge, record) for judge in self.judges)
+        if record.headers.get("ce_source") not in names:
+            return False
+        return record.key == record.kind if record.kind in OWNER_KINDS else _has_own_key(record, self._grid)
 
     def _is_new(self, read: ReadRecord, record: PublishedRecord, newest: int, waiting: WaitingTick) -> bool:
         """Return whether a record of this service is neither ahead of the clock nor a repeat."""
@@ -119,7 +120,7 @@ class FollowState:
             self._findings.add(BYTES, f"{read.place}: its ce_id was published before with other bytes")
             waiting.flawed = True
         if delivery is not Delivery.NEW and record.kind in KINDS:
-            self.owners.parts.take_repeat(read.partition)
+            self.owners.take_repeat(read.partition)
         return delivery is Delivery.NEW
 
     def _take_new(self, read: ReadRecord, record: PublishedRecord, waiting: WaitingTick) -> None:
@@ -131,7 +132,7 @@ class FollowState:
             self.owners.take(record)
             return
         judge = self.owners.stretches.find(record)
-        self._report_stretch(record, unjudged=judge is None)
+        self._places[judge is None].setdefault(record.partition, record.place)
         self.owners.parts.take(record, tick, judge)
         waiting.input_ids |= self.owners.input_ids.find(record.partition)
         if judge is None:
@@ -145,29 +146,33 @@ class FollowState:
         waiting.answers.append((judge, taken))
         waiting.size += len(read.written)
 
-    def _report_stretch(self, record: PublishedRecord, *, unjudged: bool) -> None:
-        if unjudged is not (record.partition in self.unjudged):
-            self.unjudged ^= {record.partition}
-            self._watcher.report_unjudged(record.partition, record.place, begins=unjudged)
+    def report_stretch(self, partition: int) -> None:
+        """Report if a stretch begins or ends with the records that were taken since the last call.
+
+        A configuration that was not given may have published only some of a tick's answers.
+        """
+        unjudged, judged = self._places[True].pop(partition, None), self._places[False].pop(partition, None)
+        place = unjudged or judged
+        if place is not None and (unjudged is not None) is not (partition in self.unjudged):
+            self.unjudged ^= {partition}
+            self._watcher.report_unjudged(partition, place, begins=unjudged is not None)
 
 
-def _addresses(judge: Judge, record: PublishedRecord) -> bool:
-    """Return whether the key and the id of an answer are those of its subject, which a configuration has."""
-    if record.headers.get("ce_source") != judge.terms.service or judge.find_check(record) is None:
-        return False
+def _has_own_key(record: PublishedRecord, grid: Grid) -> bool:
+    """Return whether the key and the id of an answer are those of its subject."""
     try:
-        subject = "/".join(_read_subject(record.kind, Fields(record.value), judge.terms))
-        tick = Fields(record.value).read_tick("tick", judge.terms.grid)
+        fields = Fields(record.value)
+        subject, tick = "/".join(_read_subject(record.kind, fields)), fields.read_tick("tick", grid)
     except FormError:
         return False
     return record.key == subject and record.ce_id == f"{subject}/{tick}"
 
 
-def _read_subject(kind: str, fields: Fields, terms: AuditTerms) -> Iterator[str]:
+def _read_subject(kind: str, fields: Fields) -> Iterator[str]:
     """Yield the parts of the key of an answer."""
     yield fields.read_text("monitor")
     if kind == "over_time":
-        yield terms.name_location(fields.read_text("location_id"))
+        yield fields.read_text("location_id")
     else:
         yield format_utc(fields.read_instant("time"))
     if kind == "at_times":

@@ -54,10 +54,11 @@ class Charges:
 class OwnerFacts:
     """The facts of an owner or start record.
 
-    `lost_at` is an instant. `charges` is None if the owner did not state any, and `tick` if the record is not about a
-    tick.
+    `fingerprint` names the settings that decide facts; it is empty in a start record. `lost_at` is an instant.
+    `charges` is None if the owner did not state any, and `tick` if the record is not about a tick.
     """
 
+    fingerprint: str
     partitions: int
     input_topic_id: str
     lost_at: int | None
@@ -84,6 +85,7 @@ def read_owner(record: PublishedRecord, services: Collection[str], grid: Grid) -
         fields.read_whole("ledger", _LEDGER, _LEDGER)
     fields.get("lost_at")
     return OwnerFacts(
+        fingerprint=fields.read_text("fingerprint") if is_owner else "",
         partitions=fields.read_whole("partitions", 1),
         input_topic_id=fields.read_text("input_topic_id") if is_owner or "input_topic_id" in fields else "",
         lost_at=fields.read_optional("lost_at", fields.read_instant),
@@ -97,7 +99,6 @@ def read_owner(record: PublishedRecord, services: Collection[str], grid: Grid) -
 
 def _check_owner(fields: Fields) -> None:
     """Check the fields of owner records that the audit does not use."""
-    fields.read_text("fingerprint")
     fields.get("input_since")
     fields.read_optional("input_since", fields.read_whole)
     fields.read_optional("fenced_to", lambda name: fields.read_whole(name, 0))

@@ -17,13 +17,13 @@ from monitor.tools.audit.stretches import Stretches
 class Ownership:
     """The statements of owner and start records: configurations in force, input topics, and output partitions.
 
-    `checks_ticks`: records that are missing in a decided tick are reported.
+    `checks_ticks`: records that are missing in a decided tick are reported. `whole`: no output record has expired.
     """
 
-    def __init__(self, judges: Sequence[Judge], findings: Findings, *, checks_ticks: bool = True) -> None:
+    def __init__(self, judges: Sequence[Judge], findings: Findings, *, whole: bool, checks_ticks: bool = True) -> None:
         self._judges = judges
         self._findings = findings
-        self.stretches = Stretches(judges)
+        self.stretches = Stretches(judges, findings, whole)
         self.input_ids = InputIds()
         self.parts = TickParts(findings, checks_ticks)
 
@@ -37,7 +37,13 @@ class Ownership:
             return
         for judge in self._judges:
             judge.take_owner(record.partition, facts, is_owner=record.kind == "owner")
+        takeover = self.parts.take_owner(record, facts)
         if record.kind == "owner":
-            self.stretches.take_owner(record.partition, facts)
-        self.parts.take_owner(record, facts, self.stretches.find_single(record.partition))
+            self.stretches.take_owner(record.partition, facts, takeover=takeover)
+        self.parts.take_empty(record.partition, facts.tick, self.stretches.find_single(record.partition))
         self.input_ids.take_owner(record.partition, facts)
+
+    def take_repeat(self, partition: int | None) -> None:
+        """Note that a record was delivered again, which may show a takeover."""
+        if self.parts.take_repeat(partition):
+            self.stretches.doubt(partition)

@@ -56,32 +56,41 @@ class TickParts:
     _ticks: dict[int, _Tick] = field(default_factory=dict)
     _owner_facts: dict[int, dict[str, Any]] = field(default_factory=dict)
 
-    def take_owner(self, record: PublishedRecord, facts: OwnerFacts, judge: Judge | None) -> None:
+    def take_owner(self, record: PublishedRecord, facts: OwnerFacts) -> bool:
         """Read Q from an owner or start record, and note a tick without answers, or that an owner record follows.
 
-        `judge` is that of the owner's configuration; None if several have its charges, or none has.
+        Return whether the record shows a takeover.
         """
         self.partitions = facts.partitions
         if record.partition is None:
-            return
+            return False
+        takeover = False
         lasting = {name: fact for name, fact in record.value.items() if name not in _CHANGED_BY_THE_SAME_OWNER}
         known = self._ticks.get(record.partition)
         if facts.tick is not None:
-            quiet = self._begin(record.partition, facts.tick)
-            if quiet.number == facts.tick and not quiet.judges and judge is not None:
-                quiet.judges.append(judge)
+            self._begin(record.partition, facts.tick)
         elif known is not None:
             # A second owner record before the next tick is not a regular one.
             again = known.owner_follows or known.after_empty
-            known.may_be_partial |= again or lasting != self._owner_facts.get(record.partition)
+            takeover = again or lasting != self._owner_facts.get(record.partition)
+            known.may_be_partial |= takeover
             known.owner_follows = True
         self._owner_facts[record.partition] = lasting
+        return takeover
 
-    def take_repeat(self, partition: int | None) -> None:
-        """Note that a record was delivered again. After an owner record, this shows a takeover."""
+    def take_empty(self, partition: int | None, tick: int | None, judge: Judge | None) -> None:
+        """Add the judge of a tick without answers: None if several configurations may be in force, or none."""
         known = None if partition is None else self._ticks.get(partition)
-        if known is not None and known.owner_follows:
-            known.may_be_partial = True
+        if known is not None and known.number == tick and not known.judges and judge is not None:
+            known.judges.append(judge)
+
+    def take_repeat(self, partition: int | None) -> bool:
+        """Note that a record was delivered again. Return whether this shows a takeover: it follows an owner record."""
+        known = None if partition is None else self._ticks.get(partition)
+        if known is None or not known.owner_follows:
+            return False
+        known.may_be_partial = True
+        return True
 
     def take(self, record: PublishedRecord, tick: int | None, judge: Judge | None) -> None:
         """Add an answer of a tick. `judge` is the one that judged it; None if it was not judged."""
@@ -91,7 +100,9 @@ class TickParts:
         known, monitor = self._begin(partition, tick), record.value.get("monitor")
         if known.number > tick:
             self.take_repeat(partition)
-        if known.number == tick and judge is not None and isinstance(monitor, str):
+        if known.number == tick and judge is None:
+            known.may_be_partial = True  # the configurations that judge the others may not have all of its places
+        elif known.number == tick and judge is not None and isinstance(monitor, str):
             known.records[monitor] += 1
             if judge not in known.judges:
                 known.judges.append(judge)

@@ -33,7 +33,16 @@ def render(report: AuditReport, console: Console) -> None:
     console.print(
         f"The most that one person paid within any period: ε = {report.paid} of {report.may_pay}", highlight=False
     )
-    console.print("[green]Nothing wrong was found.[/]" if report.ok else "[red]Violations were found.[/]")
+    console.print(_make_verdict(report), highlight=False)
+
+
+def _make_verdict(report: AuditReport) -> str:
+    if not report.ok:
+        return "[red]Violations were found.[/]"
+    if report.unjudged:
+        judged = f"{report.records - report.unjudged:,} of {report.records:,}"
+        return f"[yellow]Nothing wrong was found in {judged} records. The others were not judged.[/]"
+    return "[green]Nothing wrong was found.[/]"
 
 
 def _print_missing(report: AuditReport, console: Console) -> None:
@@ -46,7 +55,7 @@ def _print_missing(report: AuditReport, console: Console) -> None:
     if report.unjudged:
         console.print(
             f"Not judged: {report.unjudged:,} records, because none of the given configurations was in force. "
-            "Give the earlier configuration with another --config.",
+            "Give the configuration that was, newer or earlier, with another --config.",
             style="yellow",
             highlight=False,
         )

@@ -2,21 +2,30 @@
 
 An owner record begins a stretch of its output partition. Its charges are compared with those of each given
 configuration. If several match, for example because only a threshold differs, each answer is judged by the first one
-whose public values it has.
+whose public values it has. An answer with public values that no given configuration has is not judged, unless one of
+them is certainly in force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Final
 
+from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.owners import Charges, OwnerFacts, PlaceCharges, TimeCharges
 from monitor.tools.audit.partition_ticks import read_tick
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AuditTerms, TimedTerms
 from monitor.tools.audit.text import is_utc
+
+STATED: Final = frozenset({"epsilon"})
+"""The public value of an answer that the charges of its owner state too."""
+
+REGISTRY: Final = frozenset({"registry", "shards"})
+PUBLIC: Final = STATED | REGISTRY | {"threshold", "top"}
 
 
 def matches_charges(charges: Charges, terms: AuditTerms) -> bool:
@@ -61,8 +70,11 @@ def _expect_time(monitor: TimedTerms, kind: str, epsilon: Fraction) -> TimeCharg
     return TimeCharges(monitor.name, kind, epsilon, monitor.horizon, zone, daily, tuple(sorted(monitor.instants)))
 
 
-def matches_public_values(record: PublishedRecord, terms: AuditTerms) -> bool:
-    """Return whether an answer has the public values of a configuration. The answer may have any form."""
+def matches_public_values(record: PublishedRecord, terms: AuditTerms, names: Collection[str] = PUBLIC) -> bool:
+    """Return whether an answer has the public values of a configuration. The answer may have any form.
+
+    `names`: the fields that are compared, besides the monitor, the place and the as_of.
+    """
     value, tick = record.value, read_tick(record.value, terms.grid)
     if tick is None:
         return False
@@ -78,43 +90,106 @@ def matches_public_values(record: PublishedRecord, terms: AuditTerms) -> bool:
         expected |= {"shards": terms.shards} if record.kind == "at_times" else {}
     return (
         bool(expected)
-        and all(value.get(name) == text for name, text in expected.items())
+        and all(value.get(name) == expected[name] for name in expected.keys() & names)
         and is_utc(value.get("as_of"), terms.grid.as_of(tick))
     )
+
+
+@dataclass
+class Stretch:
+    """What is known about the configuration of one owner of an output partition.
+
+    `charges`, `fingerprint`: what its owner record states. `candidates`: the configurations with these charges.
+    `confirmed`: by subject, the configuration whose public values an answer had. `registry`: the configuration whose
+    registry an answer had. `unjudged`: by subject, the place of the first answer that was not judged.
+    """
+
+    fingerprint: str
+    charges: Charges | None
+    candidates: Sequence[Judge]
+    confirmed: dict[tuple[str, ...], Judge] = field(default_factory=dict)
+    registry: Judge | None = None
+    unjudged: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    def find_certain(self, record: PublishedRecord) -> Judge | None:
+        """Return the configuration that is certainly in force, although it does not have an answer's public values.
+
+        Charges state the places, the designated times and ε; the fingerprint covers the registry. Neither says anything
+        about thresholds, so an answer with another one may be that of a configuration that was not given.
+        """
+        stated = self.charges is not None and None not in (self.charges.places, self.charges.times)
+        if not stated or not self.candidates:
+            return None
+        judge = self.registry or self.candidates[0]
+        names = STATED if self.registry is None else STATED | REGISTRY
+        return None if matches_public_values(record, judge.terms, names) else judge
 
 
 @dataclass
 class Stretches:
     """The configurations that may be in force, for each output partition. `judges`: newest configuration first.
 
-    Before the first owner record that contains charges, every configuration may be in force.
+    `whole`: no output record has expired. Then answers before the first owner record that states charges are those of
+    the only configuration.
     """
 
     judges: Sequence[Judge]
-    _candidates: dict[int | None, list[Judge]] = field(default_factory=dict)
+    findings: Findings
+    whole: bool = True
+    _stretches: dict[int | None, Stretch] = field(default_factory=dict)
 
-    def take_owner(self, partition: int | None, facts: OwnerFacts) -> None:
-        """Begin a stretch. Its answers are not judged if no given configuration has the charges of its owner."""
-        if facts.charges is None:
-            self._candidates.pop(partition, None)
-        else:
-            found = [judge for judge in self.judges if matches_charges(facts.charges, judge.terms)]
-            self._candidates[partition] = found
+    def take_owner(self, partition: int | None, facts: OwnerFacts, *, takeover: bool) -> None:
+        """Begin a stretch, unless the owner is the same."""
+        known = self._stretches.get(partition)
+        if known is None or takeover or (known.fingerprint, known.charges) != (facts.fingerprint, facts.charges):
+            self._begin(partition, facts.fingerprint, facts.charges)
+
+    def doubt(self, partition: int | None) -> None:
+        """Note a takeover by an owner with an equal owner record, whose configuration may be another one."""
+        known = self._stretches.get(partition)
+        if known is not None:
+            self._begin(partition, known.fingerprint, known.charges)
+
+    def _begin(self, partition: int | None, fingerprint: str, charges: Charges | None) -> Stretch:
+        fitting = [judge for judge in self.judges if charges is None or matches_charges(charges, judge.terms)]
+        stretch = self._stretches[partition] = Stretch(fingerprint, charges, fitting)
+        return stretch
 
     def find(self, record: PublishedRecord) -> Judge | None:
-        """Return the judge of an answer; None if no given configuration was in force."""
-        candidates = self._candidates.get(record.partition, self.judges)
-        fitting = (judge for judge in candidates if matches_public_values(record, judge.terms))
-        if record.partition not in self._candidates and len(self.judges) > 1:
-            return next(fitting, None)
-        return next(fitting, candidates[0] if candidates else None)
+        """Return the judge of an answer; None if no given configuration was in force, or if this is not certain."""
+        stretch = self._stretches.get(record.partition) or self._begin(record.partition, "", None)
+        subject = _find_subject(record)
+        fitting = next((judge for judge in stretch.candidates if matches_public_values(record, judge.terms)), None)
+        if fitting is None:
+            found = stretch.confirmed.get(subject) or self._find_only(stretch) or stretch.find_certain(record)
+            if found is None:
+                stretch.unjudged.setdefault(subject, record.place)
+            return found
+        if place := stretch.unjudged.pop(subject, None):
+            self.findings.add(FORM, f"{place}: the public values differ from those of later answers of the same owner")
+        stretch.confirmed[subject] = fitting
+        if record.kind != "over_time":
+            stretch.registry = fitting
+        return fitting
+
+    def _find_only(self, stretch: Stretch) -> Judge | None:
+        """Return the only configuration, if the output has no owner record that states charges."""
+        return self.judges[0] if stretch.charges is None and self.whole and len(self.judges) == 1 else None
 
     def find_single(self, partition: int | None) -> Judge | None:
         """Return the judge of the only configuration that may be in force; None if there are several, or none."""
-        candidates = self._candidates.get(partition, self.judges)
+        stretch = self._stretches.get(partition)
+        candidates = self.judges if stretch is None else stretch.candidates
         return candidates[0] if len(candidates) == 1 else None
 
     def find_in_force(self) -> list[Judge]:
         """Return the judges of the configurations that may be in force in some partition now."""
-        named = [judge for found in self._candidates.values() for judge in found]
-        return [judge for judge in self.judges if not self._candidates or judge in named]
+        stated = [stretch.candidates for stretch in self._stretches.values() if stretch.charges is not None]
+        named = [judge for found in stated for judge in found]
+        return [judge for judge in self.judges if not stated or judge in named]
+
+
+def _find_subject(record: PublishedRecord) -> tuple[str, ...]:
+    """Return what an answer is about, as far as all answers of one owner must have equal public values."""
+    names = ("monitor", "location_id") if record.kind == "over_time" else ("monitor",)
+    return record.kind, *(str(record.value.get(name)) for name in names)

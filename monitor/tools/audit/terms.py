@@ -8,6 +8,8 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
@@ -194,9 +196,40 @@ def read_terms(path: Path) -> AuditTerms:
     Raises:
         AuditError: a file or a key is missing, or is not in the form of docs/interface.md.
     """
+    with _explain_errors(path):
+        config = _read_yaml(path)
+        terms = _parse_terms(config, _read_locations(path.parent / config["locations"]["file"]))
+        for monitor in terms.over_time:
+            if not monitor.shares.keys() <= terms.rows.keys():
+                raise ValueError(f"{monitor.name} watches a location that the registry does not have")
+        return terms
+
+
+def find_registry_file(path: Path) -> Path:
+    """Return the path of the registry that a configuration names.
+
+    Raises:
+        AuditError: the configuration cannot be read, or names none.
+    """
+    with _explain_errors(path):
+        return path.parent / str(_read_yaml(path)["locations"]["file"])
+
+
+def require_one_grid(configs: Sequence[AuditTerms]) -> None:
+    """Check that all configurations have the same slots. Raise AuditError if not."""
+    if len({terms.grid for terms in configs}) > 1:
+        raise AuditError("the configurations differ in clock.slot or clock.origin: audit each separately")
+
+
+def _read_yaml(path: Path) -> Any:
+    return _Texts(path.read_text(encoding="utf-8")).get_single_data()
+
+
+@contextmanager
+def _explain_errors(path: Path) -> Iterator[None]:
+    """Turn the errors of a wrong configuration into AuditError."""
     try:
-        config = _Texts(path.read_text(encoding="utf-8")).get_single_data()
-        return _parse_terms(config, _read_locations(path.parent / config["locations"]["file"]))
+        yield
     except ZoneInfoNotFoundError as error:  # a KeyError too
         raise AuditError(f"{path}: timezone: {error.args[0]}; run `location-monitor check`") from error
     except KeyError as error:

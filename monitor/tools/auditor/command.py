@@ -22,7 +22,7 @@ from monitor.public.instants import parse_instant
 from monitor.service import build_kafka_connections
 from monitor.tools import audit
 from monitor.tools.audit.follow import Sources
-from monitor.tools.audit.terms import read_terms
+from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from monitor.tools.auditor.metrics import AuditMetrics
 from monitor.tools.auditor.process import AuditProcess
 from monitor.tools.auditor.result import ResultFile
@@ -50,13 +50,14 @@ def connect(config: Config) -> KafkaConnections:
 
 
 def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], console: Console) -> audit.AuditReport:
-    """Recount the topics, and print how many records they contain.
+    """Recount the topics, and print how many records they contain. A configuration may be a file or a folder.
 
     Raises:
         AuditError: a configuration or a topic cannot be read.
         UnreachableError: Kafka does not answer.
     """
-    config = load_config(config_files[0], environ)
+    files = list_configs(config_files)
+    config = load_config(files[0], environ)
     kafka = connect(config)
 
     def open_input(**settings: str) -> object:
@@ -65,7 +66,7 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], conso
     with kafka.translate_errors(), closing(KafkaTopics(kafka)) as facts:
         topics = config.kafka.topics
         report, source, output = audit.audit_topics(
-            config_files, kafka.create_consumer, topics.visits, topics.alerts, open_input, facts=facts
+            files, kafka.create_consumer, topics.visits, topics.alerts, open_input, facts=facts
         )
     audit.render_contents(source, output, console)
     return report
@@ -88,15 +89,14 @@ def follow_topics(
     if options.result is not None and options.output_only:
         raise UsageError("--result states what was compared with the input, so leave out --output-only")
     result = None if options.result is None else ResultFile(options.result)
-    config = load_config(config_files[0], environ)
-    configs = [read_terms(path) for path in config_files]
+    config, files = load_config(list_configs(config_files)[0], environ), ConfigFiles(config_files)
     kafka = connect(config)
     if config.auditor.username is None and config.kafka.uses_sasl:
         log.warning("the auditor uses the service's user: set auditor.username to a user that may only read")
     metrics, health = AuditMetrics(), Health()
     facts = KafkaTopics(kafka)
     sources = _make_sources(config, kafka, facts, output_only=options.output_only)
-    process = AuditProcess(configs, sources, _parse_since(options.since), metrics, health, result=result)
+    process = AuditProcess(files, sources, _parse_since(options.since), metrics, health, result=result)
     port, key = (config.auditor.port, "auditor.port") if options.port is None else (options.port, "--metrics-port")
     endpoint = Endpoint(port, metrics.registry, health, key=key)
     log.info("metrics and health are served on port %d", endpoint.port)

@@ -74,8 +74,8 @@ class AuditMetrics(Collectors):
         """Log that a stretch that no given configuration explains begins or ends."""
         if begins:
             log.warning(
-                "from %s on, output partition %s is not judged: none of the given configurations was in force; give "
-                "the earlier one with another --config",
+                "from %s on, output partition %s is not judged: none of the given configurations was in force. Give "
+                "the configuration that was, newer or earlier, with another --config",
                 place,
                 partition,
             )

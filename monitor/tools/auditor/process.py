@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from monitor.operate.health import Health
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.reader import TopicChangedError, UnreadableTopicError
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.auditor.config_files import ConfigFiles
 from monitor.tools.auditor.metrics import AuditMetrics
 from monitor.tools.auditor.result import ResultFile
 
@@ -36,7 +36,7 @@ class AuditProcess:
     """The process of `audit --follow`. It runs a follower; if a topic is re-created, another one.
 
     Args:
-        configs: the configurations, newest first.
+        files: the configurations. If they change, everything is read and judged again, as after a restart.
         sources: how to read the topics.
         since: findings about earlier ticks are not reported.
         metrics, health: receive the state after each turn.
@@ -46,7 +46,7 @@ class AuditProcess:
 
     def __init__(
         self,
-        configs: Sequence[AuditTerms],
+        files: ConfigFiles,
         sources: Sources,
         since: int | None,
         metrics: AuditMetrics,
@@ -54,7 +54,7 @@ class AuditProcess:
         unix_time: Callable[[], float] = time.time,
         result: ResultFile | None = None,
     ) -> None:
-        self._configs = configs
+        self._files = files
         self._sources = replace(sources, alive=lambda: health.report_alive(LOOP, self._reason))
         self._reason = "starting"
         self._since = since
@@ -64,18 +64,14 @@ class AuditProcess:
         self._result = result
         self._state = ""
         self._lacking: str | None = None
-        metrics.describe(configs, compares_input=sources.open_input is not None)
         health.expect(LOOP)
 
     def run(self, stop: threading.Event) -> None:
-        """Judge what is published until `stop` is set.
-
-        Raises:
-            AuditError: the configurations have different slots.
-        """
+        """Judge what is published until `stop` is set."""
         while not stop.is_set():
-            follower = Follower(self._configs, self._sources, self._metrics, self._since)
+            follower = Follower(self._files.configs, self._sources, self._metrics, self._since)
             self._metrics.restart()
+            self._metrics.describe(self._files.configs, compares_input=self._sources.open_input is not None)
             try:
                 self._follow(follower, stop)
             except TopicChangedError as error:
@@ -84,7 +80,11 @@ class AuditProcess:
                 follower.close()
 
     def _follow(self, follower: Follower, stop: threading.Event) -> None:
+        """Let a follower judge until `stop` is set, or until the configurations change."""
         while not stop.is_set():
+            if self._files.reread():
+                log.info("the configuration was changed: everything is read and judged again, as after a restart")
+                return
             more = False
             try:
                 more = follower.take_turn()
@@ -92,7 +92,7 @@ class AuditProcess:
                 self._enter("no_output", str(error))
             else:
                 self._describe(follower, more=more)
-            self._metrics.update(follower, self._configs)
+            self._metrics.update(follower, self._files.configs)
             if not more:
                 stop.wait(PAUSE_SECONDS)
 
