@@ -18,6 +18,7 @@ def build_parameters(
     *,
     shards: int = 1,
     max_lead: int = 0,
+    accept_ahead: int | None = None,
     over_time: Sequence[OverTime] = (),
     at_times: Sequence[AtTimes] = (),
     hot_spots: Sequence[HotSpots] = (),
@@ -30,6 +31,7 @@ def build_parameters(
     return Parameters(
         name=name,
         grid=grid or SlotGrid(ORIGIN, HOUR),
+        accept_ahead=max_lead if accept_ahead is None else accept_ahead,
         max_lead=max_lead,
         default_stay=15 * MINUTE,
         release_delay=30 * SECOND,

@@ -34,7 +34,7 @@ def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
         click.option("--slot", help="Fix the time between updates."),
         click.option("--window", help="over_time: fix the window."),
         click.option("--answers", help="over_time: fix the number of noisy answers per window (k)."),
-        click.option("--accept-ahead", help="over_time: how far ahead a visit may be dated; 0s by default."),
+        click.option("--accept-ahead", help="over_time: accept_ahead plus default_stay in whole slots; 0s by default."),
         click.option("--locations", help="over_time: the number of locations that share ε; 1 by default."),
         click.option("--at", multiple=True, help='at_times: a designated time, daily ("18:00") or an instant.'),
         click.option("--timezone", help="at_times: the time zone of daily times; UTC by default."),

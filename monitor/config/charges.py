@@ -82,8 +82,11 @@ def charge_monitor(config: Config, monitor: AnyMonitor) -> Charge:
 
 
 def compute_max_lead(config: Config) -> int:
-    """Return F: how many slots after its record's timestamp a visit may begin or end."""
-    return config.visits.accept_ahead // config.clock.slot
+    """Return F: how many slots after its record's timestamp a visit may end.
+
+    A visit may begin `accept_ahead` after it, and lasts `default_stay` without `left_at` (docs/rules.md, rule 7).
+    """
+    return count_slots(config, config.visits.accept_ahead) + count_slots(config, config.visits.default_stay)
 
 
 def count_slots(config: Config, duration: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from monitor.config.charges import compute_max_lead
 from monitor.config.large_registry import list_ids
 from monitor.config.location import Location
 from monitor.config.model import Config
@@ -20,10 +21,11 @@ def derive_parameters(config: Config, locations: Sequence[Location]) -> Paramete
     """Return the parameters. Every watched location must be in the registry (see `check_watched`)."""
     registry = Registry(list_ids(locations), config.service.shards)
     grid = SlotGrid(config.clock.origin, config.clock.slot)
-    max_lead = config.visits.accept_ahead // grid.length
+    max_lead = compute_max_lead(config)
     return Parameters(
         name=config.service.name,
         grid=grid,
+        accept_ahead=config.visits.accept_ahead // grid.length,
         max_lead=max_lead,
         default_stay=config.visits.default_stay,
         release_delay=config.clock.release_delay,

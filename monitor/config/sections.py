@@ -55,7 +55,8 @@ class VisitsSettings(Section):
 
     default_stay: PositiveDuration = Field(description="the length of a visit without left_at, a duration")
     accept_ahead: Duration = Field(
-        description="how far after its record's timestamp a visit may begin or end, a whole number of slots"
+        description="how far after its record's timestamp a visit may begin, a whole number of slots; it may end "
+        "default_stay later"
     )
     person_key_file: FilePath | None = Field(
         default=None, description="the file with the secret that person ids are hashed with"

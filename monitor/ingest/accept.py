@@ -1,10 +1,12 @@
 """Turn visits into facts: decide which visits count, and for which monitors (docs/interface.md, section 1). Pure.
 
 Only the visit, the current slot c of its record's broker timestamp, and public information decide whether a visit is
-accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at the visit's location:
+accepted (docs/rules.md, rule 7). With A = `accept_ahead`, F = `max_lead` and W the widest window at the visit's
+location:
 
 1. A visit to a location outside the registry is refused (docs/rules.md, rule 6).
-2. A visit whose first slot > c + F is refused. If its last slot > c + F, the visit is cut at the end of slot c + F.
+2. A visit whose first slot > c + A is refused. If its last slot > c + F, the visit is cut at the end of slot c + F. F
+   is A plus the default stay, so a visit without a departure is never cut.
 3. `over_time`: a visit at a watched location counts if its last slot ≥ c - W + 1, the first slot of tick c's window.
    Otherwise it is expired.
 4. Designated times (`at_times`, `hot_spots`, `dwell`): a visit counts if it covers a designated time τ, arrived ≤ τ <
@@ -61,12 +63,13 @@ class Persons(Protocol):
 class Accepted:
     """The outcome of a batch: facts by shard, the number of visits by fate, and refusals in the order of the records.
 
-    A record refused as a whole counts as one dead letter.
+    A record refused as a whole counts as one dead letter. `cut` is the number of accepted visits that were cut.
     """
 
     facts: dict[int, list[ShardFacts]]
     fates: dict[str, int]
     refused: list[Refusal]
+    cut: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def accept(parameters: Parameters, persons: Persons, columns: Columns, current: 
     }
     fates[NOT_WATCHED] = stays.place.size - fates[APPLIED] - fates[EXPIRED]
     facts = _pack_facts(parameters, persons, columns, stays, (seen, present), np.flatnonzero(applied))
-    return Accepted(facts, fates, refused)
+    return Accepted(facts, fates, refused, int(np.count_nonzero(stays.left < columns.left[stays.place])))
 
 
 def _look_up_rows(registry: Registry, locations: list[str]) -> Ints:
@@ -124,11 +127,13 @@ def _look_up_rows(registry: Registry, locations: list[str]) -> Ints:
 
 
 def _select_known(parameters: Parameters, columns: Columns, current: Ints) -> tuple[_Stays, list[Refusal]]:
-    """Refuse visits to unknown locations or too far ahead, and cut the others at the end of slot c + F."""
+    """Refuse visits to unknown locations or that begin after slot c + A, and cut the others at the end of c + F."""
     rows = _look_up_rows(parameters.registry, columns.locations)
     now = current[columns.record]
-    end = parameters.grid.origin + (now + (parameters.max_lead + 1)) * parameters.grid.length
-    ahead = columns.arrived >= end
+    grid = parameters.grid
+    latest = grid.origin + (now + (parameters.accept_ahead + 1)) * grid.length
+    end = grid.origin + (now + (parameters.max_lead + 1)) * grid.length
+    ahead = columns.arrived >= latest
     outside = rows < 0
     left = np.minimum(columns.left, end)
     refused = ahead | outside

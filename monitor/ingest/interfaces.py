@@ -37,6 +37,9 @@ class IngestObserver(Protocol):
     def count_several_places(self, people: int) -> None:
         """Count people reported at more than one place at a designated time."""
 
+    def count_cut(self, visits: int) -> None:
+        """Count visits whose departure was cut."""
+
     def set_lag(self, records: Mapping[int, int]) -> None:
         """Set the lag by partition, in records."""
 

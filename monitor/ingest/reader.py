@@ -178,6 +178,7 @@ class Reader:
         self._observer.count_batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
         self._observer.record_timestamps(batch.oldest_stamp, batch.newest_stamps)
         self._observer.count_several_places(self._several_places.count_in(batch.accepted.facts))
+        self._observer.count_cut(batch.accepted.cut)
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:
             self._observer.count_recovery("windows_behind")

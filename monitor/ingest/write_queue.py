@@ -104,7 +104,7 @@ def _join_accepted(first: Accepted, later: Accepted) -> Accepted:
         facts.setdefault(shard, []).extend(of_shard)
     fates = Counter(first.fates)
     fates.update(later.fates)
-    return Accepted(facts, fates, [*first.refused, *later.refused])
+    return Accepted(facts, fates, [*first.refused, *later.refused], first.cut + later.cut)
 
 
 class WriteQueue:

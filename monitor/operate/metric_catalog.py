@@ -89,6 +89,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         "there are more than a few cases, [the sum that `check` shows is too low](privacy.md#what-has-to-hold).",
     ),
     Metric(
+        "counter",
+        "visits_cut",
+        "Visits whose departure was cut, because it is too long after the record's timestamp",
+        note="Such a visit counts up to the end of `visits.accept_ahead` plus `visits.default_stay`, and not after it "
+        "([more](producers.md#which-tick-counts-a-visit)). A visit without `left_at` is never cut.",
+    ),
+    Metric(
         "gauge",
         "consumer_lag_records",
         "Records between the end of an input partition and the position of this instance",

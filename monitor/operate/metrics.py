@@ -136,6 +136,10 @@ class Metrics(Collectors):
         """Count people reported at more than one place at a designated time."""
         self._counter("people_at_several_places").inc(people)
 
+    def count_cut(self, visits: int) -> None:
+        """Count visits whose departure was cut."""
+        self._counter("visits_cut").inc(visits)
+
     def count_recovery(self, cause: str) -> None:
         """Count a recovery."""
         self._counter("recoveries").labels(cause).inc()

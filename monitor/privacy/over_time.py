@@ -46,7 +46,7 @@ class OverTimeRule:
     """The rule of one location. It is public.
 
     `epsilon` is the location's ε_l, `answers` the noisy answers per window (k), `threshold` a number of people (T),
-    `window` the length W, and `max_lead` how far after its stamp a visit may begin (F). W and F are in slots.
+    `window` the length W, and `max_lead` how far after its stamp a visit may end (F). W and F are in slots.
     """
 
     epsilon: Fraction

@@ -160,13 +160,15 @@ Charged = Timed | AtLeast
 
 @dataclass(frozen=True)
 class Parameters:
-    """All parameters. Durations are in microseconds, windows and F (`max_lead`) in slots.
+    """All parameters. Durations are in microseconds, windows, `accept_ahead` and F (`max_lead`) in slots.
 
-    Within any interval of length `period`, a person pays at most the configured ε.
+    A visit begins at most `accept_ahead` and ends at most F slots after its stamp. F includes the default stay. Within
+    any interval of length `period`, a person pays at most the configured ε.
     """
 
     name: str
     grid: SlotGrid
+    accept_ahead: int
     max_lead: int
     default_stay: int
     release_delay: int

@@ -188,6 +188,7 @@ def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequenc
     return Parameters(
         name=name,
         grid=_GRID,
+        accept_ahead=0,
         max_lead=1,
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,

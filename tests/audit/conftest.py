@@ -36,7 +36,7 @@ CONFIG = """
 service: {name: tiny, shards: 1}
 clock: {slot: 1h, origin: 2026-01-01T00:00:00Z, release_delay: 30s}
 locations: {file: locations.csv}
-visits: {default_stay: 15m, accept_ahead: 1h}
+visits: {default_stay: 15m, accept_ahead: 0s}
 privacy: {epsilon: "2", period: 12h}
 monitors:
   - {name: walk, kind: over_time, locations: [park], epsilon: "1", threshold: 2, window: 3h}

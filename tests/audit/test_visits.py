@@ -51,8 +51,17 @@ def test_default_stay(tiny: Tiny) -> None:
     assert count_at_park(tiny, "p1,park,2026-01-01T00:50:00Z,,") == [0, 1, 1, 1, 0, 0, 0, 0]
 
 
+def test_check_in_is_not_cut(tiny: Tiny) -> None:
+    """A visit without departure counts for its whole stay, also if it is reported at arrival."""
+    tiny.config = tiny.config.replace("default_stay: 15m", "default_stay: 2h")
+    # from slot 0 to 02:50, in slot 2; so in the windows of the ticks 0 to 4
+    line = "p1,park,2026-01-01T00:50:00Z,,2026-01-01T00:50:00Z"
+    assert count_at_park(tiny, line) == [1, 1, 1, 1, 1, 0, 0, 0]
+
+
 def test_far_arrival_is_refused(tiny: Tiny) -> None:
-    """An arrival after slot c + F is refused."""
+    """An arrival more than accept_ahead after slot c is refused."""
+    tiny.config = tiny.config.replace("accept_ahead: 0s", "accept_ahead: 1h")
     ahead = "p1,park,2026-01-01T02:00:00Z,2026-01-01T02:10:00Z,2026-01-01T00:59:59Z"
     allowed = "p1,park,2026-01-01T01:59:59Z,2026-01-01T02:00:00Z,2026-01-01T00:59:59Z"
     assert count_at_park(tiny, ahead, "p9,shop,2026-01-01T00:00:00Z,,") == [0] * 8

@@ -115,7 +115,7 @@ def test_single_instants_are_counted(evening: Callable[..., AtTimesMonitor]) -> 
 def test_payments_by_hand() -> None:
     """The charges equal a calculation by hand.
 
-    Period 14 days: H = 337, W = 336, F = 1, N = 673 = 1·337 + 336 ticks, for k = 1 and 2; 15 evenings.
+    Period 14 days: H = 337, W = 336, F = 2, N = 674 = 1·338 + 336 ticks, for k = 1 and 2; 15 evenings.
     """
     hubs, clinics, evenings, busiest = compute_charges(city())
     assert hubs.amount == Fraction(2) * (1 * 1 + 1)
@@ -134,7 +134,7 @@ def test_report_has_the_sum() -> None:
     assert "Sum: 4 + 2 + 15/4 + 5 = 59/4 ≤ 15." in text
     assert "e^14.75 = 2,545,914 times" in text
     assert "one place at a time" in text
-    assert "N = H + W + F - 1 = 673" in " ".join(text.split())
+    assert "N = H + W + F - 1 = 674" in " ".join(text.split())
 
 
 @pytest.mark.promise(15)
@@ -183,14 +183,14 @@ def test_pause_lasts_w_plus_f() -> None:
     config = city()
     hubs, clinics, evenings, _busiest = check(config, load_locations(config)).monitors
     assert hubs.pause is not None
-    assert (hubs.pause.ticks, hubs.pause.duration) == (336 + 1, 14 * DAY + HOUR)
+    assert (hubs.pause.ticks, hubs.pause.duration) == (336 + 2, 14 * DAY + 2 * HOUR)
     assert clinics.pause is not None
     assert clinics.pause.answers == 2
     assert evenings.pause is None
     text = " ".join(format_text(check(config, load_locations(config))).split())
-    assert "the next answer comes W + F = 337 ticks (14 days 1 hour) later" in text
-    assert "up to 2 noisy answers in any W + F = 337 ticks" in text
-    assert "the next answer comes 336 ticks (14 days) after the last" in text
+    assert "the next answer comes W + F = 338 ticks (14 days 2 hours) later" in text
+    assert "up to 2 noisy answers in any W + F = 338 ticks" in text
+    assert "the next answer comes 337 ticks (14 days 1 hour) after the last" in text
 
 
 def test_odds_per_epsilon_of_an_answer() -> None:
@@ -255,7 +255,7 @@ def test_threshold_of_one() -> None:
 def test_useless_answers_cause_a_warning() -> None:
     """More answers per window than ticks cause a warning."""
     config = city(MONITORS__1__ANSWERS_PER_WINDOW="400", MONITORS__1__THRESHOLD="50000", PRIVACY__EPSILON="100")
-    assert any("only 337 ticks" in warning for warning in check(config, load_locations(config)).warnings)
+    assert any("only 338 ticks" in warning for warning in check(config, load_locations(config)).warnings)
 
 
 def test_unencrypted_passwords_cause_a_warning() -> None:
@@ -364,7 +364,7 @@ def test_json_report_is_exact() -> None:
     assert (tree["stated"], tree["total"], tree["warnings"]) == ("15", "59/4", [])
     hubs = tree["monitors"][0]
     assert (hubs["name"], hubs["epsilon"], hubs["charge"]["amount"]) == ("hubs", "2", "4")
-    assert hubs["pause"] == {"ticks": 337, "duration": "14d1h", "answers": 1}
+    assert hubs["pause"] == {"ticks": 338, "duration": "14d2h", "answers": 1}
     assert hubs["odds"][0].keys() == {"epsilon", "locations", "people", "per_update", "over_updates"}
     assert "one place at a time" in tree["assumption"]
 

@@ -263,3 +263,23 @@ def test_unreachable_servers_exit_with_1(make_site: Callable[[], Site]) -> None:
     ended = site.replay(site.write(visits()))
     assert ended.returncode == 1
     assert "Kafka at 127.0.0.1:1 cannot be used" in ended.stderr
+
+
+@pytest.mark.promise(1, 8)
+def test_people_who_check_in_count(make_site: Callable[[], Site]) -> None:
+    """A place where 25 people checked in ten minutes ago, without a departure, is not called safe at T = 5.
+
+    02:50 [check-in, reported at once ─── accept_ahead ends at 02:52 ─── 03:00 designated time ─── 03:05) default stay
+    """
+    site = make_site()
+    site.tree["clock"]["slot"] = "1m"
+    site.tree["visits"] |= {"default_stay": "15m", "accept_ahead": "1m"}
+    site.tree["monitors"] = [site.tree["monitors"][1] | {"at": ["03:00"], "threshold": 5, "reporting_horizon": "5m"}]
+    done = site.replay(site.write([f"p-{n},inn,{hour(2, 50)},,{hour(2, 50)}" for n in range(25)]))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert read_fates(done.stdout)["applied"] == 25
+    answers = [record["value"] for record in site.records() if record["value"].get("time") == hour(3)]
+    assert {value["status"] for value in answers} == {"complete"}
+    counts = [value["noisy_counts"] for value in answers if "inn" in value["noisy_counts"]]
+    assert counts
+    assert all(noisy["inn"]["noisy_count"] >= 25 for noisy in counts)

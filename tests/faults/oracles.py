@@ -96,14 +96,16 @@ def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> No
 
     A visit is reported when the broker stamps it. The stamp decides its fate and the ticks that count it.
     """
-    grid, max_lead = town.settings.parameters.grid, town.settings.parameters.max_lead
+    parameters = town.settings.parameters
+    grid = parameters.grid
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(("person_id", "location_id", "arrived_at", "left_at", "reported_at", "consent"))
         for report in sorted(acknowledged, key=lambda report: report.stamped):
-            visit, end = report.visit, grid.start(grid.find_slot(report.stamped) + max_lead + 1)
-            if visit.arrived >= end:
+            visit, current = report.visit, grid.find_slot(report.stamped)
+            if grid.find_slot(visit.arrived) > current + parameters.accept_ahead:
                 continue
+            end = grid.start(current + parameters.max_lead + 1)
             times = (format_instant(at) for at in (visit.arrived, min(visit.left, end), report.stamped))
             rows.writerow((visit.person, visit.location, *times, "true" if consents(visit.person) else ""))
 

@@ -125,7 +125,7 @@ class Recount:
         row = self.terms.rows.get(visit["location_id"])
         if row is None:
             raise RefusedError("unknown_location")
-        if arrived >= end:
+        if grid.find_slot(arrived) > current + self.terms.accept_ahead:
             raise RefusedError("too_far_ahead")
         left = min(left, end)
         last = max(grid.find_slot(arrived), grid.find_slot(left - 1))

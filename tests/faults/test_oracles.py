@@ -74,8 +74,9 @@ def test_recount_refuses_each_bad_record(recount: Recount) -> None:
 
 def test_stamp_decides_refusal_cut_and_expiry(recount: Recount, terms: AuditTerms) -> None:
     """The stamp of a record decides whether its visit is refused, cut or expired."""
-    #   slots       -5            0 (now)     1 (F)      2
-    #   edges, W=6  expired │ ├── applied ────────┤ cut  │ refused
+    #   slots       -5            0 (now)     1 (accept_ahead)   2 (F)
+    #   begins      expired │ ├── applied ────────────────────┤ refused
+    #   ends                                                     ──────┤ cut
     now = terms.grid.find_slot(NOW * 1_000)
 
     def slots(arrived: float, left: float, location: str = "edge-0") -> list[int]:
@@ -83,7 +84,7 @@ def test_stamp_decides_refusal_cut_and_expiry(recount: Recount, terms: AuditTerm
 
     assert slots(-20, -10) == []
     assert slots(-20, -8) == [-5] == slots(-10, -8.5)
-    assert slots(0, 30) == [1] == slots(3.9, 30)
+    assert slots(0, 30) == [2] == slots(3.9, 30)
     assert {letter.reason for letter in recount.fates(record(visit(4, 30))).letters} == {"too_far_ahead"}
     assert slots(0, 1, "yard-0") == []
     assert recount.fates(record(visit(-40, -39))).unasked == 1

@@ -314,7 +314,7 @@ def _over_time(terms: AuditTerms, answer: Answer, reported: Iterable[Acknowledge
         current, arrived = grid.find_slot(visit.stamped), grid.find_slot(visit.visit.arrived)
         stays = max(arrived, -((grid.origin - visit.visit.left) // grid.slot) - 1)
         last = min(stays, current + terms.max_lead)
-        if visit.visit.location == location and arrived <= current + terms.max_lead and last > answer.tick - window:
+        if visit.visit.location == location and arrived <= current + terms.accept_ahead and last > answer.tick - window:
             ends = grid.start(last), grid.start(last + 1) - 1
             yield _Charge(cost, monitor, visit, (monitor, location, answer.tick), *ends)
 
@@ -323,6 +323,7 @@ def _at_time(terms: AuditTerms, answer: Answer, reported: Iterable[Acknowledged]
     """Yield the charges of an answer about a time. Hot spots charge people at all places."""
     value, time = answer.value, parse_instant(answer.value["time"])
     for visit in reported:
+        # A visit that is too far ahead covers no time before the end of its charges.
         end = terms.grid.start(terms.grid.find_slot(visit.stamped) + terms.max_lead + 1)
         if visit.visit.arrived <= time < min(visit.visit.left, end):
             key = (f"{value['monitor']}/{value['time']}", visit.visit.location, answer.tick)

@@ -42,11 +42,11 @@ def judge(
 ) -> Reason | None:
     """Apply docs/interface.md, section 1, word by word to one visit."""
     person, location, arrived, left = visit
-    grid, max_lead = parameters.grid, parameters.max_lead
+    grid, max_lead, accept_ahead = parameters.grid, parameters.max_lead, parameters.accept_ahead
     if location not in parameters.registry.ids:
         return Reason.UNKNOWN_LOCATION
     first = (arrived - grid.origin) // grid.length
-    if first > current + max_lead:
+    if first > current + accept_ahead:
         return Reason.TOO_FAR_AHEAD
     last = max(first, -(-(left - grid.origin) // grid.length) - 1)
     if last > current + max_lead:
@@ -130,7 +130,7 @@ def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> Non
             batches.append((near + rng.randrange(-3, 30), visits))
         check(parameters, hasher, batches)
         check(replace(parameters, at_times=()), hasher, batches)
-        check(replace(parameters, over_time=(), max_lead=0), hasher, batches)
+        check(replace(parameters, over_time=(), accept_ahead=0), hasher, batches)
 
 
 def at(text: str) -> int:
@@ -163,6 +163,14 @@ def test_long_stay_is_cut(parameters: Parameters, hasher: PersonHasher) -> None:
     accepted = check(parameters, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
     assert [fact.last for fact in unpack_seen(accepted.facts)] == [c + 1]
     assert list(unpack_present(accepted.facts)) == []
+
+
+def test_cut_visits_are_counted(parameters: Parameters, hasher: PersonHasher) -> None:
+    """`cut` is the number of accepted visits that end after slot c + F, not of refused or whole ones."""
+    c = parameters.grid.find_slot(at("11:30:00"))
+    ends = (at("13:00:00"), at("13:00:00") + 1, at("20:00:00"))
+    visits = [("p", place, at("11:30:00"), left) for place in ("inn", "nowhere") for left in ends]
+    assert check(parameters, hasher, [(c, visits)]).cut == 2
 
 
 def test_visit_counts_while_in_window(parameters: Parameters, hasher: PersonHasher) -> None:

@@ -90,6 +90,7 @@ class Seen:
     fates: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     recoveries: Counter[str] = field(default_factory=Counter)
+    cut: int = 0
     lags: dict[int, int] = field(default_factory=dict)
     oldest: list[float | None] = field(default_factory=list)
     newest: dict[int, float] = field(default_factory=dict)
@@ -109,6 +110,9 @@ class Seen:
 
     def count_several_places(self, people: int) -> None:
         assert people >= 0
+
+    def count_cut(self, visits: int) -> None:
+        self.cut += visits
 
     def count_recovery(self, cause: str) -> None:
         self.recoveries[cause] += 1

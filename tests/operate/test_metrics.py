@@ -32,6 +32,7 @@ def metrics() -> Metrics:
     metrics.count_batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
     metrics.record_timestamps(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
     metrics.count_several_places(2)
+    metrics.count_cut(4)
     metrics.set_lag({0: 7, 3: 0})
     metrics.count_recovery("takeover")
     metrics.count_tick(
@@ -94,6 +95,7 @@ def test_events_are_counted(metrics: Metrics) -> None:
     assert value("dead_letters_total", reason="not_json") == 2
     assert value("dead_letters_total", reason="unknown_location") == 1
     assert value("people_at_several_places_total") == 2
+    assert value("visits_cut_total") == 4
     assert value("recoveries_total", cause="takeover") == 1
     for monitor, outcome, ticks in (
         ("stations", "decided", 1),

@@ -37,7 +37,8 @@ def fate(town: Any, visit: Any) -> tuple[int, int] | None:
     """Return the last slot and the departure (in minutes) after the cut; None for a dead letter."""
     left = visit.arrived + 15 if visit.left is None else visit.left
     furthest = visit.moment // 2 + town.max_lead
-    refused = left < visit.arrived or visit.place == "nowhere" or visit.arrived // 60 > furthest
+    latest = visit.moment // 2 + (town.max_lead if town.accept_ahead is None else town.accept_ahead)
+    refused = left < visit.arrived or visit.place == "nowhere" or visit.arrived // 60 > latest
     if refused:
         return None
     last = max(visit.arrived // 60, -(-left // 60) - 1)

@@ -140,3 +140,6 @@ class Silent:
 
     def count_several_places(self, people: int) -> None:
         """Count nothing."""
+
+    def count_cut(self, visits: int) -> None:
+        """Count nothing."""

@@ -61,6 +61,7 @@ def parameters(per_person: int) -> Parameters:
     return Parameters(
         name="town",
         grid=SlotGrid(ORIGIN, HOUR),
+        accept_ahead=0,
         max_lead=0,
         default_stay=15 * MINUTE,
         release_delay=30 * SECOND,

@@ -25,6 +25,7 @@ import pytest
 from monitor.privacy.payments import compute_most_answers
 from tests.privacy_service.recounts import (
     EDGES,
+    MOMENTS,
     NAMES,
     SHORT,
     Adds,
@@ -355,6 +356,36 @@ def test_one_visit_pays_as_stated(
             reached[stated] = max(reached.get(stated, Fraction(0)), ratio)
     assert reached == {stated: Q**-stated for stated in reached}
     assert max(reached) == min(answers, town.mark_lifetime) + len(town.times)
+
+
+@pytest.mark.promise(9, 10, 11)
+@pytest.mark.parametrize("ahead", [0, 1])
+@pytest.mark.parametrize("window", [1, 2, 3])
+def test_check_in_counts_whole(
+    window: int, ahead: int, make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
+) -> None:
+    """A check-in without departure counts for its whole stay, and pays ε_l once, although it ends after accept_ahead.
+
+    F is accept_ahead and one slot for the default stay of 15 minutes. With accept_ahead = 0, reported at arrival:
+
+    slot 1                        2
+    ├───────── arrived [50 ──────┼── 65) left, covers the designated time 120
+    """
+    town = make_town(window, ahead + 1, 1, 1, times=(120,), accept_ahead=ahead)
+    nobody, most_ticks = (0,) * len(town.ticks), 0
+    for arrived, moment in product(range(65, 180, 5), MOMENTS):
+        report = visit("ann", "inn", arrived, None, moment)
+        counts = read(town, [[report]])
+        assert counts == dict(recount(town, [report]))
+        if fate(town, report) is None:
+            assert arrived // 60 > moment // 2 + ahead
+            continue
+        assert fate(town, report) == (max(arrived // 60, -(-(arrived + 15) // 60) - 1), arrived + 15)
+        assert ((0, 120) in counts) == (arrived <= 120 < arrived + 15 and moment // 2 <= 3)
+        held = counts.get((0, None), nobody)
+        most_ticks = max(most_ticks, sum(held))
+        assert town.worst(cell_of(0), held, nobody) <= 1 / Q
+    assert most_ticks == town.mark_lifetime
 
 
 @pytest.mark.promise(16)

@@ -57,6 +57,7 @@ class Town:
     """A town of three locations, two of them watched, with two designated times.
 
     `epsilon` is the ε_l of a watched location. `unit` is the ε of a ratio of 1/Q (default: the ε of an answer).
+    `accept_ahead`: how many slots ahead a visit may begin (default: F).
     `remembers`: a tick keeps all marks of the ledger, not only the marks that run under the present rule.
     """
 
@@ -73,6 +74,7 @@ class Town:
     until: int = 0
     remembers: bool = False
     top: int = 2
+    accept_ahead: int | None = None
 
     def __hash__(self) -> int:
         """Return a hash of the integer fields, because laws are cached by town and hashing fractions is slow."""
@@ -118,6 +120,7 @@ class Town:
         return build_parameters(
             PLACES,
             max_lead=self.max_lead,
+            accept_ahead=self.accept_ahead,
             over_time=[watch("stations", self.watched, rule)],
             at_times=[noon] if self.times else [],
             hot_spots=[busiest] if self.times else [],

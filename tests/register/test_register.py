@@ -198,9 +198,9 @@ def test_one_visit_to_a_weighted_place() -> None:
 def test_retention_is_that_of_the_topics() -> None:
     """Visits are kept for the widest window, F, four slots and a day; answers for a period longer."""
     figures = collect_figures(load_valid_config(golden.CONFIG, {}))
-    assert figures.input_kept == 7 * DAY + HOUR + 4 * HOUR + DAY
-    assert figures.output_kept == 7 * DAY + HOUR + 7 * DAY + 3 * HOUR + DAY
-    assert "| 8 days 5 hours |" in write_notice(figures, NOBODY)
+    assert figures.input_kept == 7 * DAY + 2 * HOUR + 4 * HOUR + DAY
+    assert figures.output_kept == 7 * DAY + 2 * HOUR + 7 * DAY + 3 * HOUR + DAY
+    assert "| 8 days 6 hours |" in write_notice(figures, NOBODY)
 
 
 def test_published_epsilon_is_never_too_low(every_kind: ValidConfig) -> None:

@@ -37,7 +37,7 @@ LOCATIONS: Final = ("inn", "bath", "mill", "farm")
 _TOWN: Final[dict[str, Any]] = {
     "clock": {"slot": "1h", "origin": "2026-11-20T00:00:00+00:00", "release_delay": "30s", "tolerance": "1s"},
     "locations": {"file": "locations.csv"},
-    "visits": {"default_stay": "15m", "accept_ahead": "1h"},
+    "visits": {"default_stay": "15m", "accept_ahead": "0s"},
     "privacy": {"epsilon": "4000", "period": "1d"},
     "monitors": [
         {

@@ -49,7 +49,7 @@ def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:
 DECIDING: dict[str, Change] = {
     "slot": lambda parameters: replace(parameters, grid=replace(parameters.grid, length=parameters.grid.length * 2)),
     "origin": lambda parameters: replace(parameters, grid=replace(parameters.grid, origin=parameters.grid.origin + 1)),
-    "accept_ahead": lambda parameters: replace(parameters, max_lead=2),
+    "accept_ahead": lambda parameters: replace(parameters, accept_ahead=2),
     "default_stay": lambda parameters: replace(parameters, default_stay=1),
     "shards": lambda parameters: replace(parameters, registry=Registry(parameters.registry.ids, 5)),
     "registry": lambda parameters: replace(parameters, registry=Registry((*parameters.registry.ids, "new"), 4)),

@@ -131,11 +131,12 @@ class DwellTerms(TimedTerms):
 
 @dataclass(frozen=True)
 class AuditTerms:
-    """The terms of all monitors. Durations are in microseconds; `max_lead` is F, in slots."""
+    """The terms of all monitors. Durations are in microseconds, `accept_ahead` and `max_lead` (F) in slots."""
 
     service: str
     shards: int
     grid: Grid
+    accept_ahead: int
     max_lead: int
     default_stay: int
     may_pay: Fraction
@@ -248,14 +249,16 @@ def _read_locations(path: Path) -> tuple[str, ...]:
 def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
     clock, visits, privacy = config["clock"], config["visits"], config["privacy"]
     grid = Grid(parse_instant(clock["origin"]), parse_duration(clock["slot"]))
-    max_lead = parse_duration(visits["accept_ahead"]) // grid.slot
+    accept_ahead, default_stay = parse_duration(visits["accept_ahead"]), parse_duration(visits["default_stay"])
+    max_lead = accept_ahead // grid.slot - -default_stay // grid.slot
     monitors = config["monitors"]
     return AuditTerms(
         service=config["service"]["name"],
         shards=int(config["service"].get("shards", 16)),
         grid=grid,
+        accept_ahead=accept_ahead // grid.slot,
         max_lead=max_lead,
-        default_stay=parse_duration(visits["default_stay"]),
+        default_stay=default_stay,
         may_pay=parse_epsilon(privacy["epsilon"]),
         period=parse_duration(privacy["period"]),
         locations=locations,

@@ -149,7 +149,7 @@ def accept(line: Line, person: int, terms: AuditTerms) -> AcceptedVisit | None:
     """
     grid = terms.grid
     row, current = terms.rows.get(line.location), grid.find_slot(line.reported)
-    if row is None or grid.find_slot(line.arrived) > current + terms.max_lead:
+    if row is None or grid.find_slot(line.arrived) > current + terms.accept_ahead:
         return None
     left = min(line.left, grid.start(current + terms.max_lead + 1))
     last = max(grid.find_slot(line.arrived), grid.find_slot(left - 1))

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
-from monitor.config.charges import compute_charges
+from monitor.config.charges import compute_charges, compute_max_lead
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import SECOND, format_duration
 from monitor.tools.planner.designs import AtTimes, Design, OverTime
@@ -60,7 +60,7 @@ def _make_design(config: Config, monitor: Planned) -> Design:
     if isinstance(monitor, AtTimesMonitor):
         return AtTimes(slot, -(-monitor.reporting_horizon // slot), monitor)
     shares = [share / monitor.epsilon for share in monitor.compute_shares().values()]
-    max_lead = config.visits.accept_ahead // slot
+    max_lead = compute_max_lead(config)
     return OverTime(slot, monitor.window // slot, max_lead, monitor.answers_per_window, min(shares), max(shares))
 
 

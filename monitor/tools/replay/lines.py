@@ -62,7 +62,7 @@ class Extent:
     empty_stays: int = 0
 
     def add(self, visit: Visit, left_at: int, reported_at: int) -> None:
-        """Add a valid visit, up to `max_lead` slots after its report. The service refuses or cuts off the rest."""
+        """Add a valid visit, up to `max_lead` slots after its report. The service cuts off the rest."""
         grid = self.parameters.grid
         reported = grid.find_slot(reported_at)
         first = min(grid.find_slot(visit.arrived_at), reported)
@@ -185,6 +185,6 @@ def _add_to_extent(visit: Visit, left_at: int, reported_at: int, extent: Extent)
         return UNKNOWN_LOCATION
     extent.add(visit, left_at, reported_at)
     grid = extent.parameters.grid
-    if grid.find_slot(visit.arrived_at) > grid.find_slot(reported_at) + extent.parameters.max_lead:
+    if grid.find_slot(visit.arrived_at) > grid.find_slot(reported_at) + extent.parameters.accept_ahead:
         return TOO_FAR_AHEAD
     return None
