@@ -41,7 +41,7 @@ PAIRS = [f"pair-{n}" for n in range(1_000)]
 LAW = {f"law-{people}-{n}": people for people in range(6) for n in range(100)}
 SLOTS = 8
 THRESHOLD = 4
-EVALUATIONS = SLOTS  # locations of `law` are never paused, because W + F = 1
+EVALUATIONS = SLOTS  # locations of `law` are never paused, because k = W + F = 2
 LEVEL = 1e-6
 
 Replay = Callable[..., "Seen"]
@@ -119,7 +119,8 @@ def _settings(folder: Path, kafka: SharedKafka, valkey: EmbeddedValkey) -> Setti
         "privacy": {"epsilon": "1000000", "period": "1d"},
         "monitors": [
             _over_time("pairs", PAIRS, threshold=2, window="2h"),
-            _over_time("law", list(LAW), threshold=THRESHOLD, window="1h"),
+            _over_time("law", list(LAW), threshold=THRESHOLD, window="1h")
+            | {"epsilon": str(2 * len(LAW)), "answers_per_window": 2},
             {
                 "name": "noon",
                 "kind": "at_times",
