@@ -69,7 +69,7 @@ class Site:
             "service": {"name": name, "shards": 4},
             "clock": clock,
             "locations": {"file": "locations.csv"},
-            "visits": {"default_stay": "15m", "accept_ahead": "1h", "person_key_file": "person.key"},
+            "visits": {"default_stay": "15m", "accept_ahead": "0s", "person_key_file": "person.key"},
             "privacy": {"epsilon": "4000", "period": "1d"},
             "monitors": monitors,
             "kafka": {
