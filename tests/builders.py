@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.public.slot_grid import SlotGrid
+from monitor.windows.facts import Question
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 
@@ -53,3 +57,8 @@ def build_visit(person: str, location: str, arrived: int, left: int | None = Non
     """Return the fields of a visit; `arrived` and `left` are instants. Without `left` it has no left_at."""
     fields = {"person_id": person, "location_id": location, "arrived_at": format_instant(arrived)}
     return fields if left is None else fields | {"left_at": format_instant(left)}
+
+
+def build_counts(question: Question, count: Callable[[int], int]) -> list[NDArray[np.int64]]:
+    """Return the counts of a question's windows, from a function of the row."""
+    return [np.array([count(int(row)) for row in rows], np.int64) for _, rows in question.windows]

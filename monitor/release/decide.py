@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -27,7 +26,6 @@ from monitor.release.readings import Evidence, find_input_since
 from monitor.release.state import LedgerState
 from monitor.release.unknown import FACTS_MISSING, LEDGER_LOST
 from monitor.windows.facts import Question, Reading
-from monitor.windows.row_windows import RowWindows
 from monitor.windows.time_counts import find_visited
 
 __all__ = ["Decider", "Decision", "Evidence"]
@@ -73,20 +71,22 @@ class Decider:
         self._noise = noise
         self._shards = tuple(shards)
         self._totals = tuple(totals)
-        self._watched = [OverTimeDecider(parameters, monitor, shards, noise) for monitor in parameters.over_time]
+        self._watched = [
+            OverTimeDecider(parameters, monitor, number, shards, noise)
+            for number, monitor in enumerate(parameters.over_time)
+        ]
 
     def build_questions(self, tick: int) -> dict[int, Question]:
         """Return the question to ask each shard at a tick."""
         parameters = self._parameters
-        windows: dict[int, list[RowWindows]] = {shard: [] for shard in self._shards}
-        for watched in self._watched:
-            for shard, of_monitor in watched.list_windows(tick):
-                windows[shard].append(of_monitor)
         live = {
             time for monitor in parameters.at_times for time in monitor.list_live_times(parameters.grid.as_of(tick))
         }
         questions = {
-            shard: Question(_join_windows(parts), tuple(sorted(live)), tick) for shard, parts in windows.items()
+            shard: Question(
+                tuple(watched.find_window(shard, tick) for watched in self._watched), tuple(sorted(live)), tick
+            )
+            for shard in self._shards
         }
         consenting = {time for bounds in parameters.at_least for time in self._find_final_times(bounds, tick)}
         if consenting:
@@ -317,8 +317,3 @@ class Decider:
         complete_from = max(reading.complete_from, find_input_since(state))
         is_complete = complete_from <= self._parameters.grid.find_slot(time) and time > reading.times_evicted_until
         return None if is_complete else FACTS_MISSING
-
-
-def _join_windows(parts: Sequence[RowWindows]) -> Sequence[tuple[int, int]]:
-    """Return the distinct windows of several monitors."""
-    return parts[0] if len(parts) == 1 else tuple(dict.fromkeys(chain.from_iterable(parts)))

@@ -25,7 +25,7 @@ from monitor.public.parameters import OverTime, Parameters
 from monitor.release.ledger import EncodedRecord
 from monitor.release.readings import Evidence, find_input_since
 from monitor.release.state import LedgerState
-from monitor.windows.row_windows import RowCounts, RowWindows
+from monitor.windows.facts import Window
 
 _PORTION: Final = 10_000  # places whose codes are Python objects at the same time
 
@@ -210,13 +210,17 @@ class OverTimeDecider:
     Args:
         parameters: the parameters of the service.
         monitor: the monitor.
+        number: its number among the `over_time` monitors, which is that of its window in the questions.
         shards: the shards of this ledger partition.
         noise: the source of one-sided noise.
     """
 
-    def __init__(self, parameters: Parameters, monitor: OverTime, shards: Iterable[int], noise: Noise) -> None:
+    def __init__(
+        self, parameters: Parameters, monitor: OverTime, number: int, shards: Iterable[int], noise: Noise
+    ) -> None:
         self._parameters = parameters
         self.monitor = monitor
+        self._number = number
         self._noise = noise
         owned, shard = set(shards), parameters.registry.shard
         indices = [n for n, row in enumerate(monitor.rows) if int(shard[row]) in owned]
@@ -226,11 +230,10 @@ class OverTimeDecider:
         self._standings: dict[int, _EncodedStanding] = {}
         self._basis: tuple[LedgerState, int] | None = None
 
-    def list_windows(self, tick: int) -> Iterator[tuple[int, RowWindows]]:
-        """Yield the windows of each shard's places."""
-        start = self._parameters.find_window_start(self.monitor.window, tick)
-        for shard, rows in self._places.rows_by_shard.items():
-            yield shard, RowWindows(rows, start)
+    def find_window(self, shard: int, tick: int) -> Window:
+        """Return the window of the monitor's places in a shard."""
+        rows = self._places.rows_by_shard.get(shard, ())
+        return self._parameters.find_window_start(self.monitor.window, tick), rows
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Answers:
         """Draw every answer of a tick once, and record the spent ε in `state`.
@@ -324,25 +327,13 @@ class OverTimeDecider:
         counts = np.zeros(len(places.rows), np.int64)
         known = np.zeros(len(places.rows), np.bool_)
         for shard, at in places.by_shard.items():
-            of_shard = _find_counts(shard, start, evidence, state)
-            if of_shard is not None:
-                counts[at] = _take_counts(of_shard, RowWindows(places.rows_by_shard[shard], start))
+            if _is_complete(shard, start, evidence, state):
+                counts[at] = evidence.readings[shard].counts[self._number]
                 known[at] = True
         return counts, known
 
 
-def _take_counts(counts: Mapping[tuple[int, int], int], windows: RowWindows) -> Sequence[int] | NDArray[np.int64]:
-    """Return the counts of windows, in their order."""
-    if isinstance(counts, RowCounts) and counts.windows.rows is windows.rows:
-        return counts.counts
-    return [counts[window] for window in windows]
-
-
-def _find_counts(
-    shard: int, start: int, evidence: Evidence, state: LedgerState
-) -> Mapping[tuple[int, int], int] | None:
-    """Return the counts of a shard; None if windows from the slot `start` on may lack visits."""
+def _is_complete(shard: int, start: int, evidence: Evidence, state: LedgerState) -> bool:
+    """Return whether a shard has a reading whose windows from the slot `start` on contain all visits."""
     complete_from = evidence.find_complete_from(shard)
-    if complete_from is None or max(complete_from, find_input_since(state)) > start:
-        return None
-    return evidence.readings[shard].counts
+    return complete_from is not None and max(complete_from, find_input_since(state)) <= start

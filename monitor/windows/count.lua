@@ -3,7 +3,6 @@
 --
 -- KEYS[1]  meta: the shard's hash
 -- KEYS[2]  the waiting facts
--- KEYS[3]  the leaves
 -- ARGV     the windows, as in counting.lua
 --
 -- Returns {1, the counts, {field, value, field, value, …} of the hash, {seconds, microseconds} of the server's clock}.

@@ -1,19 +1,14 @@
--- The functions of the scripts that count. This file is inserted before their text, after leaves.lua.
+-- The functions of the scripts that count. This file is inserted before their text.
 
 -- Count the people of watched rows. `at`: the index of the first of the arguments, which are pairs of a first slot and
 -- rows (4 bytes each, big-endian). Return, by row, the number of people last seen in the first slot or later. There is
 -- no upper bound: a person who came again later still belongs to the window.
 local function count_windows(prefix, at)
-  local counts, split = {}, redis.call('TYPE', prefix .. 'leaves').ok ~= 'none'
+  local counts = {}
   for i = at, #ARGV, 2 do
     local start, rows = ARGV[i], ARGV[i + 1]
     for place = 1, #rows, 4 do
-      local row = tostring(struct.unpack('>I4', rows, place))
-      local n, people = split and tonumber(redis.call('HGET', prefix .. 'leaves', row) or 0) or 0, 0
-      for leaf = n + 1, 4 * n + 1 do
-        people = people + redis.call('ZCOUNT', leaf_key(prefix, row, leaf), start, '+inf')
-      end
-      counts[#counts + 1] = people
+      counts[#counts + 1] = redis.call('ZCOUNT', prefix .. 'w:' .. struct.unpack('>I4', rows, place), start, '+inf')
     end
   end
   return counts

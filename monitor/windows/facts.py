@@ -50,16 +50,20 @@ class ShardFacts:
     stays: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+Window = tuple[int, Sequence[int] | NDArray[np.int64]]
+"""The first slot of a window, and the watched rows whose people are counted from this slot on."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """The counts to read from one shard: (row, first slot of the window) pairs, and designated times.
+    """The counts to read from one shard: windows, and designated times.
 
     `consenting`: the times among `times` for which the people who consented are also counted. `stays`: the designated
     times for which the lengths of visits are read. `tick`: the tick that the counts are for. Without a tick, the
     question opens no slot.
     """
 
-    windows: Sequence[tuple[int, int]] = ()
+    windows: Sequence[Window] = ()
     times: tuple[int, ...] = ()
     tick: int | None = None
     consenting: tuple[int, ...] = ()
@@ -73,11 +77,11 @@ class Reading:
     `progress`: the next offset by input partition. `complete_from`: the facts are complete for visits whose last slot
     is this slot or a later one. `evicted_before`: facts about earlier slots were evicted from the windows.
     `times_evicted_until`: designated times up to this instant were evicted. `time`: the store's clock, an instant.
-    `counts`: distinct people by (row, first slot). `present`: by designated time, distinct people by location, aligned
-    with the shard's rows in registry order. `consenting`: the same for people who consented. `stays`: by
-    designated time, the person, row and length in seconds of each visit, in any order. `settled`: the counts
-    include the facts stamped up to the question's tick and no others. It is False if the store's clock is not in the
-    slot after the tick, if a later slot is open, or if facts still wait (ask again).
+    `counts`: distinct people, aligned with the question's windows and their rows. `present`: by designated time,
+    distinct people by location, aligned with the shard's rows in registry order. `consenting`: the same for people who
+    consented. `stays`: by designated time, the person, row and length in seconds of each visit, in any order.
+    `settled`: the counts include the facts stamped up to the question's tick and no others. It is False if the store's
+    clock is not in the slot after the tick, if a later slot is open, or if facts still wait (ask again).
     """
 
     progress: Mapping[int, int]
@@ -85,7 +89,7 @@ class Reading:
     evicted_before: int
     times_evicted_until: int
     time: int
-    counts: Mapping[tuple[int, int], int]
+    counts: Sequence[NDArray[np.int64]]
     present: Mapping[int, NDArray[np.int64]]
     settled: bool = True
     consenting: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)

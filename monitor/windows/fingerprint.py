@@ -13,7 +13,7 @@ from typing import Final
 
 from monitor.public.parameters import Parameters, Timed
 
-FORMAT: Final = 3
+FORMAT: Final = 1
 """The version of the stored format. Raise it when keys, members or scores change their meaning."""
 
 _DIGITS: Final = 16

@@ -5,8 +5,6 @@
                                           (`times_evicted_until`) of `monitor.windows.facts.Reading`
     {name:fingerprint:shard}:waiting      sorted set: packed facts by the slot in which their records were stamped
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row
-    {name:fingerprint:shard}:w:<row>:<n>  a leaf of such a set: rows with many people have several (common.lua)
-    {name:fingerprint:shard}:leaves       hash: by row with several leaves, the number of its splits
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
     {name:fingerprint:shard}:d:<instant>  sorted set, at a designated time with dwell times: the same members, by the
                                           length of the visit in seconds
@@ -69,10 +67,6 @@ class Keys:
     def window(self, shard: int, row: int) -> str:
         """Return the key of the people last seen at a watched row."""
         return f"{self.tag(shard)}:w:{row}"
-
-    def leaves(self, shard: int) -> str:
-        """Return the key of the hash with the number of splits by row."""
-        return f"{self.tag(shard)}:leaves"
 
     def time(self, shard: int, instant: int) -> str:
         """Return the key of the people present at a designated time."""

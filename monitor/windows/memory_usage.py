@@ -27,8 +27,7 @@ MOST_SHARDS: Final = 64
 MOST_KEYS: Final = 1_024
 """How many shards are measured at a time, and about how many keys of each kind in all of them together."""
 
-_MOST_LEAVES: Final = 8
-_OWN_KEYS: Final = 3  # leaves, meta, waiting
+_OWN_KEYS: Final = 2  # meta, waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +92,16 @@ class MemoryProbe:
         rows = self._find_rows(shard)
         chosen_rows = self._random.sample(range(len(rows)), min(len(rows), most))
         chosen_times = self._random.sample(times, min(len(times), most))
-        names = [keys.leaves(shard), keys.meta(shard), keys.waiting(shard)]
+        names = [keys.meta(shard), keys.waiting(shard)]
         names += [name(shard, at) for at in chosen_times for name in (keys.time, keys.lengths)]
-        command = make_eval("usage", names, _MOST_LEAVES, *(int(rows[index]) for index in chosen_rows))
+        first_row = len(names)
+        names += [keys.window(shard, int(rows[index])) for index in chosen_rows]
+        command = make_eval("usage", names)
         try:
             sizes: list[int] = self._client.execute_command(*command)  # type: ignore[no-untyped-call]  # redis-py
         except REDIS_ERRORS as error:
             raise translate_error(error, describe_client(self._client)) from None
-        own, of_times, of_rows = sizes[:_OWN_KEYS], sizes[_OWN_KEYS : len(names)], sizes[len(names) :]
+        own, of_times, of_rows = sizes[:_OWN_KEYS], sizes[_OWN_KEYS:first_row], sizes[first_row:]
         return sum(own) + _scale(of_times, len(times), len(chosen_times)) + _scale(of_rows, len(rows), len(chosen_rows))
 
     def _find_rows(self, shard: int) -> NDArray[np.int64]:

@@ -1,11 +1,9 @@
 """The binary format of facts. The reader packs facts, and Lua scripts unpack them. This module also counts members.
 
 * Seen: the row (4 bytes, unsigned), the last slot of the visit minus the stamp c (4 bytes, signed), and the person's
-  keyed hash (16 bytes). For the script, `group_seen` converts these facts to blocks, which are sorted by row and hash:
-  the number of digits d, the number of facts and the number of groups (4 bytes each); by group the row and the number
-  of its facts (4 bytes each); by fact the first 4 bytes of the hash; and by fact the last slot as text of d characters
-  and the hash. So the script can pass many facts to one command without reading them one by one. A group has at most
-  2,000 facts.
+  keyed hash (16 bytes). For the script, `group_seen` groups these facts by row, so that one command adds many of them:
+  the number of groups (4 bytes); by group the row and the number of its facts (4 bytes each); and by fact the last slot
+  minus the stamp, and the hash.
 * Present: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the person's keyed
   hash. `sort_by_instant` sorts these facts by instant for the script.
 * Stay: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes, unsigned), the row (4
@@ -19,11 +17,9 @@ All numbers are big-endian.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
-from operator import itemgetter
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,20 +34,12 @@ Bytes = NDArray[np.uint8]
 SEEN: Final = np.dtype([("row", ">u4"), ("ahead", ">i4"), ("person", f"V{HASH_BYTES}")])
 PRESENT: Final = np.dtype([("instant", ">i8"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 STAY: Final = np.dtype([("instant", ">i8"), ("length", ">u4"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
+_GROUP: Final = np.dtype([("row", ">u4"), ("facts", ">u4")])
+_FACT: Final = np.dtype([("ahead", ">i4"), ("person", f"V{HASH_BYTES}")])
 MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
-
-_LARGEST_GROUP: Final = 2_000
-"""The maximum number of facts in a group. A script puts their hashes on the stack of Lua, whose size is limited."""
 
 _PORTION: Final = 10_000
 """The maximum number of facts per waiting member; a script merges whole members."""
-
-_FEW: Final = 100
-"""Blocks of fewer facts are packed one by one, which takes less time than the fixed costs of arrays (0.2 ms)."""
-
-_FACT: Final = struct.Struct(f">Ii{HASH_BYTES}s")  # as SEEN
-_HEAD: Final = struct.Struct(">III")
-_GROUP: Final = struct.Struct(">II")
 
 CONSENT: Final = 1 << 31
 """The bit of a row that marks the fact that a person consented."""
@@ -97,45 +85,21 @@ def split_by_shard(shard: Ints, stamp: Ints, packed: NDArray[np.void]) -> Iterat
         yield int(shard[begin]), int(stamp[begin]), packed[begin:end].tobytes()
 
 
-def group_seen(stamp: int, packed: bytes, portion: int) -> Iterator[bytes]:
-    """Yield the facts seen as blocks for the script, each with at most `portion` facts, sorted by row and hash."""
-    if len(packed) < min(_FEW, portion) * SEEN.itemsize:
-        if packed:
-            yield _make_small_block(stamp, packed)
-        return
+def group_seen(packed: bytes, portion: int = _PORTION) -> Iterator[bytes]:
+    """Yield the facts seen as blocks for the script, each with at most `portion` facts, sorted by row."""
     facts = np.frombuffer(packed, SEEN)
-    hashes = np.ascontiguousarray(facts["person"]).view(">u4")[:: HASH_BYTES // 4].astype(np.uint64)
-    order = np.argsort((facts["row"].astype(np.uint64) << np.uint64(32)) | hashes)
-    facts, hashes = facts[order], hashes[order].astype(">u4")
-    for begin in range(0, len(facts), portion):
-        yield _make_block(stamp, facts[begin : begin + portion], hashes[begin : begin + portion])
+    facts = facts[np.argsort(facts["row"].astype(np.int64))]
+    for begin in range(0, facts.size, portion):
+        yield _make_block(facts[begin : begin + portion])
 
 
-def _make_small_block(stamp: int, packed: bytes) -> bytes:
-    """Return what `_make_block` returns for the same facts."""
-    facts = sorted(_FACT.iter_unpack(packed), key=itemgetter(0, 2))
-    texts = [str(stamp + ahead).encode() for _, ahead, _ in facts]
-    digits = max(map(len, texts))
-    groups = [_GROUP.pack(row, len(list(of_row))) for row, of_row in groupby(facts, key=itemgetter(0))]
-    hashes = [person[:4] for _, _, person in facts]
-    body = [text.zfill(digits) + person for text, (_, _, person) in zip(texts, facts, strict=True)]
-    return b"".join((_HEAD.pack(digits, len(facts), len(groups)), *groups, *hashes, *body))
-
-
-def _make_block(stamp: int, facts: NDArray[np.void], hashes: NDArray[Any]) -> bytes:
-    ahead, place = np.unique(facts["ahead"].astype(np.int64), return_inverse=True)
-    texts = [str(stamp + slot).encode() for slot in ahead.tolist()]
-    digits = max(map(len, texts))
-    body = np.empty(len(facts), [("last", f"S{digits}"), ("person", SEEN["person"])])
-    body["last"] = np.array([text.zfill(digits) for text in texts])[place]  # zfill keeps a sign in front
-    body["person"] = facts["person"]
+def _make_block(facts: NDArray[np.void]) -> bytes:
     row = facts["row"]
-    starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
-    starts = np.union1d(starts, np.arange(0, len(facts), _LARGEST_GROUP))
-    groups = np.empty((len(starts), 2), ">u4")
-    groups[:, 0], groups[:, 1] = row[starts], np.diff(starts, append=len(facts))
-    head = np.array([digits, len(facts), len(starts)], ">u4")
-    return b"".join(part.tobytes() for part in (head, groups, hashes, body))
+    starts = np.concatenate([[0], np.flatnonzero(row[1:] != row[:-1]) + 1])
+    groups, body = np.empty(starts.size, _GROUP), np.empty(facts.size, _FACT)
+    groups["row"], groups["facts"] = row[starts], np.diff(starts, append=facts.size)
+    body["ahead"], body["person"] = facts["ahead"], facts["person"]
+    return b"".join((starts.size.to_bytes(4), groups.tobytes(), body.tobytes()))
 
 
 def sort_by_instant(packed: bytes, kind: np.dtype[np.void]) -> bytes:
@@ -166,7 +130,7 @@ def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
     for stamped in facts:
         by_stamp.setdefault(stamped.stamp, []).append(stamped)
     for stamp, parts in sorted(by_stamp.items()):
-        for block in group_seen(stamp, b"".join(part.seen for part in parts), _PORTION):
+        for block in group_seen(b"".join(part.seen for part in parts)):
             yield from ("s", stamp, block)
         packed = sort_by_instant(b"".join(part.present for part in parts), PRESENT)
         for begin in range(0, len(packed), _PORTION * PRESENT.itemsize):
@@ -174,15 +138,6 @@ def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
         packed = sort_by_instant(b"".join(part.stays for part in parts), STAY)
         for begin in range(0, len(packed), _PORTION * STAY.itemsize):
             yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
-
-
-def pack_windows(windows: Iterable[tuple[int, int]]) -> Iterator[int | bytes]:
-    """Yield the arguments of the script that counts windows (row, first slot): a first slot, then the rows with it.
-
-    A script reads many rows from one argument faster than from many. The order of the windows is kept.
-    """
-    for start, pairs in groupby(windows, key=itemgetter(1)):
-        yield from (start, np.fromiter((row for row, _ in pairs), ">u4").tobytes())
 
 
 def pack_shard_facts(

@@ -15,13 +15,14 @@ from itertools import chain
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from redis.cluster import RedisCluster
 
 from monitor.errors import WindowsError
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.eviction_policy import read_eviction_policies, require_no_eviction
-from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span, Window
 from monitor.windows.keys import PROGRESS, Keys, make_service_pattern, parse_progress
 from monitor.windows.packing import read_stays, split_portions
 from monitor.windows.redis_client import (
@@ -35,7 +36,6 @@ from monitor.windows.redis_client import (
     parse_time,
     translate_error,
 )
-from monitor.windows.row_windows import pack_row_windows, pair_counts
 from monitor.windows.scripts import Command, make_eval
 from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
 
@@ -118,7 +118,7 @@ class RedisWindows:
 
     def _list_all_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         windows = (self._keys.window(shard, row) for row in self._watched[shard])
-        return [*self._list_shard_keys(shard), *windows, *self._list_time_keys(shard, times), self._keys.leaves(shard)]
+        return [*self._list_shard_keys(shard), *windows, *self._list_time_keys(shard, times)]
 
     def _list_time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         """Return the keys of designated times: one each, and one more if there are dwell times."""
@@ -127,14 +127,6 @@ class RedisWindows:
 
     def _list_shard_keys(self, shard: int) -> list[str]:
         return [self._keys.meta(shard), self._keys.waiting(shard)]
-
-    def _declare_keys(self, shard: int) -> list[str]:
-        """Return the keys that a script with facts declares.
-
-        While a cluster moves keys, a script may run at a server that has only some of them. With several keys, that
-        server refuses it (TRYAGAIN). If `leaves` were not declared, facts would be added where nobody counts them.
-        """
-        return [*self._list_shard_keys(shard), self._keys.leaves(shard)]
 
     def pack(self, facts: Facts) -> PackedFacts:
         """Prepare a batch's facts for `write`: the arguments of each shard's script."""
@@ -151,7 +143,7 @@ class RedisWindows:
         arguments = (*self._read_clock(), len(spans), *advance)
         replies = self._run(
             {
-                shard: make_eval("write", self._declare_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
+                shard: make_eval("write", self._list_shard_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
                 for shard in self._all
             }
         )
@@ -178,7 +170,7 @@ class RedisWindows:
         return readings
 
     def _make_settle_command(self, shard: int, tick: int, most: int = MANY_WAITING) -> Command:
-        return make_eval("settle", self._declare_keys(shard), *self._make_tick_arguments(tick, most))
+        return make_eval("settle", self._list_shard_keys(shard), *self._make_tick_arguments(tick, most))
 
     def _make_tick_arguments(self, tick: int, most: int) -> tuple[str | int, ...]:
         return (*self._read_clock(), tick, self._parameters.tolerance, most)
@@ -192,7 +184,9 @@ class RedisWindows:
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Move facts stamped up to a slot into the windows, if it has begun."""
-        self._run({shard: make_eval("open", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards})
+        self._run(
+            {shard: make_eval("open", self._list_shard_keys(shard), *self._read_clock(), slot) for shard in shards}
+        )
 
     def _read_at_once(self, questions: Mapping[int, Question], most: int) -> dict[int, Reading]:
         """Read each shard in one step. Read a shard again if a set grew after its size was read.
@@ -251,7 +245,7 @@ class RedisWindows:
         ]
 
     def _make_count_command(self, shard: int, question: Question, most: int) -> Command:
-        keys, windows = self._declare_keys(shard), pack_row_windows(question.windows)
+        keys, windows = self._list_shard_keys(shard), list(_pack_windows(question.windows))
         if question.tick is None:
             return make_eval("count", keys, *windows)
         return make_eval("tick", keys, *self._make_tick_arguments(question.tick, most), *windows)
@@ -279,7 +273,7 @@ class RedisWindows:
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
             time=parse_time(time) if self._clock is None else self._clock(),
-            counts=pair_counts(question.windows, counts) if settled else {},
+            counts=_split_counts(question.windows, counts) if settled else (),
             present=TimeCounts(present),
             settled=settled == 1,
             consenting=TimeCounts({instant: present[instant] for instant in question.consenting}, consenting=True),
@@ -295,7 +289,7 @@ class RedisWindows:
         for shard in shards:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]
             dropped, kept = (self._list_time_keys(shard, instants) for instants in (drop, keep))
-            keys = [*self._list_shard_keys(shard), *windows, *dropped, *kept, self._keys.leaves(shard)]
+            keys = [*self._list_shard_keys(shard), *windows, *dropped, *kept]
             latest = [max(drop)] if drop else []
             work[shard] = make_eval("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
         self._run(work)
@@ -396,3 +390,15 @@ class RedisWindows:
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."
         )
+
+
+def _pack_windows(windows: Iterable[Window]) -> Iterator[int | bytes]:
+    """Yield the arguments of the script that counts: each first slot, then its rows (4 bytes each) in one argument."""
+    for start, rows in windows:
+        yield from (start, np.asarray(rows, ">u4").tobytes())
+
+
+def _split_counts(windows: Sequence[Window], counts: Sequence[int]) -> list[NDArray[np.int64]]:
+    """Return the counts by window, from the counts of all rows in order."""
+    ends = np.cumsum([len(rows) for _, rows in windows])
+    return np.split(np.array(counts, np.int64), ends[:-1]) if windows else []

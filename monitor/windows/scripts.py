@@ -11,17 +11,17 @@ Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "count": ("leaves", "counting"),
+    "count": ("counting",),
     "forget_progress": (),
     "read": (),
     "rights": (),
-    "settle": ("leaves", "common", "settling"),
-    "tick": ("leaves", "common", "settling", "counting"),
-    "usage": ("leaves",),
+    "settle": ("common", "settling"),
+    "tick": ("common", "settling", "counting"),
+    "usage": (),
 }
 """The files that are inserted into a script. Scripts that are not listed have `_USUAL_PARTS`."""
 
-_USUAL_PARTS: Final = ("leaves", "common")
+_USUAL_PARTS: Final = ("common",)
 
 
 def _read_text(name: str) -> str:

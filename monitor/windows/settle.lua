@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Move the facts that a tick counts into a shard's windows. This needs hardly any memory (see tick.lua).
 --
--- KEYS[1..3]  as in write.lua
+-- KEYS[1..2]  as in write.lua
 -- ARGV[1..4]  as in write.lua
 -- ARGV[5]     the tick
 -- ARGV[6]     the tolerance of clocks (µs): the tick is counted from as_of + tolerance until the next tick closes

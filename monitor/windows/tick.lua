@@ -2,7 +2,7 @@
 -- Read a shard for a tick: move the facts that the tick counts into the windows, and count. The script may run when
 -- memory is full (allow-oom), because it only moves facts that are in Redis already.
 --
--- KEYS[1..3]  as in write.lua
+-- KEYS[1..2]  as in write.lua
 -- ARGV[1..7]  as in settle.lua
 -- ARGV[8..]   the windows, as in counting.lua
 --

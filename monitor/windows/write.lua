@@ -3,7 +3,6 @@
 --
 -- KEYS[1]          meta: the shard's hash
 -- KEYS[2]          the waiting facts: a sorted set by stamp
--- KEYS[3]          the leaves: declared, so that a cluster that moves them refuses the script
 -- (The script computes the keys of windows and designated times from the facts. They have the same hash tag.)
 -- ARGV[1..4]       as in begin.lua: the present instant or empty, origin, length, expiry of meta in seconds; facts
 --                  expire after twice this time, so later than the progress that claims them

@@ -43,7 +43,8 @@ PLACES: Final = 20_000
 PEOPLE: Final = 100_000
 DEADLINE_SECONDS: Final = 150.0
 _BATCHES: Final = 10
-_AT_A_PLACE: Final = ((110, 24), (1_000, 60), (20_000, 60))  # people, and the goal in bytes
+_AT_A_PLACE: Final = (110, 1_000, 20_000)
+_COMPACT: Final = 1_024
 
 _CONFIG: Final = """
 service: {{name: {name}, shards: 16}}
@@ -252,13 +253,13 @@ class StoredLine:
     @property
     def goal(self) -> str:
         """The goal in words."""
-        return f"≥ {self.least:,.0f} visits/s; ≥ 80 % of what the store alone takes from ready-packed facts"
+        return f"≥ {self.least:,.0f} visits/s; ≥ 75 % of what the store alone takes from ready-packed facts"
 
     @property
     def targets(self) -> Sequence[Target]:
         """The goal in numbers."""
         rate, ratio = f"{self.law} (visits/s)", f"{self.law}: ratio to the store alone"
-        return Target(rate, least=self.least, absolute=True), Target(ratio, least=0.8)
+        return Target(rate, least=self.least, absolute=True), Target(ratio, least=0.75)
 
     def measure(self, bench: Bench) -> Measured:
         """Read the backlog, and send its facts to another server without reading."""
@@ -317,11 +318,9 @@ class RedisMemoryLine:
 
     name = "redis-memory"
     work = "memory in Redis for one person at one place"
-    goal = "≤ 24 B at ≤ 128 people at a place, ≤ 60 B above, on Valkey and Redis"
+    goal = "shown; with `zset-max-listpack-entries` of 1,024, 1,000 people at a place need less than half as much"
     targets = tuple(
-        Target(f"{server}, {people} people (B)", most=most)
-        for server in ("Valkey", "Redis")
-        for people, most in _AT_A_PLACE
+        Target(f"{server}, 1000 people, compact, in units of the default", most=0.5) for server in ("Valkey", "Redis")
     )
 
     def measure(self, bench: Bench) -> Measured:
@@ -334,13 +333,22 @@ class RedisMemoryLine:
             if binary is not None and not binary.exists():
                 skipped.append("Redis skipped: redis-server is not installed (deploy/test-tools.sh)")
                 continue
-            for people, _ in _AT_A_PLACE:
+            for people in _AT_A_PLACE:
                 figures[f"{server}, {people} people (B)"] = _measure_memory(bench, settings, people, binary)
+            compact = _measure_memory(bench, settings, 1_000, binary, compact=True)
+            figures[f"{server}, 1000 people, compact, in units of the default"] = (
+                compact / figures[f"{server}, 1000 people (B)"]
+            )
         return Measured(figures, skipped=skipped)
 
 
-def _measure_memory(bench: Bench, settings: Settings, people: int, binary: Path | None) -> float:
-    """Return the bytes that the server needs per person and place, with `people` people at each place."""
+def _measure_memory(
+    bench: Bench, settings: Settings, people: int, binary: Path | None, *, compact: bool = False
+) -> float:
+    """Return the bytes that the server needs per person and place, with `people` people at each place.
+
+    `compact`: the server keeps sorted sets of up to 1,024 people in its compact encoding.
+    """
     places = max(1, bench.scale(400_000, 4_000) // people)
     with (
         bench.valkey(binary=binary) as server,
@@ -349,6 +357,8 @@ def _measure_memory(bench: Bench, settings: Settings, people: int, binary: Path 
     ):
         windows.begin(0, 0, 0)
         _open_slot(settings, windows)
+        if compact:
+            client.config_set("zset-max-listpack-entries", _COMPACT)
         before = _read_memory(client)
         for number, facts in enumerate(_make_facts(settings, places, people)):
             windows.write([Span(0, number, number + 1)], facts)
@@ -378,4 +388,4 @@ def _read_memory(client: Client) -> int:
     return int(found["used_memory"]) - sum(int(found.get(name, 0)) for name in others)
 
 
-LINES: Final = (StoredLine("even", 300_000), StoredLine("zipf", 250_000), SingleLine(), RedisMemoryLine())
+LINES: Final = (StoredLine("even", 420_000), StoredLine("zipf", 420_000), SingleLine(), RedisMemoryLine())

@@ -30,8 +30,9 @@ CONSENT: Final = 1 << 31
 NEVER: Final = -(2**62)
 PROGRESS: Final = "p"
 WAITING: Final = struct.Struct(">qc")  # the stamp, and s (seen) or p (present); packed facts follow
-HEAD: Final = struct.Struct(">III")
+HEAD: Final = struct.Struct(">I")
 PAIR: Final = struct.Struct(">II")
+FACT: Final = struct.Struct(">i16s")
 PACKED: Final = struct.Struct(">qI16s")
 
 
@@ -129,9 +130,7 @@ def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], l
                     pipeline.zrange(key, 0, -1, withscores=True)
                 for key in moments:
                     pipeline.smembers(key)
-                pipeline.exists(f"{tag}:leaves")  # the towns have too few people for a row with several leaves
-                meta, waiting, *held, split = pipeline.execute()
-            assert not split
+                meta, waiting, *held = pipeline.execute()
             shard = Shard({field.decode(): int(number) for field, number in meta.items()})
             for row, members in zip(windows.values(), held, strict=False):
                 shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members}
@@ -148,24 +147,22 @@ def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], l
 def unpack(waiting: list[bytes], shard: Shard) -> None:
     """Add the facts that wait for their slot (monitor/windows/packing.py defines the bytes)."""
     for blob in waiting:
-        _, kind = WAITING.unpack_from(blob)
+        stamp, kind = WAITING.unpack_from(blob)
         packed = blob[WAITING.size :]
         if kind == b"s":
-            shard.seen |= {*unpack_block(packed)}
+            shard.seen |= {*unpack_block(stamp, packed)}
         else:
             shard.present |= {unflag(time, row, person) for time, row, person in PACKED.iter_unpack(packed)}
 
 
-def unpack_block(block: bytes) -> Iterator[LastSeen]:
+def unpack_block(stamp: int, block: bytes) -> Iterator[LastSeen]:
     """Yield the facts of a block, as monitor/windows/packing.py describes it."""
-    digits, count, groups = HEAD.unpack_from(block)
+    (groups,) = HEAD.unpack_from(block)
     counts = [PAIR.unpack_from(block, HEAD.size + PAIR.size * group) for group in range(groups)]
     rows = chain.from_iterable([row] * facts for row, facts in counts)
-    begin = HEAD.size + PAIR.size * groups
-    facts = [*struct.Struct(f"{digits}s16s").iter_unpack(block[begin + 4 * count :])]
-    assert block[begin : begin + 4 * count] == b"".join(person[:4] for _, person in facts)
-    for row, (last, person) in zip(rows, facts, strict=True):
-        yield LastSeen(row, person, int(last))
+    facts = FACT.iter_unpack(block[HEAD.size + PAIR.size * groups :])
+    for row, (ahead, person) in zip(rows, facts, strict=True):
+        yield LastSeen(row, person, stamp + ahead)
 
 
 def unflag(time: int, row: int, person: bytes) -> Present:

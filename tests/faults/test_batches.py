@@ -170,7 +170,7 @@ class Site:
         """Return the number of people in the windows at the place that all of them visit."""
         row = self.town.settings.parameters.registry.rows["edge-0"]
         shard = int(self.town.settings.parameters.registry.shard[row])
-        return int(self.windows.read({shard: Question(((row, 0),))})[shard].counts[row, 0])
+        return int(self.windows.read({shard: Question(((0, [row]),))})[shard].counts[0][0])
 
     def status(self, tick: int) -> str:
         """Return the status of the empty place at a tick."""

@@ -231,7 +231,7 @@ class World:
         """Count the distinct people whose last slot at a location is at or after a slot."""
         row = self.parameters.registry.rows[location]
         shard = int(self.parameters.registry.shard[row])
-        return int(self.windows.read({shard: Question(((row, first_slot),))})[shard].counts[row, first_slot])
+        return int(self.windows.read({shard: Question(((first_slot, [row]),))})[shard].counts[0][0])
 
     def complete_from(self) -> set[int]:
         """Return the slots from which the facts of the shards are complete."""

@@ -18,6 +18,7 @@ from monitor.public.parameters import Parameters
 from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
+from tests.builders import build_counts
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def published(
             ) as owner:
                 readings = {
                     shard: Reading(
-                        {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, 10), {}
+                        {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, build_counts(question, lambda _: 10), {}
                     )
                     for shard, question in owner.build_questions(tick).items()
                 }

@@ -146,7 +146,11 @@ def _prepare(reader: Reader, records: Records, offset: int) -> Batch:
 
 
 def _count(question: Question, times: Sequence[int], reading: Reading) -> AtTick:
-    counts = {Cell(row): reading.counts[row, first] for row, first in question.windows}
+    counts = {
+        Cell(int(row)): int(count)
+        for (_, rows), of_window in zip(question.windows, reading.counts, strict=True)
+        for row, count in zip(rows, of_window, strict=True)
+    }
     for time, instant in zip(times, question.times, strict=True):
         counts |= {Cell(row, time): count for row, count in enumerate(reading.present[instant].tolist())}
     return counts

@@ -185,7 +185,7 @@ def law(
         decider = Decider(town, [0], walk)
         state = LedgerState(noisy={("noon", instant): dict.fromkeys(marked, (0, CAP))})
         question = decider.build_questions(tick)[0]
-        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, {}, {instant: np.array(counts)})
+        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, (), {instant: np.array(counts)})
         reading = replace(reading, consenting={at: np.array(consented) for at in question.consenting})
         (record,) = decider.decide(tick, Evidence({0: reading}), state).records
         scripts += walk.alternatives

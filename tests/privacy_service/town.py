@@ -33,7 +33,7 @@ from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
-from tests.builders import ORIGIN, build_parameters, watch
+from tests.builders import ORIGIN, build_counts, build_parameters, watch
 from tests.privacy_service.cells import (
     AT_EPSILON,
     HOT,
@@ -236,7 +236,7 @@ class Town:
 
     def _evidence(self, tick: int, counts: Mapping[Cell, int | None]) -> Evidence:
         question = self._questions[tick]
-        windows = {(row, first): counts.get(Cell(row), 0) or 0 for row, first in question.windows}
+        windows = build_counts(question, lambda row: counts.get(Cell(row), 0) or 0)
         present = {
             instant: np.array([counts.get(Cell(row, time), 0) or 0 for row in range(len(PLACES))])
             for time, instant in zip(self.live(tick), question.times, strict=True)

@@ -47,10 +47,10 @@ def read(
     return {
         shard: Reading(
             progress={0: 1},
-            counts={
-                (row, start): people if isinstance(people, int) else people.get(row, 0)
-                for row, start in question.windows
-            },
+            counts=[
+                np.array([people if isinstance(people, int) else people.get(int(row), 0) for row in rows], np.int64)
+                for _, rows in question.windows
+            ],
             present={at: np.array(present if present is not None else [0, 0, 0]) for at in question.times},
             **given,
         )

@@ -14,13 +14,14 @@ from monitor.release.decide import Evidence
 from monitor.release.ledger import EncodedRecord, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
+from tests.builders import build_counts
 
 
 def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
     """Decide a tick on complete input with `people` people at every place."""
     readings = {
         shard: Reading(
-            {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, people), {}
+            {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, build_counts(question, lambda _: people), {}
         )
         for shard, question in owner.build_questions(tick).items()
     }

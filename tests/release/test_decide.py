@@ -15,7 +15,6 @@ from monitor.public.parameters import AtTimes, Parameters
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState, OwnerTerms
-from monitor.windows.facts import Question
 from tests.release.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of
 
 Make = Callable[..., Parameters]
@@ -222,13 +221,14 @@ class TestOverTime:
         assert record.timestamp_ms == parameters.grid.as_of(5) // 1_000
 
 
-def test_questions_have_no_duplicates(make_parameters: Make, make_at_times: MakeAt, noise: Any) -> None:
-    """Two monitors with the same window and the same designated time share one question."""
+def test_questions_by_monitor(make_parameters: Make, make_at_times: MakeAt, noise: Any) -> None:
+    """Each monitor has its window, and two monitors with the same designated time share one question about it."""
     parameters = make_parameters(
         watched={"zoo": [0], "alley": [0, 1]}, at_times=(make_at_times("noon", NOON), make_at_times("lunch", NOON))
     )
-    questions = Decider(parameters, [0], noise).build_questions(12)
-    assert questions == {0: Question(((0, 10), (1, 10)), (parse_instant(NOON),), 12)}
+    ((shard, question),) = Decider(parameters, [0], noise).build_questions(12).items()
+    assert [(first, [*rows]) for first, rows in question.windows] == [(10, [0]), (10, [0, 1])]
+    assert (shard, question.times, question.tick) == (0, (parse_instant(NOON),), 12)
 
 
 def test_state_records_the_decided_tick(make_parameters: Make, noise: Any) -> None:

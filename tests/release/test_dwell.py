@@ -46,7 +46,7 @@ def read(questions: Mapping[int, Question], stays: Stays, complete_from: int) ->
             evicted_before=COMPLETE_FROM_START,
             times_evicted_until=NEVER,
             time=0,
-            counts={},
+            counts=[np.zeros(len(rows), np.int64) for _, rows in question.windows],
             present=dict.fromkeys(question.times, np.zeros(2, np.int64)),
             stays=dict.fromkeys(question.stays, stays.get(shard, ())),
         )

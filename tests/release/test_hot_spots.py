@@ -38,7 +38,7 @@ def read(
     for shard, question in questions.items():
         counts = np.array([people.get(int(row), 0) for row in parameters.registry.by_shard[shard]], np.int64)
         present = dict.fromkeys(question.times, counts)
-        readings[shard] = Reading({}, complete_from, COMPLETE_FROM_START, NEVER, 0, {}, present)
+        readings[shard] = Reading({}, complete_from, COMPLETE_FROM_START, NEVER, 0, (), present)
     return readings
 
 

@@ -27,6 +27,7 @@ from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
+from tests.builders import build_counts
 from tests.privacy.exact_loss import worst_ratio
 
 Q = Fraction(1, 2)
@@ -140,7 +141,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         decider = Decider(parameters, [0], noise)
         question = decider.build_questions(tick)[0]
         people = 0 if tick_input.people is None else tick_input.people
-        counts, present = dict.fromkeys(question.windows, people), dict.fromkeys(question.times, np.array([people]))
+        counts, present = build_counts(question, lambda _: people), dict.fromkeys(question.times, np.array([people]))
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
         decision = decider.decide(tick, Evidence({} if tick_input.people is None else {0: reading}), state)
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)

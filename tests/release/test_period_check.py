@@ -32,6 +32,7 @@ from monitor.release.ledger_reader import LedgerReader
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.period_check import ATTEMPTS, PeriodCheck, PeriodLimits
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
+from tests.builders import build_counts
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 IDS = tuple(
@@ -109,7 +110,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
             COMPLETE_FROM_START,
             NEVER,
             0,
-            {window: 100 * (window[0] in rows) for window in question.windows},
+            build_counts(question, lambda row: 100 * (row in rows)),
             {},
         )
         for shard, question in owner.build_questions(tick).items()

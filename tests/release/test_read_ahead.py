@@ -51,8 +51,7 @@ def test_each_tick_counts_its_facts(
             evidence = ahead.take(tick)
             assert evidence is not None
             assert evidence.causes == {}
-            start_slot = parameters.find_window_start(parameters.over_time[0].window, tick)
-            counts.append(evidence.readings[0].counts[1, start_slot])
+            counts.append(evidence.readings[0].counts[0][0])
         assert counts == [1, 2]
         assert ahead.take(4) is None
 

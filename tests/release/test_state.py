@@ -24,6 +24,7 @@ from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
+from tests.builders import build_counts
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -78,7 +79,7 @@ def decide_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[Le
                 COMPLETE_FROM_START,
                 NEVER,
                 0,
-                {window: numbers.randrange(4) for window in question.windows},
+                build_counts(question, lambda _: numbers.randrange(4)),
                 {
                     at: np.array([numbers.randrange(3) for _ in parameters.registry.by_shard[shard]])
                     for at in question.times

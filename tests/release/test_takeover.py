@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from kafka import TopicPartition
 
@@ -87,7 +88,7 @@ def test_aborted_answers_count(
                     COMPLETE_FROM_START,
                     NEVER,
                     0,
-                    {(row, -2): 2 * (row == 1) for row in range(3)},
+                    [np.array([0, 2, 0])],
                     {},
                 )
             }

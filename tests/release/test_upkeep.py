@@ -35,10 +35,10 @@ class TestOpening:
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
-        question = {0: Question(((1, 100),))}
-        assert world.store.read(question)[0].counts[1, 100] == 0
+        question = {0: Question(((100, [1]),))}
+        assert world.store.read(question)[0].counts[0][0] == 0
         assert release.decide_tick(100, world.stop)
-        assert world.store.read(question)[0].counts[1, 100] == 1
+        assert world.store.read(question)[0].counts[0][0] == 1
 
     def test_hot_spots_slot_stays_closed(self, make_world: MakeWorld) -> None:
         """A slot with hot spots is not opened after the tick: another instance may still have to count it."""
@@ -51,8 +51,8 @@ class TestOpening:
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
         assert release.decide_tick(100, world.stop)
-        assert world.store.read({0: Question(((1, 100),))})[0].counts[1, 100] == 0
-        assert world.store.read({0: Question(((1, 100),), tick=100)})[0].settled
+        assert world.store.read({0: Question(((100, [1]),))})[0].counts[0][0] == 0
+        assert world.store.read({0: Question(((100, [1]),), tick=100)})[0].settled
 
 
 class TestEviction:
@@ -107,8 +107,8 @@ class TestEviction:
         for tick in range(6):
             clock.move_to(release_instant(parameters, tick))
             site.tick(tick)
-        reading = site.windows.read({0: Question(((0, COMPLETE_FROM_START),), (noon,))})[0]
-        assert reading.counts[0, COMPLETE_FROM_START] == 0
+        reading = site.windows.read({0: Question(((COMPLETE_FROM_START, [0]),), (noon,))})[0]
+        assert reading.counts[0][0] == 0
         assert reading.present[noon].tolist() == [0]
         assert (reading.evicted_before, reading.times_evicted_until) == (3, noon)
 

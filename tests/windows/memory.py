@@ -176,7 +176,9 @@ class MemoryWindows:
             evicted_before=shard.evicted_before,
             times_evicted_until=shard.times_evicted_until,
             time=now,
-            counts={(row, first): shard.count(row, first) for row, first in answered.windows},
+            counts=[
+                np.array([shard.count(int(row), first) for row in rows], np.int64) for first, rows in answered.windows
+            ],
             present={instant: self._present(number, instant) for instant in answered.times},
             settled=settled,
             consenting={instant: self._consenting(number, instant) for instant in answered.consenting},

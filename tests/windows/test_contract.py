@@ -38,8 +38,8 @@ def make_present(
 
 def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
     """Return the distinct people at the row from a slot on."""
-    reading = windows.read({shard: Question(windows=((row, first_slot),))})[shard]
-    return reading.counts[row, first_slot]
+    reading = windows.read({shard: Question(windows=((first_slot, [row]),))})[shard]
+    return int(reading.counts[0][0])
 
 
 def find_lowest(windows: Windows) -> dict[int, int]:
@@ -58,14 +58,14 @@ def test_new_store_is_empty(windows: Windows) -> None:
 
 def test_store_before_begin(windows: Windows, row: int, parameters: Parameters) -> None:
     """Before `begin`, there is no progress and nobody is counted."""
-    reading = windows.read({2: Question(windows=((row, 0),), times=(EVENING,))})[2]
+    reading = windows.read({2: Question(windows=((0, [row]),), times=(EVENING,))})[2]
     assert reading.progress == {}
     assert (reading.complete_from, reading.evicted_before, reading.times_evicted_until) == (
         COMPLETE_FROM_START,
         COMPLETE_FROM_START,
         NEVER,
     )
-    assert reading.counts == {(row, 0): 0}
+    assert reading.counts[0].tolist() == [0]
     assert reading.present[EVENING].tolist() == [0] * parameters.registry.by_shard[2].size
 
 
@@ -333,8 +333,8 @@ def test_large_batch(windows: Windows, row: int) -> None:
     )
     windows.begin(0, 0, 0)
     assert windows.write([Span(0, 0, 50)], {2: [facts]}) == {0: 50}
-    reading = windows.read({2: Question(windows=((row, 5),), times=(EVENING,))})[2]
-    assert (reading.counts[row, 5], int(reading.present[EVENING][0])) == (25_001, 25_001)
+    reading = windows.read({2: Question(windows=((5, [row]),), times=(EVENING,))})[2]
+    assert (reading.counts[0][0], int(reading.present[EVENING][0])) == (25_001, 25_001)
 
 
 def test_empty_writes_and_reads(windows: Windows) -> None:

@@ -36,14 +36,14 @@ def make_facts(row: int, stamp: int, *people: bytes, last: int | None = None) ->
 
 def ask(windows: Windows, row: int, tick: int) -> Reading:
     """Return what tick t reads of the row, from the first slot on, and of the evening."""
-    return windows.read({2: Question(((row, COMPLETE_FROM_START),), (EVENING,), tick)})[2]
+    return windows.read({2: Question(((COMPLETE_FROM_START, [row]),), (EVENING,), tick)})[2]
 
 
 def count(windows: Windows, row: int, tick: int) -> tuple[int, int]:
     """Return the numbers of people in the window and in the evening."""
     reading = ask(windows, row, tick)
     assert reading.settled
-    return reading.counts[row, COMPLETE_FROM_START], int(reading.present[EVENING][0])
+    return reading.counts[0][0], int(reading.present[EVENING][0])
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_write_opens_closed_slots(windows: Windows, row: int, at: At) -> None:
     windows.write([Span(0, 0, 1)], make_facts(row, 6, ANN))
     at(7)
     windows.write([Span(0, 1, 2)], make_facts(row, 7, BOB))
-    assert windows.read({2: Question(((row, COMPLETE_FROM_START),))})[2].counts[row, COMPLETE_FROM_START] == 1
+    assert windows.read({2: Question(((COMPLETE_FROM_START, [row]),))})[2].counts[0][0] == 1
     assert count(windows, row, 6) == (1, 1)
 
 
@@ -116,7 +116,7 @@ def test_person_waits_in_two_slots(windows: Windows, row: int, at: At) -> None:
     at(7)
     assert count(windows, row, 6) == (1, 1)
     at(8)
-    assert windows.read({2: Question(((row, 7),), (), 7)})[2].counts[row, 7] == 1
+    assert windows.read({2: Question(((7, [row]),), (), 7)})[2].counts[0][0] == 1
 
 
 def test_write_without_advance_stores_nothing(windows: Windows, row: int, at: At) -> None:
@@ -225,7 +225,7 @@ def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters,
     looks = [ask(stored, row, 6) for _ in range(4)]
     assert not looks[0].settled
     assert looks[-1].settled
-    assert {look.counts[row, COMPLETE_FROM_START] for look in looks if look.settled} == {len(people)}
+    assert {look.counts[0][0] for look in looks if look.settled} == {len(people)}
     assert parameters.registry.shard[row] == 2
 
 

@@ -83,15 +83,18 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
     return {}
 
 
-def read_known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]]]]:
+def read_known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]], list[list[int]]]]:
     """Return all readings, without the server's time."""
     rows = {shard: [int(row) for row in of_shard[:2]] for shard, of_shard in enumerate(parameters.registry.by_shard)}
     asked = {
-        shard: Question(tuple((row, first) for row in of_shard for first in range(-4, 10)), TIMES)
-        for shard, of_shard in rows.items()
+        shard: Question(tuple((first, of_shard) for first in range(-4, 10)), TIMES) for shard, of_shard in rows.items()
     }
     return {
-        shard: (replace(reading, time=0, present={}), [reading.present[instant].tolist() for instant in TIMES])
+        shard: (
+            replace(reading, time=0, counts=(), present={}),
+            [counts.tolist() for counts in reading.counts],
+            [reading.present[instant].tolist() for instant in TIMES],
+        )
         for shard, reading in windows.read(asked).items()
     }
 

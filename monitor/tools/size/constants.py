@@ -52,8 +52,8 @@ REGISTERED_BYTES: Final = Constant(100, "B", "registered", "memory (MiB)", scale
 WATCHED_BYTES: Final = Constant(800, "B", "watched", "memory (MiB)", scale=2**20 / 1e6)
 """Memory of a process per watched place."""
 
-SEEN_BYTES: Final = Constant(32, "B", "redis-memory", "Redis, 20000 people (B)")
-"""Redis memory per person at a watched place with many people, in Redis 7. Places with few people need less."""
+SEEN_BYTES: Final = Constant(140, "B", "redis-memory", "Redis, 20000 people (B)")
+"""Redis memory per person at a watched place with many people, in Redis 7. Places with up to 128 people need a fifth."""
 
 PRESENT_BYTES: Final = Constant(80, "B")
 """Redis memory per person at a designated time, in a set."""
