@@ -53,7 +53,7 @@ WATCHED_BYTES: Final = Constant(800, "B", "watched", "memory (MiB)", scale=2**20
 """Memory of a process per watched place."""
 
 SEEN_BYTES: Final = Constant(140, "B", "redis-memory", "Redis, 20000 people (B)")
-"""Redis memory per person at a watched place with many people, in Redis 7. Places with up to 128 people need a fifth."""
+"""Redis memory per person at a watched place with many people, in Redis 7. Up to 128 people, it is a fifth of this."""
 
 PRESENT_BYTES: Final = Constant(80, "B")
 """Redis memory per person at a designated time, in a set."""
