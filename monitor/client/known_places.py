@@ -119,7 +119,8 @@ class KnownPlaces:
             counted = max(0, as_of - max(0, snapshot.tick - noisy.tick) * self.slot)
             most = make_interval(least, noisy.noisy_count)[1]
             return Answer("noisy_count", "noisy", counted, until, most, least, about)
-        if calls_others_safe(snapshot, self.view.registry) and location_id in self.view.registry.rows:
+        registries = (self.view.registry, *self.view.earlier)
+        if any(calls_others_safe(snapshot, one) and location_id in one.rows for one in registries):
             return Answer("safe", "below_threshold", as_of, until, snapshot.threshold - 1, least, about)
         reason: Reason = "input_incomplete" if snapshot.status == "unknown" else "other_registry"
         return Answer("unknown", reason, as_of, until, about=about)

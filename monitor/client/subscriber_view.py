@@ -40,6 +40,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 _KEPT_TICKS: Final = 1  # the last tick may still be incomplete, so the state at the tick before it is still shown
 _KEPT_SLOTS: Final = 24
+_KEPT_REGISTRIES: Final = 4
 
 
 def keep_for(slot: int, final_for: int = DAY) -> int:
@@ -121,12 +122,13 @@ class SubscriberView:
     answer about its subject no longer counts.
 
     `keep`: how long (in microseconds; see `keep_for`) a place or time without new records is kept. Later it counts as
-    no longer watched.
+    no longer watched. `earlier`: registries that the service may still use, latest first.
     """
 
     registry: Registry
     keep: int = DAY
     unreadable: int = 0
+    earlier: tuple[Registry, ...] = ()
     tick: int | None = None
     as_of: str | None = None
     _latest: int | None = None
@@ -135,6 +137,12 @@ class SubscriberView:
     _times: dict[tuple[str, str], Snapshots] = field(default_factory=dict)
     _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
     _dwell: dict[str, DwellSnapshot] = field(default_factory=dict)
+
+    def use(self, registry: Registry) -> None:
+        """Use another registry from now on. The present one becomes an earlier one."""
+        known = (self.registry, *self.earlier)
+        self.earlier = tuple(one for one in known if one.digest != registry.digest)[:_KEPT_REGISTRIES]
+        self.registry = registry
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
         """Add a record, and return the change; None if nothing changes. Records of unknown types are skipped."""

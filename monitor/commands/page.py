@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from monitor.commands.options import add_config_option, report_errors
-from monitor.config import load_valid_config
 from monitor.operate.logs import set_up_logging
 from monitor.page import require_page
 from monitor.run import stop_on_signals
@@ -31,4 +30,4 @@ def page(config_file: Path) -> None:
     set_up_logging(30)
     stop = threading.Event()
     signals = partial(stop_on_signals, stop, partial(click.echo, err=True))
-    page_command(load_valid_config(config_file, os.environ), stop, signals, click.echo)
+    page_command(config_file, os.environ, stop, signals, click.echo)

@@ -15,7 +15,7 @@ from monitor.client.known import Answer
 from monitor.config import Location
 from monitor.page.places import STATES, Place
 from monitor.public.instants import SECOND, format_instant, to_instant
-from monitor.public.parameters import Parameters
+from monitor.public.parameters import Parameters, Registry
 
 CSV_COLUMNS: Final = (
     "location_id",
@@ -117,10 +117,22 @@ def write_locations_geojson(places: Sequence[Place]) -> bytes:
     return _encode({"type": "FeatureCollection", "features": features})
 
 
-def write_registry_json(locations: Sequence[Location], parameters: Parameters) -> bytes:
-    """Return the registry as JSON in columns, which is much shorter than one object per place."""
+def write_registry_json(
+    locations: Sequence[Location], parameters: Parameters, earlier: Sequence[Registry] = ()
+) -> bytes:
+    """Return the registry as JSON in columns, which is much shorter than one object per place.
+
+    `earlier`: the registries that the service may still use. Each is written as the rows that it lacks.
+    """
     columns = {
         "digest": parameters.registry.digest,
+        "earlier": [
+            {
+                "digest": one.digest,
+                "lacks": [row for row, location in enumerate(parameters.registry.ids) if location not in one.rows],
+            }
+            for one in earlier
+        ],
         "ids": [location.id for location in locations],
         "names": [location.name or "" for location in locations],
         "latitudes": [location.latitude for location in locations],

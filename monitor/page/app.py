@@ -100,8 +100,9 @@ class Site:
         """Return all places as JSON."""
         _read_query(request)
         present, as_of = await self.present.read(), self.present.feed.board.as_of
+        parameters = self.present.parameters
         body = await self._bodies.get_large(
-            "json", present.number, lambda: answers.write_locations_json(present.places, as_of, self.present.parameters)
+            "json", present.number, lambda: answers.write_locations_json(present.places, as_of, parameters)
         )
         return _respond(request, body, "application/json", _BRIEF)
 
@@ -125,20 +126,23 @@ class Site:
         """Return what was published about one place."""
         _read_query(request)
         location_id: str = request.path_params["id"]
-        parameters, board = self.present.parameters, self.present.feed.board
+        parameters, board, earlier = self.present.parameters, self.present.feed.board, self.present.feed.view.earlier
         row = parameters.registry.rows.get(location_id) if len(location_id) <= _LONGEST_ID else None
         if row is None:
             raise HTTPException(404, "there is no location with this id in /v1/registry")
+        state = board.version, parameters.registry.digest
         body = self._bodies.get(
-            ("history", row), board.version, lambda: write_history(location_id, row, board, parameters)
+            ("history", location_id), state, lambda: write_history(location_id, row, board, parameters, earlier)
         )
         return _respond(request, body, "application/json", _BRIEF)
 
     async def registry(self, request: Request) -> Response:
         """Return the registry in columns."""
         _read_query(request)
+        locations, parameters = self.present.locations, self.present.parameters
+        earlier = self.present.feed.view.earlier
         body = await self._bodies.get_large(
-            "registry", None, lambda: answers.write_registry_json(self.present.locations, self.present.parameters)
+            "registry", parameters.registry.digest, lambda: answers.write_registry_json(locations, parameters, earlier)
         )
         return _respond(request, body, "application/json", _BRIEF)
 

@@ -17,6 +17,7 @@ from monitor.page.entries import Entry
 from monitor.page.hub import Hub
 from monitor.public.clock import Clock
 from monitor.public.instants import MILLISECOND, format_instant
+from monitor.public.parameters import Registry
 
 BEAT_SECONDS: Final = 10.0
 """How often subscribers receive the present time, which also shows that the connection works."""
@@ -74,6 +75,12 @@ class Feed:
             self.hub.publish(write_records_event(batch))
         if batches:
             self.beat()
+
+    def use(self, registry: Registry) -> None:
+        """Use another registry from now on, and tell all subscribers."""
+        self.view.use(registry)
+        self.settings = {**self.settings, "registry": registry.digest}
+        self.beat()
 
     def beat(self) -> None:
         """Send the present time to all subscribers."""

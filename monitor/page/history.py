@@ -5,7 +5,7 @@ Hot spots are left out, because they are compared with no threshold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -33,9 +33,15 @@ class _Shard(msgspec.Struct):
 _read_shard: Final = msgspec.json.Decoder(_Shard).decode  # many times faster than the whole contract
 
 
-def write_history(location_id: str, row: int, board: Board, parameters: Parameters) -> bytes:
-    """Return the history of a place as JSON, the latest period first."""
-    periods = [*_list_over_time(location_id, row, board, parameters), *_list_at_times(location_id, board, parameters)]
+def write_history(
+    location_id: str, row: int, board: Board, parameters: Parameters, earlier: Sequence[Registry] = ()
+) -> bytes:
+    """Return the history of a place as JSON, the latest period first. `earlier`: registries that were used before."""
+    known = [one for one in (parameters.registry, *earlier) if location_id in one.rows]
+    periods = [
+        *_list_over_time(location_id, row, board, parameters),
+        *_list_at_times(location_id, board, parameters, known),
+    ]
     periods.sort(key=lambda period: (period["until"], period["monitor"]), reverse=True)
     return _encode({"id": location_id, "history": periods})
 
@@ -48,14 +54,16 @@ def _list_over_time(location_id: str, row: int, board: Board, parameters: Parame
             yield from _join({"monitor": monitor.name, "kind": "over_time"}, answers)
 
 
-def _list_at_times(location_id: str, board: Board, parameters: Parameters) -> Iterator[dict[str, Any]]:
+def _list_at_times(
+    location_id: str, board: Board, parameters: Parameters, known: Sequence[Registry]
+) -> Iterator[dict[str, Any]]:
     for monitor in parameters.at_times:
         for key in board.list_keys(f"{monitor.name}/"):
             time = key.split("/")[1]
             # A monitor of another kind may have had this name. Its records have no shard.
             snapshots = (entry for entry in board.list_by_key(key) if entry.type == AT_TIMES)
             entries = (entry for entry in snapshots if _is_about(entry, location_id))
-            answers = ((entry.as_of, _read_snapshot(entry, location_id, parameters.registry)) for entry in entries)
+            answers = ((entry.as_of, _read_snapshot(entry, location_id, known)) for entry in entries)
             yield from _join({"monitor": monitor.name, "kind": "at_times", "time": time}, answers)
 
 
@@ -94,7 +102,8 @@ def _read_alert(entry: Entry) -> dict[str, Any]:
     return answer
 
 
-def _read_snapshot(entry: Entry, location_id: str, registry: Registry) -> dict[str, Any]:
+def _read_snapshot(entry: Entry, location_id: str, known: Sequence[Registry]) -> dict[str, Any]:
+    """Return the answer of a snapshot about a place. `known`: the registries that have this place."""
     try:
         snapshot = AtTimesSnapshot.model_validate_json(entry.raw)
     except ValidationError:
@@ -104,6 +113,6 @@ def _read_snapshot(entry: Entry, location_id: str, registry: Registry) -> dict[s
     most: int | None = None
     if noisy is not None:
         answer["state"], most = "noisy_count", make_interval(least, noisy.noisy_count)[1]
-    elif calls_others_safe(snapshot, registry):
+    elif any(calls_others_safe(snapshot, registry) for registry in known):
         answer["state"], most = "safe", snapshot.threshold - 1
     return answer | ({} if most is None else {"count_at_most": most}) | ({"count_at_least": least} if least else {})

@@ -72,10 +72,17 @@ class Present:
     locations: Sequence[Location]
     feed: Feed
     unreachable_after: int
-    _version: tuple[int, bool] | None = None
+    _version: tuple[int, bool, int] | None = None
+    _uses: int = 0
     _unchanged_until: int = 0
     _snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, [], 0))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def use(self, parameters: Parameters, locations: Sequence[Location]) -> None:
+        """Show the places of another configuration with the same slots from now on."""
+        self.feed.use(parameters.registry)
+        self.parameters, self.locations = parameters, locations
+        self._uses += 1
 
     @property
     def is_reachable(self) -> bool:
@@ -89,7 +96,7 @@ class Present:
         and others without it. Each answer is true, and the next request reads all again.
         """
         async with self._lock:
-            now, version = self.feed.clock.now(), (self.feed.board.version, self.is_reachable)
+            now, version = self.feed.clock.now(), (self.feed.board.version, self.is_reachable, self._uses)
             if version != self._version or now > self._unchanged_until:
                 places, slot = await self._read_all(now), self.parameters.grid.length
                 answers = [answer for place in places for answer in place.answers]

@@ -17,7 +17,7 @@ import uvicorn
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.client.subscriber_view import SubscriberView, keep_for
-from monitor.config import Config, Location
+from monitor.config import Config, Location, ValidConfig
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.operate.health import Endpoint
 from monitor.page.app import Site
@@ -43,7 +43,7 @@ _OTHER_CONNECTIONS: Final = 500  # besides the subscribers
 _SPARE_FILES: Final = 200
 _DRAIN_SECONDS: Final = 10
 _CHECK_SECONDS: Final = 1.0
-"""How often `wait` checks that the server runs."""
+"""How long `wait` waits before it checks that the server runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +144,21 @@ class Page:
         self._server.join()
         self._close_metrics()
 
-    def wait(self, stop: threading.Event) -> None:
-        """Wait until `stop` is set.
+    def use(self, valid: ValidConfig) -> None:
+        """Show the places of another configuration with the same slots from now on. Its other keys are not used."""
+        self._call_in_loop(lambda: self._site.present.use(valid.parameters, valid.locations))
+
+    def wait(self, stop: threading.Event) -> bool:
+        """Wait until `stop` is set, for at most a second. Return whether it is set.
 
         Raises:
             FailedError: the HTTP server has ended by itself.
         """
-        while not stop.wait(_CHECK_SECONDS):
-            if not self._server.is_alive():
-                raise FailedError("the HTTP server of the page has ended by itself. Start the page again.")
+        if stop.wait(_CHECK_SECONDS):
+            return True
+        if not self._server.is_alive():
+            raise FailedError("the HTTP server of the page has ended by itself. Start the page again.")
+        return False
 
     def _open_metrics(self) -> Endpoint | None:
         """Serve the metrics on an address of their own, if it is configured: the public must not read them."""

@@ -162,16 +162,30 @@ test("an alarm stays if the state is read from a server that is behind", async (
   assert.equal(store.asOf, text(NOON + HOUR));
 });
 
-test("other settings make every place unknown, and the page is read again", () => {
-  for (const other of [{ slot_seconds: 60 }, { registry: "0".repeat(64) }]) {
+test("with another slot every place is unknown, with another registry none; the page is read again", () => {
+  for (const [other, expected] of [[{ slot_seconds: 60 }, "unknown"], [{ registry: "0".repeat(64) }, "safe"]]) {
     let outdated = 0;
     store.addEventListener("outdated", () => { outdated += 1; });
     source().beat(NOON, other);
     source().beat(NOON, other);
-    assert.deepEqual([outdated, state()], [1, "unknown"]);
+    assert.deepEqual([outdated, state()], [1, expected]);
     source().beat(NOON);
     assert.equal(state(), "safe");
   }
+});
+
+test("a snapshot of an earlier registry makes safe what it has, and no other place", () => {
+  const before = new Fold({ slot: HOUR, locations: ["market"] }).digest;
+  const fold = new Fold({
+    slot: HOUR, locations: ["market", "pool"], earlier: [{ digest: before, lacks: ["pool"] }], now: () => NOON,
+  });
+  const snapshot = (registry) => fold.apply({ type: "org.location-monitor.at_times", data: {
+    monitor: "midday", kind: "at_times", time: text(NOON - HOUR), shard: 0, shards: 1, tick: 1, as_of: text(NOON),
+    status: "complete", final: false, registry, locations: 1, threshold: 9, epsilon: "1", noisy_counts: {},
+  } });
+  snapshot(before);
+  assert.deepEqual(["market", "pool"].map((id) => fold.get(id).state), ["safe", "unknown"]);
+  assert.equal(fold.get("pool").reason, "other_registry");
 });
 
 test("the pauses become longer until a beat comes", async () => {

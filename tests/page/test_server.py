@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import uvicorn
 
-from monitor.config import load_valid_config
 from monitor.errors import FailedError
 from monitor.page import reader
 from monitor.page.command import page_command
@@ -42,12 +41,12 @@ def test_ended_server_ends_the_command(town: Town, end: threading.Event, tmp_pat
         "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": town.topic,
         "LOCATION_MONITOR__PAGE__PORT": "0",
     }
-    valid, stop = load_valid_config(tmp_path / "demo.yaml", environment), threading.Event()
+    stop = threading.Event()
     deadline = threading.Timer(20, stop.set)
     deadline.start()
     try:
         with pytest.raises(FailedError, match=r"ended by itself.*Start the page again"):
-            page_command(valid, stop, nullcontext, lambda _line: end.set())
+            page_command(tmp_path / "demo.yaml", environment, stop, nullcontext, lambda _line: end.set())
     finally:
         deadline.cancel()
 

@@ -6,9 +6,10 @@
  *   const known = fold.get("market");
  *   known.state                               // "safe" | "noisy_count" | "paused" | "unknown", at this moment
  *
- * new Fold({ slot, locations, now, finalFor }): `slot` is clock.slot of the configuration in ms. `locations` is the
- *   public registry's ids in file order; without them no designated time makes a place safe. `now` returns a Date or
- *   ms (default: Date.now). `finalFor`: how long the last answer about a designated time stays valid, in ms (one day).
+ * new Fold({ slot, locations, earlier, now, finalFor }): `slot` is clock.slot of the configuration in ms. `locations` is the
+ *   public registry's ids in file order; without them no designated time makes a place safe. `earlier`: registries that
+ *   the service may still use, each as its digest and the ids of `locations` that it lacks. `now` returns a Date or ms
+ *   (default: Date.now). `finalFor`: how long the last answer about a designated time stays valid, in ms (one day).
  * fold.apply({ type, data }): `data` is the value, as an object or as JSON. Other fields are ignored. It never throws.
  *   Records may come twice, late, or in any order.
  * fold.get(id): the most cautious answer of all monitors (noisy_count, paused, unknown, safe). Never throws.
@@ -104,15 +105,19 @@ export class Fold {
   #times = new Map(); // monitor → Map(time in ms → { shards, snapshots: Map(shard → snapshot), bounds, asOf })
   #named = new Map(); // location → Map(monitor → answer) of the hot spots
   #shards = new Map(); // number of shards → { of: Map(location → shard), ids: the locations of each shard }
-  #registry;
+  #registries; // digest → the locations for which a snapshot with this digest counts
   #monitors = new Set();
 
-  constructor({ slot, locations = [], now = Date.now, finalFor = DAY }) {
+  constructor({ slot, locations = [], earlier = [], now = Date.now, finalFor = DAY }) {
     if (!(slot > 0)) throw new TypeError(`slot is ${slot}: expected the length of a slot in ms, such as 3600000`);
     Object.assign(this, { slot, finalFor, locations, now: () => Number(now()) });
-    this.#registry = new Set(locations);
     const words = sha256(locations.map((id) => `${id}\n`).join(""));
     this.digest = [...words].map((word) => word.toString(16).padStart(8, "0")).join("");
+    this.#registries = new Map(earlier.map(({ digest, lacks }) => {
+      const lacking = new Set(lacks);
+      return [digest, new Set(locations.filter((id) => !lacking.has(id)))];
+    }));
+    this.#registries.set(this.digest, new Set(locations));
   }
 
   apply(record) {
@@ -244,7 +249,7 @@ export class Fold {
       return answer({ state: "noisy_count", reason: "noisy", countAtMost, countAtLeast, counted });
     }
     if (status !== "complete") return answer({ reason: status === "unknown" ? "input_incomplete" : status });
-    if (registry !== this.digest || !this.#registry.has(id)) return answer({ reason: "other_registry" });
+    if (!this.#registries.get(registry)?.has(id)) return answer({ reason: "other_registry" });
     return answer({ state: "safe", reason: "below_threshold", countAtMost: threshold - 1, countAtLeast });
   }
 

@@ -37,6 +37,7 @@ export class Store extends EventTarget {
   #attempts = 0; // since the last beat
   #retry = null;
   #outdated = false;
+  #settings = ""; // the digest of the registry and the slot of the last status
 
   constructor(setup, random = Math.random) {
     super();
@@ -64,6 +65,9 @@ export class Store extends EventTarget {
     this.latitudes = registry.latitudes;
     this.longitudes = registry.longitudes;
     this.rows = new Map(registry.ids.map((id, row) => [id, row]));
+    this.earlier = (registry.earlier ?? []).map(({ digest, lacks }) => ({
+      digest, lacks: lacks.map((row) => registry.ids[row]),
+    }));
     await this.#load();
   }
 
@@ -79,7 +83,7 @@ export class Store extends EventTarget {
   }
 
   #newFold(now) {
-    return new Fold({ slot: this.#setup.slotMs, locations: this.ids, now });
+    return new Fold({ slot: this.#setup.slotMs, locations: this.ids, earlier: this.earlier, now });
   }
 
   #fill(fold, records) {
@@ -141,9 +145,11 @@ export class Store extends EventTarget {
     this.#silentMs = status.silent_seconds === null ? Infinity : status.silent_seconds * 1000;
     if (!this.asOf || Date.parse(status.as_of) > Date.parse(this.asOf)) this.asOf = status.as_of;
     const { registry = this.#fold.digest, slot_seconds: seconds = this.#setup.slotMs / 1000 } = status;
-    const outdated = registry !== this.#fold.digest || seconds * 1000 !== this.#setup.slotMs;
-    if (outdated && !this.#outdated) this.dispatchEvent(new Event("outdated"));
-    this.#outdated = outdated;
+    const settings = `${registry} ${seconds}`;
+    const differs = registry !== this.#fold.digest || seconds * 1000 !== this.#setup.slotMs;
+    if (differs && settings !== this.#settings) this.dispatchEvent(new Event("outdated"));
+    this.#settings = settings;
+    this.#outdated = seconds * 1000 !== this.#setup.slotMs; // another registry: the places of both are still known
   }
 
   get #isReachable() {

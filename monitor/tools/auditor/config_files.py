@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from monitor.config.file_changes import FileChanges
 from monitor.tools.audit.terms import AuditTerms, find_registry_file, read_terms, require_one_grid
 from monitor.tools.audit.text import AuditError
 
 log = logging.getLogger(__name__)
 
 _SUFFIXES: Final = (".yaml", ".yml")
-
-_FileStates = Mapping[Path, tuple[int, ...] | None]
-"""The state of each file by path; None if there is no such file."""
 
 
 def list_configs(paths: Sequence[Path]) -> list[Path]:
@@ -53,46 +51,36 @@ class ConfigFiles:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
-        self._watched: list[Path] = []
-        self._known: _FileStates = {}
+        self._changes = FileChanges()
+        self._registries: list[Path] = []
         self.configs = self._read()
         require_one_grid(self.configs)
-        self._seen: _FileStates = self._known
 
     def reread(self) -> bool:
-        """Read the files again if they have changed, and not since the last call. Return whether `configs` changed.
+        """Read the files again if they have changed. Return whether `configs` changed.
 
         If they cannot be read, the earlier configurations stay.
         """
-        before, self._seen = self._seen, self._look()
-        if self._seen == self._known or self._seen != before:  # in the second case they may still be written
+        if not self._changes.have_settled(self._list_files()):
             return False
         try:
             fresh = self._read()
             configs = [*fresh, *(terms for terms in self.configs if terms not in fresh)]
             require_one_grid(configs)
         except AuditError as error:
-            self._known = self._seen
+            self._changes.mark(self._list_files())
             log.warning("the configuration was changed, but cannot be used: %s. The earlier one stays in use", error)
             return False
         changed, self.configs = configs != self.configs, configs
         return changed
 
     def _read(self) -> list[AuditTerms]:
-        files = list_configs(self._paths)
-        self._watched = [*files, *map(find_registry_file, files)]
-        self._known = self._look()  # before they are read, so that a change meanwhile is noticed
-        return [read_terms(path) for path in files]
+        configs = list_configs(self._paths)
+        self._registries = [find_registry_file(path) for path in configs]
+        self._changes.mark(self._list_files())
+        return [read_terms(path) for path in configs]
 
-    def _look(self) -> _FileStates:
-        """Return the state of the files. It differs if one was changed, added or removed."""
-        listed = (path for given in self._paths for path in (_list_folder(given) if given.is_dir() else [given]))
-        return {path: _look_at(path) for path in (*listed, *self._watched)}
-
-
-def _look_at(path: Path) -> tuple[int, ...] | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_ino, state.st_size, state.st_mtime_ns
+    def _list_files(self) -> list[Path]:
+        """Return the configurations that exist now, and the registries of those that were read."""
+        found = (path for given in self._paths for path in (_list_folder(given) if given.is_dir() else [given]))
+        return [*found, *self._registries]
