@@ -68,19 +68,21 @@ class Problem:
     """One problem of a configuration.
 
     `key` is the dotted path (`monitors.0.threshold`), `value` the value found (never a secret), `expected` a
-    description of valid values, and `remedy` what to do.
+    description of valid values, and `remedy` what to do. `monitor` is the name of the monitor that the key is about.
     """
 
     key: str
     value: str
     expected: str
     remedy: str = ""
+    monitor: str = ""
 
     def __str__(self) -> str:
         """Return one line: key, value, what was expected, what to do."""
+        monitor = f" ({self.monitor})" if self.monitor else ""
         found = f" is {self.value}" if self.value else ""
         remedy = f" {self.remedy}" if self.remedy else ""
-        return f"{self.key}{found}: expected {self.expected}.{remedy}"
+        return f"{self.key}{monitor}{found}: expected {self.expected}.{remedy}"
 
 
 class ConfigError(UsageError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def dead_letters(config_file: Path, export: Path | None, resend: Path | None, **
     settings, clock = load_settings(config_file, bytes(16)), SystemClock()
     show = ShowOptions(options["reason"], options["since"], options["latest"])
     if resend is not None:
-        resend_command(settings, resend, clock, click.echo, dry_run=options["dry_run"])
+        sys.exit(resend_command(settings, resend, clock, click.echo, dry_run=options["dry_run"]))
     elif export is not None:
         export_command(settings, show, clock, export, click.echo)
     else:

@@ -32,9 +32,7 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
 
 
 def find_secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:
-    """Yield the problems of the secret and certificate files that `run` needs, if the configuration is valid."""
-    if read.problems:
-        return
+    """Yield the problems of the secret and certificate files that `run` needs, for the sections that are valid."""
     visits, kafka, redis = (read.sections.get(name) for name in ("visits", "kafka", "redis"))
     yield from collect_problems(lambda: require_files(kafka, redis))
     if needs_key and visits is not None:

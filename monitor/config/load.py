@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from monitor.config.environment import SECRETS, Overrides, override
 from monitor.config.model import Config
@@ -63,9 +64,9 @@ def load_config(path: Path, environ: Mapping[str, str]) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class ParsedConfig:
-    """The valid sections (by name) and monitors (by index) of a configuration file, and all problems found in it.
+    """The valid sections (by name) and the monitors (by index) of a configuration file, and all problems found in it.
 
-    `problems` includes conflicts between sections and monitors.
+    `problems` includes conflicts between sections and monitors. A monitor lacks its invalid values.
     """
 
     path: Path
@@ -73,10 +74,17 @@ class ParsedConfig:
     monitors: Mapping[int, AnyMonitor]
     problems: tuple[Problem, ...]
 
+    def name_monitor(self, problem: Problem) -> Problem:
+        """Return the problem with the name of the monitor that it is about: its key has only the position."""
+        section, _, rest = problem.key.partition(".")
+        index = rest.partition(".")[0]
+        monitor = self.monitors.get(int(index)) if section == "monitors" and index.isdecimal() else None
+        return replace(problem, monitor=getattr(monitor, "name", ""))  # an invalid name is absent
+
     def to_config(self) -> Config:
         """Return the configuration. Raise ConfigError with all problems, if there are any."""
         if self.problems:
-            raise ConfigError(str(self.path), self.problems)
+            raise ConfigError(str(self.path), tuple(map(self.name_monitor, self.problems)))
         # Each part and the rules between them have been checked, so the model need not check them again.
         return Config.model_construct(**self.sections, monitors=tuple(self.monitors.values()))
 
@@ -121,6 +129,7 @@ class _Parser:
     sections: dict[str, Any] = field(default_factory=dict)
     monitors: dict[int, AnyMonitor] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    _partial: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known = tuple(Config.model_fields)
@@ -130,8 +139,12 @@ class _Parser:
                 self._read_monitors()
             else:
                 self._read_section(name)
-        valid = {name: self.sections.get(name) for name in ("service", "clock", "visits", "kafka", "redis", "auditor")}
-        self.problems += find_broken_rules(Sections(**valid, monitors=self.monitors))
+        compared = ("service", "clock", "visits", "kafka", "redis", "auditor")
+        parts: dict[str, Any] = {
+            name: self._partial.get(name) or _SECTIONS[name].model_construct() for name in compared
+        }
+        invalid = frozenset(problem.key for problem in self.problems)
+        self.problems += find_broken_rules(Sections(**parts, monitors=self.monitors, invalid=invalid))
 
     def _read_section(self, name: str) -> None:
         if name not in self.tree and Config.model_fields[name].is_required():
@@ -139,7 +152,9 @@ class _Parser:
             return
         section = self._validate(_SECTIONS[name], self.tree.get(name, {}), name)
         if section is not None:
-            self.sections[name] = section
+            self.sections[name] = self._partial[name] = section
+        elif isinstance(values := self.tree.get(name), dict):
+            self._partial[name] = self._validate_keys(_SECTIONS[name], values)
 
     def _read_monitors(self) -> None:
         listed = self.tree.get("monitors")
@@ -164,7 +179,7 @@ class _Parser:
                 Problem(f"{key}.kind", value, "over_time, at_times, hot_spots or dwell", "Set one of the four.")
             )
             return None
-        return self._validate(model, entry, key)
+        return self._validate(model, entry, key) or self._validate_keys(model, entry)
 
     def _validate(self, model: type[Model], value: object, key: str) -> Model | None:
         try:
@@ -172,3 +187,14 @@ class _Parser:
         except ValidationError as error:
             self.problems += list_problems(error, key, model)
             return None
+
+    def _validate_keys(self, model: type[Model], values: Mapping[str, object]) -> Model:
+        """Return a section or monitor with its valid values only, so that the rules between these can be checked."""
+        valid = {}
+        for name, declared in model.model_fields.items():
+            if name in values:
+                form: Any = Annotated[declared.annotation, declared]
+                adapter: TypeAdapter[Any] = TypeAdapter(form)
+                with suppress(ValidationError):
+                    valid[name] = adapter.validate_python(values[name], context=self.context)
+        return model.model_construct(**valid)

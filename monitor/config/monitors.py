@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import zoneinfo
 from datetime import time
@@ -20,6 +19,7 @@ from monitor.config.scalars import (
     WholeNumber,
     make_value_error,
 )
+from monitor.config.similar import find_similar
 from monitor.errors import TimeError
 from monitor.public.instants import parse_instant
 
@@ -70,8 +70,8 @@ def _parse_timezone(value: object) -> str:
     try:
         zoneinfo.ZoneInfo(value)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a folder, such as Europe
-        near = difflib.get_close_matches(value, zoneinfo.available_timezones(), n=1)
-        raise make_value_error(what, f"Did you mean {near[0]}?" if near else "") from None
+        near = find_similar(value, sorted(zoneinfo.available_timezones()))
+        raise make_value_error(what, f"Did you mean {near}?" if near else "") from None
     return value
 
 

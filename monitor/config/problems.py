@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -10,13 +9,15 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from monitor.config.environment import PREFIX
+from monitor.config.environment import PREFIX, SECRETS
 from monitor.config.scalars import PROBLEM
+from monitor.config.similar import find_similar
 from monitor.errors import Problem
 
 MASKED: Final = "***"
 
 _SECRET_KEYS: Final = frozenset({"person_key", "password", "url"})
+_ONLY_IN_ENVIRONMENT: Final = frozenset(name for _, name in SECRETS)
 _SERVER_SECTIONS: Final = frozenset({"auditor", "kafka", "otel", "redis"})
 _USER_IN_ADDRESS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.DOTALL | re.IGNORECASE)
 """The user and password of an address, as in `https://user:password@host`. Group 1 is the scheme."""
@@ -41,8 +42,8 @@ def list_problems(error: ValidationError, prefix: str, model: type[BaseModel]) -
 
 def report_unknown_key(key: str, known: tuple[str, ...]) -> Problem:
     """Return the problem of an unknown key. Its value is not shown: the key may be a misspelt secret."""
-    near = difflib.get_close_matches(key.rpartition(".")[2], known, n=1)
-    remedy = f"Did you mean {near[0]}?" if near else "Remove it."
+    near = find_similar(key.rpartition(".")[2], known)
+    remedy = f"Did you mean {near}?" if near else "Remove it."
     return Problem(key, "unknown", f"one of {', '.join(known)}", remedy)
 
 
@@ -81,7 +82,8 @@ def _make_problem(detail: ErrorDetails, key: str, owner: type[BaseModel] | None,
     if kind == "missing":
         return Problem(key, "missing", _find_description(owner, name), "Add it.")
     if kind == "extra_forbidden":
-        return report_unknown_key(key, tuple(owner.model_fields) if owner else ())
+        names = owner.model_fields if owner else ()
+        return report_unknown_key(key, tuple(name for name in names if name not in _ONLY_IN_ENVIRONMENT))
     if kind in _SHAPES:
         return Problem(key, _name_shape(detail["input"]), _SHAPES[kind], _suggest_json(detail["input"]))
     if kind == "literal_error":

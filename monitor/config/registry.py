@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
 from monitor.config.scalars import has_controls
+from monitor.config.similar import find_similar
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, Problem
 
@@ -72,10 +72,8 @@ def find_unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequenc
         for location in watched:
             if location not in known:
                 compared += len(known)
-                near = difflib.get_close_matches(location, known, n=1) if compared <= MAX_LISTED * _COMPARABLE else []
-                hint = (
-                    f"Did you mean {near[0]!r}?" if near else "Add it to locations.file, or remove it from the monitor."
-                )
+                near = find_similar(location, known) if compared <= MAX_LISTED * _COMPARABLE else None
+                hint = f"Did you mean {near!r}?" if near else "Add it to locations.file, or remove it from the monitor."
                 key = f"monitors.{index}.locations"
                 yield Problem(key, repr(location), "a location of the registry", hint)
 
@@ -131,8 +129,8 @@ class _Reader:
             return
         for column in dict.fromkeys(self.header):
             if column not in COLUMNS:
-                near = difflib.get_close_matches(column, COLUMNS, n=1)
-                hint = f"Did you mean {near[0]}?" if near else "Remove the column."
+                near = find_similar(column, COLUMNS)
+                hint = f"Did you mean {near}?" if near else "Remove the column."
                 yield Problem("the header", repr(column[:80]), f"columns of {form}", hint)
             elif self.header.count(column) > 1:
                 yield Problem("the header", repr(column), "each column once", "Remove one.")

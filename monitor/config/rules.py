@@ -1,7 +1,7 @@
 """The rules that relate values of the configuration to each other, each with its remedy.
 
-A rule is checked only if all sections that it compares are valid. An invalid section therefore does not prevent the
-checks of the others, and all problems are listed at once.
+A rule is checked if all values that it compares are valid. An invalid value therefore does not prevent the checks of
+the others, and all problems are listed at once.
 """
 
 from __future__ import annotations
@@ -32,48 +32,70 @@ _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """The sections that the rules compare (None if a section is invalid), and the valid monitors by index."""
+    """The sections that the rules compare, the monitors by index, and the keys of invalid values.
 
-    clock: ClockSettings | None
-    visits: VisitsSettings | None
-    kafka: KafkaSettings | None
-    redis: RedisSettings | None
+    A section or monitor lacks its invalid values, so a rule reads only values that it `has`.
+    """
+
+    clock: ClockSettings
+    visits: VisitsSettings
+    kafka: KafkaSettings
+    redis: RedisSettings
     monitors: Mapping[int, AnyMonitor]
-    service: ServiceSettings | None = None
-    auditor: AuditorSettings | None = None
+    service: ServiceSettings
+    auditor: AuditorSettings
+    invalid: frozenset[str] = frozenset()
+
+    def has(self, *keys: str) -> bool:
+        """Return whether the values of all these keys are valid, with everything above and below them."""
+        return not any(
+            f"{key}.".startswith(f"{invalid}.") or f"{invalid}.".startswith(f"{key}.")
+            for key in keys
+            for invalid in self.invalid
+        )
 
 
 def find_broken_rules(sections: Sections) -> Iterator[Problem]:
     """Yield a problem for each broken rule."""
-    clock, monitors = sections.clock, sections.monitors
-    if clock is not None:
-        yield from _check_release_delay(clock)
-        if sections.visits is not None:
-            yield from _check_max_lead(clock, sections.visits)
-    if sections.service is not None:
+    has = sections.has
+    if has("clock.release_delay", "clock.slot", "clock.tolerance"):
+        yield from _check_release_delay(sections.clock)
+    if has("clock.slot", "visits.accept_ahead"):
+        yield from _check_max_lead(sections.clock, sections.visits)
+    if has("service.name"):
         yield from _check_service_name(sections.service)
-    yield from _check_monitor_names(monitors)
-    for index, monitor in monitors.items():
-        yield from _check_monitor(f"monitors.{index}", monitor, clock)
-    if sections.kafka is not None:
-        yield from _check_topics(sections.kafka)
-        yield from _check_partitions(sections.kafka)
-        if sections.service is not None:
-            yield from _check_shards(sections.service, sections.kafka)
-        yield from _check_sasl(sections.kafka)
-        yield from _check_tls(sections.kafka)
-    if sections.redis is not None:
+    yield from _check_monitor_names(sections)
+    for index, monitor in sections.monitors.items():
+        yield from _check_monitor(sections, f"monitors.{index}", monitor)
+    yield from _check_kafka(sections)
+    if has("redis.url", "redis.username", "redis.cluster", "redis.ca_file"):
         yield from _check_redis(sections.redis)
-    if sections.auditor is not None:
+    if has("auditor.username", "auditor.password_file", "auditor.certificate_file", "auditor.key_file"):
         yield from _check_auditor(sections.auditor)
 
 
-def _check_monitor(key: str, monitor: AnyMonitor, clock: ClockSettings | None) -> Iterator[Problem]:
+def _check_kafka(sections: Sections) -> Iterator[Problem]:
+    has, kafka = sections.has, sections.kafka
+    if has("kafka.topics"):
+        yield from _check_topics(kafka)
+    if has("kafka.partitions"):
+        yield from _check_partitions(kafka)
+    if has("kafka.partitions.alerts", "service.shards"):
+        yield from _check_shards(sections.service, kafka)
+    if has("kafka.security_protocol"):
+        yield from _check_sasl(sections)
+        yield from _check_tls(sections)
+    if has("kafka.certificate_file", "kafka.key_file"):
+        yield from _check_certificate("kafka", kafka)
+
+
+def _check_monitor(sections: Sections, key: str, monitor: AnyMonitor) -> Iterator[Problem]:
     if isinstance(monitor, OverTimeMonitor):
-        yield from _check_over_time(key, monitor, clock)
+        yield from _check_over_time(sections, key, monitor)
     else:
-        yield from _check_designated_times(key, monitor, clock)
-    if isinstance(monitor, DwellMonitor):
+        yield from _check_designated_times(sections, key, monitor)
+    parts = (f"{key}.{name}" for name in ("epsilon", "longest_visit", "visits_per_person"))
+    if isinstance(monitor, DwellMonitor) and sections.has(*parts):
         yield from _check_dwell(key, monitor)
 
 
@@ -126,9 +148,11 @@ def _check_service_name(service: ServiceSettings) -> Iterator[Problem]:
         )
 
 
-def _check_monitor_names(monitors: Mapping[int, AnyMonitor]) -> Iterator[Problem]:
+def _check_monitor_names(sections: Sections) -> Iterator[Problem]:
     first: dict[str, int] = {}
-    for index, monitor in monitors.items():
+    for index, monitor in sections.monitors.items():
+        if not sections.has(f"monitors.{index}.name"):
+            continue
         other = first.setdefault(monitor.name, index)
         if other != index:
             yield Problem(
@@ -139,7 +163,16 @@ def _check_monitor_names(monitors: Mapping[int, AnyMonitor]) -> Iterator[Problem
             )
 
 
-def _check_over_time(key: str, monitor: OverTimeMonitor, clock: ClockSettings | None) -> Iterator[Problem]:
+def _check_over_time(sections: Sections, key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
+    if sections.has(f"{key}.locations"):
+        yield from _check_locations(key, monitor)
+    if sections.has(f"{key}.locations", f"{key}.epsilon", f"{key}.answers_per_window"):
+        yield from _check_shares(key, monitor)
+    if sections.has(f"{key}.window", "clock.slot"):
+        yield from _check_window(key, monitor, sections.clock.slot)
+
+
+def _check_locations(key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
     ids = monitor.location_ids
     if not ids:
         yield Problem(f"{key}.locations", "empty", "at least one location", "Name one, or remove the monitor.")
@@ -150,6 +183,9 @@ def _check_over_time(key: str, monitor: OverTimeMonitor, clock: ClockSettings | 
             "each location once",
             "Remove the duplicate, or give the location a larger weight.",
         )
+
+
+def _check_shares(key: str, monitor: OverTimeMonitor) -> Iterator[Problem]:
     smallest = min(monitor.compute_shares().values(), default=monitor.epsilon) / monitor.answers_per_window
     if smallest < SMALLEST:
         yield Problem(
@@ -158,10 +194,13 @@ def _check_over_time(key: str, monitor: OverTimeMonitor, clock: ClockSettings | 
             f"at least {format_epsilon(SMALLEST)} for each answer of each location, so that noise can be drawn",
             "Raise it, or divide it among fewer locations or answers.",
         )
-    if clock is not None and monitor.window < clock.slot:
-        yield _report_too_short(f"{key}.window", monitor.window, clock.slot)
-    elif clock is not None and monitor.window % clock.slot:
-        yield _report_not_whole(f"{key}.window", monitor.window, clock.slot)
+
+
+def _check_window(key: str, monitor: OverTimeMonitor, slot: int) -> Iterator[Problem]:
+    if monitor.window < slot:
+        yield _report_too_short(f"{key}.window", monitor.window, slot)
+    elif monitor.window % slot:
+        yield _report_not_whole(f"{key}.window", monitor.window, slot)
 
 
 def _report_too_short(key: str, duration: int, slot: int) -> Problem:
@@ -169,19 +208,21 @@ def _report_too_short(key: str, duration: int, slot: int) -> Problem:
     return Problem(key, format_duration(duration), f"at least one slot ({least})", f"Set it to {least} or more.")
 
 
-def _check_designated_times(key: str, monitor: TimedMonitor, clock: ClockSettings | None) -> Iterator[Problem]:
-    if not monitor.at:
+def _check_designated_times(sections: Sections, key: str, monitor: TimedMonitor) -> Iterator[Problem]:
+    has = sections.has
+    if has(f"{key}.at") and not monitor.at:
         yield Problem(f"{key}.at", "empty", "at least one designated time", 'Add one, such as "18:00".')
-    if monitor.daily and monitor.timezone is None:
-        yield Problem(
-            f"{key}.timezone",
-            "missing",
-            "the time zone of the daily times in `at`",
-            "Add an IANA name, such as Asia/Tokyo or UTC.",
-        )
-    yield from _check_duplicates(key, monitor)
-    if clock is not None and monitor.reporting_horizon < clock.slot:
-        yield _report_too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, clock.slot)
+    if has(f"{key}.at", f"{key}.timezone"):
+        if monitor.daily and monitor.timezone is None:
+            yield Problem(
+                f"{key}.timezone",
+                "missing",
+                "the time zone of the daily times in `at`",
+                "Add an IANA name, such as Asia/Tokyo or UTC.",
+            )
+        yield from _check_duplicates(key, monitor)
+    if has(f"{key}.reporting_horizon", "clock.slot") and monitor.reporting_horizon < sections.clock.slot:
+        yield _report_too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, sections.clock.slot)
 
 
 def _check_dwell(key: str, monitor: DwellMonitor) -> Iterator[Problem]:
@@ -261,8 +302,8 @@ def find_nearest_multiples(number: int, divisor: int) -> list[int]:
     return [multiple for multiple in (below, below + divisor) if multiple > 0]
 
 
-def _check_sasl(kafka: KafkaSettings) -> Iterator[Problem]:
-    protocol = kafka.security_protocol
+def _check_sasl(sections: Sections) -> Iterator[Problem]:
+    kafka, protocol = sections.kafka, sections.kafka.security_protocol
     is_set = {
         "sasl_mechanism": kafka.sasl_mechanism is not None,
         "username": kafka.username is not None,
@@ -274,6 +315,8 @@ def _check_sasl(kafka: KafkaSettings) -> Iterator[Problem]:
         "password_file": "Add it, or set LOCATION_MONITOR__KAFKA__PASSWORD.",
     }
     for name, present in is_set.items():
+        if not sections.has(f"kafka.{name}"):
+            continue
         if kafka.uses_sasl and not present:
             yield Problem(f"kafka.{name}", "missing", f"a value with security_protocol {protocol}", remedies[name])
         if not kafka.uses_sasl and present:
@@ -289,11 +332,11 @@ def _report_unused_key(name: str, protocol: str, wanted: str) -> Problem:
     )
 
 
-def _check_tls(kafka: KafkaSettings) -> Iterator[Problem]:
+def _check_tls(sections: Sections) -> Iterator[Problem]:
+    kafka = sections.kafka
     for name in ("ca_file", "certificate_file", "key_file"):
-        if getattr(kafka, name) is not None and not kafka.uses_tls:
+        if sections.has(f"kafka.{name}") and getattr(kafka, name) is not None and not kafka.uses_tls:
             yield _report_unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")
-    yield from _check_certificate("kafka", kafka)
 
 
 def _check_auditor(auditor: AuditorSettings) -> Iterator[Problem]:

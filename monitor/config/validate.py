@@ -79,7 +79,7 @@ def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> ValidConfig:
     problems = [*read.problems, *registry_problems, *further]
     if read.problems or registry is None:
         problems += _check_valid_parts(read, registry)
-        raise ConfigError(str(read.path), tuple(problems))
+        raise ConfigError(str(read.path), tuple(map(read.name_monitor, problems)))
     config = read.to_config()
     try:
         valid = validate_config(config, registry)
@@ -90,7 +90,7 @@ def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> ValidConfig:
             raise
         problems.append(report_overspending(config, error))
     if problems:
-        raise ConfigError(str(read.path), tuple(problems))
+        raise ConfigError(str(read.path), tuple(map(read.name_monitor, problems)))
     return valid
 
 
@@ -119,9 +119,14 @@ def _load_registry(read: ParsedConfig) -> tuple[Sequence[Location] | None, list[
 
 def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
     """Yield the problems between sections, monitors and registry, for the parts that are valid on their own."""
-    if locations is not None:
-        yield from find_unknown_locations(read.monitors, locations)
     invalid = [problem.key for problem in read.problems]
+    if locations is not None:
+        named = {
+            index: monitor
+            for index, monitor in read.monitors.items()
+            if not _is_among(f"monitors.{index}.locations", invalid)
+        }
+        yield from find_unknown_locations(named, locations)
     parts = {name: read.sections[name] for name in ("clock", "visits", "privacy") if name in read.sections}
     if len(parts) < 3 or any(key.partition(".")[0] in parts for key in invalid):  # noqa: PLR2004  # all of them
         return

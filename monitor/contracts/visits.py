@@ -165,6 +165,20 @@ class VisitBatch(BaseModel):
     visits: list[Visit]
 
 
+_FRAME: Final = b"\0"
+_FRAMED: Final = Fault(
+    Reason.NOT_JSON,
+    "value: expected plain JSON, found a first byte 0, as a serializer of a schema registry writes it before the id of "
+    "the schema: use a serializer without a registry",
+)
+_ENVELOPE: Final = {"schema", "payload"}
+_WRAPPED: Final = Fault(
+    Reason.NOT_A_VISIT,
+    "value: expected a visit, found the envelope of Kafka Connect (schema, payload): set "
+    "value.converter.schemas.enable=false",
+)
+
+
 def open_record(value: bytes | None) -> list[Any] | Fault:
     """Return the visits in the value of a record, not validated: those of a batch, or a single one.
 
@@ -175,16 +189,18 @@ def open_record(value: bytes | None) -> list[Any] | Fault:
     try:
         record = from_json(value, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
-        place = str(error).rpartition(" at ")[2]
-        return Fault(Reason.NOT_JSON, f"value: invalid JSON at {place}")
+        return _FRAMED if value[:1] == _FRAME else _report_invalid_json(error)
     if not isinstance(record, dict):
         return Fault(Reason.NOT_A_VISIT, "value: expected an object, which is a batch of visits or a visit")
-    if "visits" not in record:
-        return [record]
-    visits = record["visits"]
-    if not isinstance(visits, list):
-        return Fault(Reason.NOT_A_VISIT, "visits: expected a list")
-    return visits
+    if record.keys() == _ENVELOPE:
+        return _WRAPPED
+    visits = record.get("visits", [record])
+    return visits if isinstance(visits, list) else Fault(Reason.NOT_A_VISIT, "visits: expected a list")
+
+
+def _report_invalid_json(error: ValueError) -> Fault:
+    place = str(error).rpartition(" at ")[2]
+    return Fault(Reason.NOT_JSON, f"value: invalid JSON at {place}")
 
 
 _IDS: Final = ("person_id", "location_id")

@@ -157,7 +157,7 @@ class DelayedMembership:
 
     def _explain_waiting(self, members: Sequence[str]) -> str:
         if any(member != self._candidate.version for member in members):
-            return "instances with another configuration answer"
+            return "instances with another configuration or another person key answer"
         return "the facts are not complete"
 
     def _join(self) -> None:

@@ -77,6 +77,10 @@ _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
 _IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name the command
 _NO_MULTI: Final = "EXEC without MULTI"  # the error of redis-py if MULTI was refused
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
+_CONNECTING: Final = "Timeout connecting"  # a server without TLS waits for the rest of what it takes for a command
+_CHECK_PORT: Final = (
+    " while connecting: check its address and port, and whether the port uses TLS (rediss://) or not (redis://)"
+)
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
 
@@ -187,7 +191,8 @@ def translate_error(error: Exception, place: str) -> FailedError:
     if code in _TRANSIENT:
         return UnreachableError(f"{place}: {_TRANSIENT[code]}")
     if isinstance(error, SlowError):
-        return UnreachableError(f"{place} did not answer within {_RESPONSE_SECONDS:g} s")
+        hint = _CHECK_PORT if _CONNECTING in str(error) else ""
+        return UnreachableError(f"{place} did not answer within {_RESPONSE_SECONDS:g} s{hint}")
     if isinstance(error, LostError | OSError):
         reason = explain_tls_error(str(error), "redis") or "the connection was refused or lost"
         return UnreachableError(f"{place} cannot be reached: {reason}")

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor, load_config
+from monitor.config.similar import find_similar
 from monitor.errors import EXIT_USAGE, ConfigError
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 
@@ -102,6 +103,47 @@ def test_all_problems_are_listed(refusal: Any) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "invalid",
+    [{"kafka.sasl_mechanism": "OAUTHBEARER"}, {"kafka.topics": 1}, {"kafka.usrname": "me"}, {"service.name": "?"}],
+)
+def test_invalid_value_hides_no_problem(refusal: Any, invalid: dict[str, Any]) -> None:
+    """An invalid value does not hide the problems between the other values of its section."""
+    broken = {"kafka.security_protocol": "SASL_SSL", "kafka.partitions.alerts": 3, "redis.ca_file": "ca.pem"}
+    expected = {*invalid, "service.shards", "kafka.sasl_mechanism", "kafka.username", "kafka.password_file"}
+    assert set(refusal(broken | invalid)) == expected | {"redis.ca_file"}
+
+
+@pytest.mark.parametrize("invalid", ["treshold", "epsilon"])
+def test_invalid_monitor_hides_no_problem(refusal: Any, invalid: str) -> None:
+    """An invalid value of a monitor does not hide the problems between its other values."""
+    changes = {f"monitors.0.{invalid}": "x", "monitors.0.window": "90m", "monitors.0.locations": ["inn", "inn"]}
+    assert set(refusal(changes)) == {f"monitors.0.{invalid}", "monitors.0.window", "monitors.0.locations"}
+
+
+def test_monitor_is_named(load: Any) -> None:
+    """The message about a monitor has its name, because its key has only the position; an invalid name is not shown."""
+    with pytest.raises(ConfigError) as caught:
+        load({"monitors.0.name": "two words", "monitors.0.window": "90m", "monitors.1.threshold": 0})
+    text = str(caught.value)
+    assert "monitors.1.threshold (evening) is 0" in text
+    assert "monitors.0.window is 1h30m" in text
+
+
+def test_similar_name() -> None:
+    """The nearest name differs only in leading zeros, case or separators, if there is such a name."""
+    places = [f"p{number:03}" for number in range(1, 501)]
+    assert [find_similar(word, places) for word in ("p1", "P-17", "p0500")] == ["p001", "p017", "p500"]
+    assert find_similar("treshold", ("threshold", "kind")) == "threshold"
+    assert find_similar("certificate_file", ("ca_file", "username")) is None
+
+
+def test_secret_keys_are_not_offered(refusal: Any) -> None:
+    """The keys that are offered for an unknown one do not include those that the file must not have."""
+    assert "password," not in refusal({"redis.passwort": "x"})["redis.passwort"].expected
+    assert "person_key" not in refusal({"visits.personkey": "x"})["visits.personkey"].expected.split(", ")
+
+
 def test_error_message_is_complete(load: Any) -> None:
     """The error message has the file, the number of problems, the key, the value, the expected value and the remedy."""
     with pytest.raises(ConfigError) as caught:
@@ -109,7 +151,7 @@ def test_error_message_is_complete(load: Any) -> None:
     text = str(caught.value)
     assert "service.yaml: 2 problems, nothing was started:" in text
     assert "clock.slot is 3600: expected a duration such as 30s, 1h or 14d. Add the unit: 3600s," in text
-    assert "monitors.1.timezone is 'Asia/Tokio': expected the IANA name" in text
+    assert "monitors.1.timezone (evening) is 'Asia/Tokio': expected the IANA name" in text
     assert "Did you mean Asia/Tokyo?" in text
     assert caught.value.exit_code == EXIT_USAGE
 

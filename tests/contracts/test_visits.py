@@ -115,3 +115,20 @@ def test_json_error_gives_position_only() -> None:
     assert isinstance(fault, Fault)
     assert "line 1 column 12" in fault.error
     assert "secret" not in fault.error
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "hint"),
+    [
+        (b'{"schema": {"type": "struct"}, "payload": {"person_id": "secret"}}', "not_a_visit", "schemas.enable=false"),
+        (b'{"schema": null, "payload": "secret"}', "not_a_visit", "schemas.enable=false"),
+        (b'\0\0\0\0\x07{"person_id": "secret"}', "not_json", "schema registry"),
+    ],
+)
+def test_foreign_envelope_is_explained(value: bytes, reason: str, hint: str) -> None:
+    """The envelope of Kafka Connect and the frame of a schema registry are refused with their cause, without data."""
+    fault = open_record(value)
+    assert isinstance(fault, Fault)
+    assert fault.reason == reason
+    assert hint in fault.error
+    assert "secret" not in fault.error

@@ -53,7 +53,7 @@ def test_corrected_visits_are_sent(refused: Refused, tmp_path: Path) -> None:
 
 
 def test_uncorrected_visits_are_not_sent(refused: Refused, tmp_path: Path) -> None:
-    """If any visit would be refused again, nothing is sent, and each problem has its line and reason."""
+    """Visits that would be refused again are not sent, the others are; equal reasons are one line with all numbers."""
     file = write_lines(
         tmp_path / "letters.jsonl",
         {"visits": [refused.visit("inn"), refused.visit("in")]},
@@ -61,17 +61,23 @@ def test_uncorrected_visits_are_not_sent(refused: Refused, tmp_path: Path) -> No
         {"visits": [refused.visit("inn", left_at="soon")]},
         {"dead_letter": {}, "value": PERSON, "visits": []},
         [PERSON],
+        *[refused.visit("in")] * 33,
     )
-    output = run(refused, "--resend", file, code=2).output
+    output = run(refused, "--resend", file, "--dry-run", code=1).output
     assert refused.sent() == []
+    assert run(refused, "--resend", file, code=1).output.startswith(output.partition("Correct")[0])
+    assert refused.sent() == [{"visits": [refused.visit("inn")]}]
     for problem in (
-        "line 1, visit 1: unknown_location: location_id",
-        "line 2, visit 0: too_far_ahead: arrived_at",
-        "line 3, visit 0: bad_time: left_at",
-        "line 4: visits: expected at least one visit",
-        "line 5: not_a_visit: value",
+        "34 not sent (unknown_location), lines 1, 6, 7, 8, 9, 10,",
+        "23, 24 and 14 more: location_id",
+        "1 not sent (too_far_ahead), lines 2: arrived_at",
+        "1 not sent (bad_time), lines 3: left_at",
+        "1 not sent (not_a_visit), lines 4: visits: expected at least one visit",
+        "1 not sent (not_a_visit), lines 5: value",
+        "Correct the refused lines",
     ):
         assert problem in output
+    assert len(output.splitlines()) == 7  # five causes, what to do, and the amount
 
 
 @pytest.mark.promise(24)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.contracts.visits import Reason
 from monitor.public.instants import HOUR, format_instant
-from monitor.tools.dead_letters.letters import Summary
+from monitor.tools.dead_letters.letters import Letter, Summary, summarize
 from monitor.tools.dead_letters.render import to_json
 from tests.dead_letters.refused import PERSON, Refused
 
@@ -107,6 +107,17 @@ def test_missing_topic_is_refused(refused: Refused) -> None:
     refused.config.write_text(refused.config.read_text().replace(name, "nowhere.dead"))
     output = show(refused, code=3).output
     assert "kafka.topics.dead_letters is 'nowhere.dead': there is no such topic" in output
+
+
+def test_latest_are_latest_of_all_partitions() -> None:
+    """The latest dead letters are those with the highest timestamps, although partitions are read one after another.
+
+    partition 0   1  4  6        read first
+    partition 1   2  3  5
+    """
+    letters = [Letter(0, at, at, None, b"") for at in (1, 4, 6)] + [Letter(1, at, at, None, b"") for at in (2, 3, 5)]
+    assert [letter.at for letter in summarize("dead", letters, 3).latest] == [4, 5, 6]
+    assert summarize("dead", letters, 0).latest == ()
 
 
 def test_json_has_no_control_characters() -> None:

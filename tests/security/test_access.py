@@ -143,7 +143,8 @@ _MESSAGES = {
     "redis: authority of others": _REDIS + " cannot be reached: " + _UNTRUSTED.format("certificate"),
     "redis: another name": r"Redis at localhost:\d+ cannot be reached: " + _UNTRUSTED.format("Hostname mismatch"),
     "redis: wrong password": _REDIS + ": it requires a user and a password, or refused them",
-    "redis: TLS where there is none": _REDIS + " did not answer within 5 s",  # Redis waits for the rest of a command
+    "redis: TLS where there is none": _REDIS
+    + " did not answer within 5 s while connecting: .*whether the port uses TLS",  # it waits for the rest of a command
     "redis: no password": _REDIS + ": it requires a user and a password, or refused them",
     "redis: nobody there": _REDIS + " cannot be reached: the connection was refused or lost",
     "redis: command not granted": _REDIS + r" refused the command zadd \(NOPERM\)",

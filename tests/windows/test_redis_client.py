@@ -36,6 +36,11 @@ ERRORS: list[tuple[Exception, type[FailedError], str]] = [
     (exceptions.MovedError("3999 127.0.0.1:6381"), UnreachableError, "moved"),
     (exceptions.AuthenticationError("secret"), UnreachableError, "password"),
     (exceptions.TimeoutError("secret"), UnreachableError, "did not answer within 5 s"),
+    (
+        exceptions.TimeoutError("Timeout connecting to server"),
+        UnreachableError,
+        "whether the port uses TLS (rediss://)",
+    ),
     (exceptions.ConnectionError("redis://:secret@host"), UnreachableError, "cannot be reached"),
     (ConnectionResetError("secret"), UnreachableError, "cannot be reached"),
     (exceptions.RedisClusterException("secret"), UnreachableError, "RedisClusterException"),

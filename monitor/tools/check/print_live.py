@@ -139,6 +139,7 @@ def _describe_members(report: LiveReport) -> Iterator[str]:
     if report.other_members is None:
         yield f"{report.members} in the release group."
         return
-    yield f"{report.members} in the release group, {report.other_members} of them with another configuration."
+    others = f"{report.other_members} of them with another configuration or person key"
+    yield f"{report.members} in the release group, {others}."
     if report.other_members:
         yield "A new instance reads first, and takes over when the others have left."

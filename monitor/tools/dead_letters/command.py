@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from monitor.contracts.visits import Reason
-from monitor.errors import DurationError, TimeError, UsageError
+from monitor.errors import EXIT_DONE, EXIT_FAILED, DurationError, TimeError, UsageError
 from monitor.public.clock import Clock
 from monitor.public.instants import parse_duration, parse_instant
 from monitor.service import Settings
@@ -59,11 +59,12 @@ def export_command(settings: Settings, options: ShowOptions, clock: Clock, path:
     say(f"{written} dead letters in {path}. The file names people: correct it, send it with --resend, and delete it.")
 
 
-def resend_command(settings: Settings, path: Path, clock: Clock, say: Print, *, dry_run: bool) -> None:
+def resend_command(settings: Settings, path: Path, clock: Clock, say: Print, *, dry_run: bool) -> int:
     """Send the visits of a file to the input topic, or with `dry_run` print what would be sent.
 
+    Return the exit code: 1 if the service would refuse some of the visits again. These are not sent, the others are.
+
     Raises:
-        UsageError: a visit would be refused again; nothing was sent.
         TopicError: the input topic does not exist.
         UnreachableError: Kafka does not accept a record.
     """
@@ -71,14 +72,18 @@ def resend_command(settings: Settings, path: Path, clock: Clock, say: Print, *, 
     plan = plan_resending(parameters, path, clock.now())
     for sentence in plan.explain_left_out():
         say(sentence)
+    code = EXIT_FAILED if plan.refused else EXIT_DONE
+    if plan.refused:
+        say("Correct the refused lines and send the file again: a visit that was sent twice counts once.")
     amount = f"{plan.visits} visits of {len(plan.lines)} lines"
     if dry_run or not plan.lines:
         say(f"{amount} would be sent to {topic}." if dry_run else "Nothing to send.")
-        return
+        return code
     sent = send(settings.kafka, topic, plan, parameters)
     say(f"{amount} were sent to {topic}.")
     for sentence in explain(sent, parameters):
         say(sentence)
+    return code
 
 
 def read_filter(options: ShowOptions, clock: Clock) -> Filter:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -82,15 +82,20 @@ class Summary:
 
 
 def summarize(topic: str, letters: Iterable[Letter], latest: int) -> Summary:
-    """Count dead letters by reason. Of the dead letters themselves, only the `latest` ones are kept in memory."""
+    """Count dead letters by reason. Of the dead letters themselves, only the `latest` ones are kept in memory.
+
+    Partitions are read one after the other, so the latest ones are those with the highest timestamps, in any order.
+    """
     counts: dict[Reason, ReasonCount] = {}
-    foreign, kept = ReasonCount(), deque[Letter](maxlen=latest)
+    foreign, kept = ReasonCount(), list[tuple[int, int, int, Letter]]()
     for letter in letters:
         count = foreign if letter.headers is None else counts.setdefault(letter.headers.reason, ReasonCount())
         count.add(letter)
-        kept.append(letter)
+        heapq.heappush(kept, (letter.at, letter.partition, letter.offset, letter))
+        if len(kept) > latest:
+            heapq.heappop(kept)
     ordered = {reason: counts[reason] for reason in Reason if reason in counts}
-    return Summary(topic, ordered, foreign, tuple(sorted(kept, key=lambda letter: letter.at)))
+    return Summary(topic, ordered, foreign, tuple(letter for *_, letter in sorted(kept)))
 
 
 def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> Iterator[Letter]:

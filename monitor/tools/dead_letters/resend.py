@@ -18,8 +18,8 @@ import numpy as np
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.dead_letters import encode_visit
-from monitor.contracts.visits import Fault, open_record
-from monitor.errors import TopicError, UsageError
+from monitor.contracts.visits import Fault, Reason, open_record
+from monitor.errors import TopicError
 from monitor.ingest.accept import APPLIED, DEAD_LETTER, EXPIRED, NOT_WATCHED, accept
 from monitor.ingest.decode import decode_records
 from monitor.public.instants import MILLISECOND, format_instant
@@ -28,8 +28,8 @@ from monitor.windows.hashing import HASH_BYTES
 
 SEND_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 5.0
-MOST_PROBLEMS: Final = 100
-"""The most problems that a message lists."""
+MOST_LINES: Final = 20
+"""The most line numbers that a message lists."""
 
 _WHY_NOT: Final = {
     EXPIRED: "too late: no window or horizon of this configuration contains the visit any more",
@@ -60,10 +60,14 @@ class LineVisits:
 
 @dataclass(frozen=True, slots=True)
 class ResendPlan:
-    """The lines to send, and (line, fate) of each visit that is not sent, because nothing would count it."""
+    """The lines to send, and what is not sent: the line, a fate or reason, and why, for each visit.
+
+    `refused`: the service would refuse these again. `left_out`: nothing would count these.
+    """
 
     lines: tuple[LineVisits, ...]
-    left_out: tuple[tuple[int, str], ...]
+    refused: tuple[tuple[int, str, str], ...]
+    left_out: tuple[tuple[int, str, str], ...]
 
     @property
     def visits(self) -> int:
@@ -71,12 +75,18 @@ class ResendPlan:
         return sum(len(line.visits) for line in self.lines)
 
     def explain_left_out(self) -> Iterator[str]:
-        """Yield a sentence for each fate of visits that are not sent, with their lines."""
-        for fate, why in _WHY_NOT.items():
-            numbers = [number for number, of_visit in self.left_out if of_visit == fate]
-            if numbers:
-                lines = ", ".join(map(str, sorted(set(numbers))))
-                yield f"{len(numbers)} not sent ({fate}), lines {lines}: {why}"
+        """Yield a sentence for each cause of visits that are not sent, with their lines."""
+        causes: dict[tuple[str, str], list[int]] = {}
+        for number, name, why in (*self.refused, *self.left_out):
+            causes.setdefault((name, why), []).append(number)
+        for (name, why), numbers in causes.items():
+            yield f"{len(numbers)} not sent ({name}), lines {_list_numbers(numbers)}: {why}"
+
+
+def _list_numbers(numbers: Sequence[int]) -> str:
+    distinct = sorted(set(numbers))
+    more = f" and {len(distinct) - MOST_LINES} more" if len(distinct) > MOST_LINES else ""
+    return ", ".join(map(str, distinct[:MOST_LINES])) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,49 +116,38 @@ def plan_resending(parameters: Parameters, path: Path, now: int) -> ResendPlan:
         parameters: the parameters of the service.
         path: a file as `--export` writes it. Only the visits are sent, without the other keys of a line.
         now: the present instant.
-
-    Raises:
-        UsageError: a line has no visits, or a visit would be refused again. The message names all such lines.
     """
-    problems: list[str] = []
+    refused: list[tuple[int, str, str]] = []
     lines: list[LineVisits] = []
-    left_out: list[tuple[int, str]] = []
-    for number, visits in _read_lines(path, problems):
+    left_out: list[tuple[int, str, str]] = []
+    for number, visits in _read_lines(path, refused):
         kept = []
-        for index, visit in enumerate(map(encode_visit, visits)):
+        for visit in map(encode_visit, visits):
             fate, fault = judge(parameters, visit, now)
             if fault is not None:
-                problems.append(f"line {number}, visit {index}: {fault.reason.value}: {fault.error}")
+                refused.append((number, fault.reason.value, fault.error))
             elif fate == APPLIED:
                 kept.append(visit)
             else:
-                left_out.append((number, fate))
+                left_out.append((number, fate, _WHY_NOT[fate]))
         if kept:
             lines.append(LineVisits(number, tuple(kept)))
-    if problems:
-        raise UsageError(_describe_problems(path, problems))
-    return ResendPlan(tuple(lines), tuple(left_out))
+    return ResendPlan(tuple(lines), tuple(refused), tuple(left_out))
 
 
-def _read_lines(path: Path, problems: list[str]) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the number and the visits of each line, and add lines without visits to the problems."""
+def _read_lines(path: Path, refused: list[tuple[int, str, str]]) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the number and the visits of each line, and add lines without visits to the refused ones."""
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if not text.strip():
                 continue
             visits = open_record(text.strip())
             if isinstance(visits, Fault):
-                problems.append(f"line {number}: {visits.reason.value}: {visits.error}")
+                refused.append((number, visits.reason.value, visits.error))
             elif not visits:
-                problems.append(f"line {number}: visits: expected at least one visit; delete the line to leave it out")
+                refused.append((number, Reason.NOT_A_VISIT.value, "visits: expected at least one visit"))
             else:
                 yield number, visits
-
-
-def _describe_problems(path: Path, problems: Sequence[str]) -> str:
-    shown = "\n".join(f"  - {problem}" for problem in problems[:MOST_PROBLEMS])
-    more = f"\n  and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
-    return f"--resend {path}: nothing was sent, because the service would refuse these again:\n{shown}{more}"
 
 
 def send(connections: KafkaConnections, topic: str, plan: ResendPlan, parameters: Parameters) -> Sent:
