@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -11,7 +11,6 @@ from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, ExactnessError, PrivacyError
 from monitor.onesided.mechanisms import (
@@ -22,56 +21,13 @@ from monitor.onesided.mechanisms import (
     OneSidedDecision,
     most_certain,
 )
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-
-ONE = Fraction(1)
-Law = dict[Hashable, Fraction]
-
-
-class Fixed:
-    """Noise given by a test: draws in order, and the uniform that decides whether a gap is reached."""
-
-    secure = False
-
-    def __init__(self, draws: Sequence[int], epsilon: Fraction) -> None:
-        self._draws, self._epsilon = list(draws), epsilon
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        assert epsilon == self._epsilon
-        taken, self._draws = self._draws[:size], self._draws[size:]
-        assert len(taken) == size
-        return np.array(taken, dtype=np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return self.geometric(epsilon, gaps.size) >= gaps
-
-
-def law_of(run: Callable[[Fixed], Hashable], epsilon: Fraction, q: Fraction, draws: int, most: int) -> Law:
-    """Return every outcome of the real code with its exact chance, for draws below `most`: (1 - q) q^g each."""
-    law: Law = {}
-    for taken in product(range(most), repeat=draws):
-        outcome = run(Fixed(taken, epsilon))
-        law[outcome] = law.get(outcome, Fraction(0)) + (1 - q) ** draws * q ** sum(taken)
-    return law
-
-
-def worst(law: Law, neighbour: Law, seen: Callable[[Hashable], bool]) -> Fraction | float:
-    """Return the greatest ratio over the outcomes whose chance is not affected by the limit of draws."""
-    ratios = [
-        chance / neighbour[outcome] if neighbour.get(outcome) else math.inf
-        for outcome, chance in law.items()
-        if seen(outcome)
-    ]
-    return max(ratios)
+from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from tests.onesided.laws import ONE, Given, below, laws_of, two_sided, worst
 
 
 def is_within(value: Fraction | int, mark_lifetime: Fraction, z: Hashable) -> bool:
     """Return whether an outcome is closer to the true value than a distance, so that its chance includes every draw."""
     return abs(cast("Fraction", z) - value) < mark_lifetime
-
-
-def decide(rule: OneSidedDecision, count: int, noise: Fixed) -> bool:
-    return bool(rule.decide([count], noise)[0])
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
@@ -81,9 +37,7 @@ def test_worst_loss_is_exactly_epsilon(direction: Moving, sign: int, q: Fraction
     """For counts that change by Δ and noise at ε/Δ, the worst ratio is q^-Δ, q = e^(-ε/Δ)."""
     rule = AsymmetricGeometric(ONE, sensitivity, direction)
 
-    def law(count: int) -> Law:
-        return law_of(partial(rule.release_one, count), ONE / sensitivity, q, 1, 12)
-
+    law = laws_of(rule.release_one, below(12), q, ONE / sensitivity)
     losses = []
     for count in range(4):
         neighbour = count - sign * sensitivity
@@ -98,17 +52,19 @@ def test_reverse_loss_is_unbounded(direction: Moving) -> None:
     """One-sided noise in the wrong direction makes an outcome impossible: 1 → 2 upwards excludes z = 1."""
     rule = AsymmetricGeometric(ONE, 1, direction)
     count, neighbour = (1, 2) if direction == "decreasing" else (2, 1)
-    laws = [law_of(partial(rule.release_one, f), ONE, Fraction(1, 2), 1, 9) for f in (count, neighbour)]
-    assert worst(laws[0], laws[1], lambda _: True) == math.inf
+    law = laws_of(rule.release_one, below(9))
+    assert worst(law(count), law(neighbour)) == math.inf
 
 
 def test_two_sided_noise_costs_both_ways() -> None:
-    """P[z - f = d] = (1 - q)/(1 + q) q^|d| has the ratio q^-1 between neighbours, checked for |d| ≤ 3 up to 2^-20."""
-    q, rule = Fraction(1, 2), AsymmetricGeometric(ONE, 1, "not monotone")
-    law = law_of(partial(rule.release_one, 5), ONE, q, 2, 24)
-    for distance in range(-3, 4):
-        exact = (1 - q) / (1 + q) * q ** abs(distance)
-        assert 0 <= exact - law[5 + distance] < Fraction(1, 2**20)
+    """Two-sided noise at ε/Δ has the worst ratio q^-Δ in both directions, for changes of Δ = 2."""
+    q, rule = Fraction(1, 2), AsymmetricGeometric(ONE, 2, "not monotone")
+
+    def publish(count: int, noise: Noise) -> int:
+        return min(max(rule.release_one(count, noise), -2), 8)
+
+    law = laws_of(publish, two_sided(10), q, ONE / 2, signed=True)
+    assert worst(law(3), law(5)) == worst(law(5), law(3)) == q**-2
 
 
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(4, 5)])
@@ -117,9 +73,7 @@ def test_vector_costs_epsilon_for_total_change(q: Fraction) -> None:
     rule = AsymmetricGeometric(ONE, 2)
     most = 5
 
-    def law(counts: tuple[int, ...]) -> Law:
-        return law_of(lambda noise: tuple(rule.release(counts, noise).tolist()), ONE / 2, q, 3, most)
-
+    law = laws_of(lambda counts, noise: tuple(rule.release(counts, noise).tolist()), below(most), q, ONE / 2)
     losses = []
     for counts in product((1, 2), repeat=3):
         for taken in product((0, 1), repeat=3):
@@ -136,14 +90,13 @@ def test_grid_value_costs_at_most_epsilon(direction: Moving, sign: int, grid: Fr
     q, most = Fraction(1, 2), 12
     rule = AsymmetricLaplace(ONE, ONE, grid, direction)
     per_change = math.ceil(1 / grid)
-    assert rule.step_epsilon == ONE / per_change
+    law = laws_of(rule.release, below(most), q, ONE / per_change)
     losses = []
     for twelfths, change in product(range(12, 25), range(1, 13)):
         value, neighbour = Fraction(twelfths, 12), Fraction(twelfths - sign * change, 12)
-        laws = [law_of(partial(rule.release, f), rule.step_epsilon, q, 1, most) for f in (value, neighbour)]
-        assert all((cast("Fraction", z) - value) * sign >= 0 for z in laws[0])
-        assert all((cast("Fraction", z) / grid).denominator == 1 for z in laws[0])
-        losses.append(worst(laws[0], laws[1], partial(is_within, value, (most - per_change - 1) * grid)))
+        assert all((cast("Fraction", z) - value) * sign >= 0 for z in law(value))
+        assert all((cast("Fraction", z) / grid).denominator == 1 for z in law(value))
+        losses.append(worst(law(value), law(neighbour), partial(is_within, value, (most - per_change - 1) * grid)))
     assert max(losses) == q**-per_change
 
 
@@ -160,9 +113,9 @@ def test_grid_law_is_the_exponential() -> None:
 def test_two_sided_grid_rounds_to_nearest() -> None:
     """A value is rounded to the nearest grid point and moved by the difference of two draws."""
     rule = AsymmetricLaplace(ONE, ONE, Fraction(1, 2), "not monotone")
-    assert rule.release(Fraction(7, 10), Fixed([3, 1], ONE / 2)) == Fraction(1, 2) + 1
-    assert rule.release(Fraction(78, 100), Fixed([0, 0], ONE / 2)) == 1
-    assert rule.release(Fraction(3, 4), Fixed([0, 0], ONE / 2)) == 1
+    assert rule.release(Fraction(7, 10), Given(3, 1)) == Fraction(1, 2) + 1
+    assert rule.release(Fraction(78, 100), Given(0, 0)) == 1
+    assert rule.release(Fraction(3, 4), Given(0, 0)) == 1
 
 
 @pytest.mark.parametrize(("direction", "counts"), [("decreasing", range(7)), ("increasing", range(3, 12))])
@@ -174,10 +127,10 @@ def test_decision_meets_theorem_9(direction: Monotone, counts: range, q: Fractio
     """
     rule, threshold = OneSidedDecision(ONE, 5, direction), 5
     by_steps: dict[int, Fraction] = {}
+    law = laws_of(lambda count, noise: bool(rule.decide([count], noise)[0]), below(12), q)
     for count in counts:
         steps = int(rule.steps(np.array([count]))[0])
-        law = law_of(partial(decide, rule, count), ONE, q, 1, 12)
-        certain = law.get(True, Fraction(0))
+        certain = law(count).get(True, Fraction(0))
         truth = count < threshold if direction == "decreasing" else count >= threshold
         assert (certain > 0) == truth
         assert certain == most_certain(q, steps) == 1 - q**steps

@@ -1,73 +1,38 @@
-"""Algorithm 1: the exact loss of the real selection by enumeration, its mutants, its law, and invalid input."""
+"""Algorithm 1: the exact loss of the real selection by enumeration, its mutants, and invalid input."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, ExactnessError, SelectionError
 from monitor.onesided.noisy_max import NoisyMaxRule, select
 from monitor.privacy import hot_spots
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from tests.onesided.laws import ONE, Given, below, laws_of, worst
 
-ONE = Fraction(1)
 Counts = tuple[int, ...]
 Outcome = tuple[tuple[int, int], ...]
 """(place, noisy count) of the selected, highest first."""
 
-Law = dict[Outcome, Fraction]
-Selection = Callable[[Counts, Sequence[int]], Outcome]
+Selection = Callable[[Counts, Noise], Outcome]
 
 ITEMS, MOST = 3, 5
 """Draws end at MOST - 1. An outcome whose highest noisy count is below MOST needs no greater draw."""
 
 
-class Fixed:
-    """Noise given by a test."""
-
-    secure = False
-
-    def __init__(self, draws: Sequence[int]) -> None:
-        self._draws = np.array(draws, dtype=np.int64)
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        assert size == self._draws.size
-        assert epsilon > 0
-        return self._draws
-
-    def reaches(self, _: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return self._draws >= gaps
-
-
 def real(rule: NoisyMaxRule) -> Selection:
-    def run(counts: Counts, draws: Sequence[int]) -> Outcome:
-        places, noisy = select(rule, counts, Fixed(draws))
+    def run(counts: Counts, noise: Noise) -> Outcome:
+        places, noisy = select(rule, counts, noise)
         return tuple(zip(places.tolist(), noisy.tolist(), strict=True))
 
     return run
-
-
-def laws_of(selection: Selection, q: Fraction) -> Callable[[Counts], Law]:
-    """Return the exact chance of every outcome whose noisy counts are all below MOST."""
-
-    @cache
-    def law(counts: Counts) -> Law:
-        chances: Law = {}
-        for draws in product(range(MOST), repeat=ITEMS):
-            outcome = selection(counts, draws)
-            if all(noisy < MOST for _, noisy in outcome):
-                chances[outcome] = chances.get(outcome, Fraction(0)) + (1 - q) ** ITEMS * q ** sum(draws)
-        return chances
-
-    return law
 
 
 def neighbours(memberships: int) -> Iterator[tuple[Counts, Counts]]:
@@ -77,13 +42,14 @@ def neighbours(memberships: int) -> Iterator[tuple[Counts, Counts]]:
             yield counts, tuple(f - t for f, t in zip(counts, taken, strict=True))
 
 
-def worst(selection: Selection, q: Fraction, memberships: int) -> Fraction | float:
-    law = laws_of(selection, q)
-    return max(
-        chance / law(neighbour)[outcome] if law(neighbour).get(outcome) else math.inf
-        for counts, neighbour in neighbours(memberships)
-        for outcome, chance in law(counts).items()
-    )
+def is_low(outcome: Hashable) -> bool:
+    """Return whether all noisy counts of an outcome are below MOST, so that its chance includes every draw."""
+    return all(noisy < MOST for _, noisy in cast("Outcome", outcome))
+
+
+def worst_of(selection: Selection, q: Fraction, memberships: int, unit: Fraction = ONE) -> Fraction | float:
+    law = laws_of(selection, below(MOST), q, unit)
+    return max(worst(law(counts), law(neighbour), is_low) for counts, neighbour in neighbours(memberships))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -92,15 +58,15 @@ def worst(selection: Selection, q: Fraction, memberships: int) -> Fraction | flo
 def test_worst_loss_is_exactly_epsilon(k: int, memberships: int | None, q: Fraction) -> None:
     """With noise at ε/min(k, m) and q = e^(-ε/min(k, m)), the worst ratio is q^-min(k, m) = e^ε."""
     rule, most = NoisyMaxRule(ONE, k, memberships), ITEMS if memberships is None else memberships
-    assert rule.noise_epsilon == ONE / min(k, most)
-    assert worst(real(rule), q, most) == q ** -min(k, most)
+    assert worst_of(real(rule), q, most, ONE / min(k, most)) == q ** -min(k, most)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_enumeration_omits_only_high_outcomes(k: int) -> None:
     """The chances of the outcomes below MOST add up to P[all noisy counts below MOST]."""
     q, counts = Fraction(1, 2), (2, 0, 1)
-    total = sum(laws_of(real(NoisyMaxRule(ONE, k)), q)(counts).values())
+    law = laws_of(real(NoisyMaxRule(ONE, k)), below(MOST), q, ONE / k)(counts)
+    total = sum(chance for outcome, chance in law.items() if is_low(outcome))
     assert total == math.prod(1 - q ** (MOST - f) for f in counts)
 
 
@@ -111,34 +77,37 @@ class TestMutants:
 
     def test_more_memberships_than_stated(self) -> None:
         """Noise at ε for one membership, but a person in three counts, costs 2ε for k = 2."""
-        assert worst(real(NoisyMaxRule(ONE, 2, 1)), self.q, ITEMS) == self.q**-2
+        assert worst_of(real(NoisyMaxRule(ONE, 2, 1)), self.q, ITEMS) == self.q**-2
 
     def test_skipping_empty_items(self) -> None:
         """If items with count 0 are skipped, a named item proves a person."""
 
-        def skipping(counts: Counts, draws: Sequence[int]) -> Outcome:
+        def skipping(counts: Counts, noise: Noise) -> Outcome:
+            draws = noise.geometric(ONE, ITEMS).tolist()
             noisy = [(place, f + g) for place, (f, g) in enumerate(zip(counts, draws, strict=True)) if f > 0]
             return tuple(sorted(noisy, key=lambda item: (-item[1], item[0]))[:1])
 
-        assert worst(skipping, self.q, 1) == math.inf
+        assert worst_of(skipping, self.q, 1) == math.inf
 
     def test_ties_by_true_counts(self) -> None:
         """If true counts decide ties, the order of a tie is another answer."""
 
-        def by_count(counts: Counts, draws: Sequence[int]) -> Outcome:
+        def by_count(counts: Counts, noise: Noise) -> Outcome:
+            draws = noise.geometric(ONE, ITEMS).tolist()
             noisy = [(place, f + g) for place, (f, g) in enumerate(zip(counts, draws, strict=True))]
             return tuple(sorted(noisy, key=lambda item: (-item[1], -counts[item[0]], item[0]))[:1])
 
-        assert worst(by_count, self.q, 1) > self.q**-1
+        assert worst_of(by_count, self.q, 1) > self.q**-1
 
     def test_noise_downwards(self) -> None:
         """With noise downwards and falling counts, an outcome at the true count becomes impossible."""
 
-        def downwards(counts: Counts, draws: Sequence[int]) -> Outcome:
+        def downwards(counts: Counts, noise: Noise) -> Outcome:
+            draws = noise.geometric(ONE, ITEMS).tolist()
             noisy = [(place, f - g) for place, (f, g) in enumerate(zip(counts, draws, strict=True))]
             return tuple(sorted(noisy, key=lambda item: (-item[1], item[0]))[:1])
 
-        assert worst(downwards, self.q, 1) == math.inf
+        assert worst_of(downwards, self.q, 1) == math.inf
 
     def test_highest_of_increasing_counts(self) -> None:
         """For k = 1 and three increasing counts with noise downwards, the highest costs more than ε.
@@ -164,14 +133,14 @@ class TestMutants:
 @pytest.mark.promise(21)
 def test_ties_keep_public_order() -> None:
     """Of equal noisy counts the earlier item comes first, and the later one is left out."""
-    assert real(NoisyMaxRule(ONE, 2))((1, 1, 0), (0, 0, 1)) == ((0, 1), (1, 1))
-    assert real(NoisyMaxRule(ONE, 3))((0, 2, 1), (0, 0, 1)) == ((1, 2), (2, 2), (0, 0))
+    assert real(NoisyMaxRule(ONE, 2))((1, 1, 0), Given(0, 0, 1)) == ((0, 1), (1, 1))
+    assert real(NoisyMaxRule(ONE, 3))((0, 2, 1), Given(0, 0, 1)) == ((1, 2), (2, 2), (0, 0))
 
 
 def test_many_ties_keep_public_order() -> None:
     """Many ties keep the public order, which a sort that is not stable breaks."""
     counts = tuple(place % 3 for place in range(3_000))
-    chosen = real(NoisyMaxRule(ONE, 1_500))(counts, [0] * 3_000)
+    chosen = real(NoisyMaxRule(ONE, 1_500))(counts, Given(*[0] * 3_000))
     assert [place for place, _ in chosen] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
 
 
@@ -182,30 +151,6 @@ def test_hot_spots_are_algorithm_1() -> None:
         rows, noisy = hot_spots.step(ONE, 3, counts, OneSidedNoise(SeededEntropy(seed)))
         same, as_noisy = select(NoisyMaxRule(ONE, 3, 1), counts, OneSidedNoise(SeededEntropy(seed)))
         assert (rows.tolist(), noisy.tolist()) == (same.tolist(), as_noisy.tolist())
-
-
-def test_sampled_answers_follow_the_law() -> None:
-    """A χ² test accepts 40,000 answers for counts 2, 0, 1, k = 2, ε ≈ 2 ln 2, over outcomes expected 20 times.
-
-    The statistic of n cells exceeds n + 6·√(2n) + 18 with a chance below 10^-7 (Laurent and Massart, with
-    x = 16: 2√(16n) + 32 is the bound used).
-    """
-    epsilon, runs, counts = Fraction(7, 5), 40_000, (2, 0, 1)
-    noise = OneSidedNoise(SeededEntropy(51))
-    observed: dict[Outcome, int] = {}
-    for _ in range(runs):
-        places, noisy = select(NoisyMaxRule(epsilon, 2), counts, noise)
-        outcome = tuple(zip(places.tolist(), noisy.tolist(), strict=True))
-        observed[outcome] = observed.get(outcome, 0) + 1
-    q = Fraction(math.exp(-0.7))
-    law = laws_of(real(NoisyMaxRule(epsilon, 2)), q)(counts)
-    cells = {outcome: float(chance) * runs for outcome, chance in law.items() if chance * runs > 20}
-    rest = runs - sum(cells.values())
-    statistic = sum((observed.get(outcome, 0) - expected) ** 2 / expected for outcome, expected in cells.items())
-    statistic += (runs - sum(observed.get(outcome, 0) for outcome in cells) - rest) ** 2 / rest
-    n = len(cells)
-    assert n > 15
-    assert statistic < n + 2 * math.sqrt(16 * n) + 32
 
 
 def test_million_items_are_selected() -> None:

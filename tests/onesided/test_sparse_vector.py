@@ -1,8 +1,7 @@
-"""Algorithm 2: the exact loss of the real step by enumeration, its mutants, its law, and invalid input."""
+"""Algorithm 2: the exact losses of `step` and `answer_all` by enumeration, its mutants, and invalid input."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
@@ -17,9 +16,10 @@ from monitor.onesided.mechanisms import Monotone
 from monitor.onesided.sparse_vector import SparseVectorRule, answer_all, step
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.at_times import step as at_times_step
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.over_time import step as over_time_step
+from tests.onesided import laws
 
 Law = Mapping[Hashable, tuple[Fraction, Any]]
 Mechanism = Callable[[Any, int, Any], Law]
@@ -98,6 +98,27 @@ def test_worst_loss_is_exactly_epsilon(
     most_drawn = CAP + MOST_PEOPLE + 2
     worst = worst_of(real(rule), one_sided(q, most_drawn), changing, worst_ratio, sign)
     assert worst == q ** -min(answers, changing)
+
+
+@pytest.mark.parametrize(("answers", "memberships"), [(1, None), (2, None), (2, 1), (3, 2)])
+@pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
+def test_all_answers_cost_epsilon(answers: int, memberships: int | None, direction: Monotone, sign: int) -> None:
+    """The answers to two or three queries have the worst ratio q^-min(c, m) = e^ε, for q at the noise of one answer."""
+    queries = max(answers, 2)
+    changing = queries if memberships is None else memberships
+    rule, q = SparseVectorRule(ONE, answers, memberships, direction), Fraction(1, 2)
+
+    def publish(counts: tuple[int, ...], noise: Noise) -> tuple[int | None, ...]:
+        answered = answer_all(rule, counts, [THRESHOLD] * queries, noise)
+        return tuple(None if z is None else max(min(z, 3), -1) for z in answered)
+
+    law = laws.laws_of(publish, laws.one_sided(4), q, ONE / min(answers, changing))
+    losses = [
+        laws.worst(law(counts), law(tuple(f - sign * t for f, t in zip(counts, taken, strict=True))))
+        for counts, taken in product(product((1, 2), repeat=queries), product((0, 1), repeat=queries))
+        if 0 < sum(taken) <= changing
+    ]
+    assert max(losses) == q ** -min(answers, changing)
 
 
 def test_only_charged_answers_count(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
@@ -221,26 +242,6 @@ def test_algorithm_3_is_an_instance(answers: int) -> None:
             answer = step(rule, charged, THRESHOLD, count, tick % 2)
             charged = answer.charged
             assert answer.noisy_count == outcome.noisy_count
-
-
-def test_sampled_answers_follow_the_law() -> None:
-    """40,000 streams of counts 1, 0, 1 at T = 2, c = 1, ε = 1 have the law of the first charged query.
-
-    χ² with 3 degrees of freedom exceeds 47 with a chance below 10^-9.
-    """
-    noise, runs, counts = OneSidedNoise(SeededEntropy(61)), 40_000, [1, 0, 1]
-    observed = [0] * 4
-    for _ in range(runs):
-        answers = answer_all(SparseVectorRule(ONE, 1), counts, [2, 2, 2], noise)
-        observed[len(answers) - 1 if answers[-1] is not None else 3] += 1
-    above = [math.exp(-(2 - f)) for f in counts]
-    chances, on = [], 1.0
-    for p in above:
-        chances.append(on * p)
-        on *= 1 - p
-    chances.append(on)
-    statistic = sum((n - runs * p) ** 2 / (runs * p) for n, p in zip(observed, chances, strict=True))
-    assert statistic < 47
 
 
 def test_last_charged_answer_ends_the_sequence() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, PrivacyError
 from monitor.onesided.add_remove.mechanisms import OneSidedCounts, Side, removal_as_addition
@@ -28,46 +28,26 @@ from monitor.onesided.add_remove.variances import (
 )
 from monitor.onesided.estimates import noise_variance, unbiased
 from monitor.onesided.osdp.exclusion import Law, worst_ratio
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from tests.onesided.laws import HALF, ONE, Given, laws_of, one_sided, parity
 
-ONE = Fraction(1)
-HALF = Fraction(1, 2)
 QS = [HALF, Fraction(9, 10)]
-REACH = 8
 
 
-class Decided:
-    """Noise that a test has chosen: the answers of `reaches`, or the draws of `geometric`, one call after the other."""
+def count_law(side: Side, q: Fraction) -> Callable[[int], Law]:
+    """Return the law of one noisy count, for outcomes from -4 to 9."""
 
-    secure = False
+    def publish(count: int, noise: Noise) -> int:
+        return min(max(int(OneSidedCounts(ONE, side).release([count], noise)[0]), -4), 9)
 
-    def __init__(self, *draws: int, reached: tuple[int, ...] = ()) -> None:
-        self._draws, self._reached = list(draws), reached
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        assert epsilon == ONE
-        taken, self._draws = self._draws[:size], self._draws[size:]
-        return np.array(taken, dtype=np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        assert (epsilon, gaps.tolist()) == (ONE, [1] * len(self._reached))
-        return np.array(self._reached, dtype=np.bool_)
-
-
-def count_law(side: Side, count: int, q: Fraction, lowest: int = -4, highest: int = 9) -> Law:
-    """Return the law of one noisy count, for outcomes from lowest to highest."""
-    law: dict[Hashable, Fraction] = {}
-    for draw in range(highest - lowest + 1):
-        (z,) = OneSidedCounts(ONE, side).release([count], Decided(draw)).tolist()
-        if lowest <= z <= highest:
-            law[z] = (1 - q) * q**draw
-    return law
+    return laws_of(publish, one_sided(13), q)
 
 
 @pytest.mark.parametrize("q", QS)
 def test_addition_costs_epsilon(q: Fraction) -> None:
     """Noise upwards: from x to x' (one record less) the worst ratio is 1/q (Proposition 3); back it is unbounded."""
-    pairs = [(count_law("addition", n, q), count_law("addition", n - 1, q)) for n in range(1, 5)]
+    law_of = count_law("addition", q)
+    pairs = [(law_of(n), law_of(n - 1)) for n in range(1, 5)]
     assert worst_ratio(pairs) == 1 / q
     assert worst_ratio((b, a) for a, b in pairs) is None
 
@@ -75,18 +55,10 @@ def test_addition_costs_epsilon(q: Fraction) -> None:
 @pytest.mark.parametrize("q", QS)
 def test_removal_costs_epsilon(q: Fraction) -> None:
     """Noise downwards: from x' to x (one record more) the worst ratio is 1/q (Proposition 4); back it is unbounded."""
-    pairs = [(count_law("removal", n - 1, q), count_law("removal", n, q)) for n in range(1, 5)]
+    law_of = count_law("removal", q)
+    pairs = [(law_of(n - 1), law_of(n)) for n in range(1, 5)]
     assert worst_ratio(pairs) == 1 / q
     assert worst_ratio((b, a) for a, b in pairs) is None
-
-
-def test_both_noises_make_two_sided_noise() -> None:
-    """q(x) + G - G' has P[d] = (1 - q)/(1 + q) q^|d|, the discrete Laplace law, for |d| ≤ 3 within 2^-40."""
-    law: dict[int, Fraction] = {}
-    for up, down in product(range(42), repeat=2):
-        law[up - down] = law.get(up - down, Fraction(0)) + HALF ** (2 + up + down)
-    for d in range(-3, 4):
-        assert 0 <= Fraction(1, 3) * HALF ** abs(d) - law[d] < Fraction(1, 2**40)
 
 
 def test_one_sided_noise_halves_the_variance() -> None:
@@ -115,15 +87,12 @@ def test_negative_noise_leaves_zeros() -> None:
 def test_histogram_costs_epsilon() -> None:
     """A record is in one of three counts: the worst ratio of the joint law is 1/q."""
 
-    def law(counts: tuple[int, ...]) -> Law:
-        parts = [count_law("addition", count, HALF, 0, 3) for count in counts]
-        return {
-            tuple(outcome for outcome, _ in chosen): math.prod((chance for _, chance in chosen), start=ONE)
-            for chosen in product(*(part.items() for part in parts))
-        }
+    def publish(counts: tuple[int, ...], noise: Noise) -> tuple[int, ...]:
+        return tuple(np.minimum(OneSidedCounts(ONE, "addition").release_histogram(counts, noise), 3).tolist())
 
+    law_of = laws_of(publish, one_sided(3))
     pairs = [
-        (law(counts), law(tuple(c - (place == one) for place, c in enumerate(counts))))
+        (law_of(counts), law_of(tuple(c - (place == one) for place, c in enumerate(counts))))
         for counts in product((1, 2), repeat=3)
         for one in range(3)
     ]
@@ -152,41 +121,28 @@ def test_removal_is_addition_at_minus_epsilon(q: Fraction, delta: Fraction) -> N
     assert 0 < held < 2_000
 
 
-def sample_law(records: tuple[str, ...], y: Fraction) -> Law:
-    law: dict[Hashable, Fraction] = {}
-    for dropped in product((0, 1), repeat=len(records)):
-        kept = tuple(Subsample(ONE).release(records, Decided(reached=dropped)))
-        law[kept] = y ** sum(dropped) * (1 - y) ** (len(records) - sum(dropped))
-    return law
-
-
 @pytest.mark.parametrize("y", QS)
 def test_subsampling_is_private_for_removal(y: Fraction) -> None:
     """With p = 1 - y, from x' to x the worst ratio of the published sample is 1/y (Theorem 5); back it is unbounded."""
-    pairs = [(sample_law(("a", "b"), y), sample_law(("a", "b", "c"), y))]
+    law_of = laws_of(lambda records, noise: tuple(Subsample(ONE).release(records, noise)), one_sided(1), y)
+    pairs = [(law_of(("a", "b")), law_of(("a", "b", "c")))]
     assert worst_ratio(pairs) == 1 / y
     assert worst_ratio((b, a) for a, b in pairs) is None
 
 
-def geometric_law(r: Fraction, most: int) -> dict[int, Fraction]:
-    return {k: (1 - r) * r**k for k in range(most + 1)}
+def publish_sampled(sampled: Fraction, noised: Fraction, records: tuple[str, ...], noise: Noise) -> int:
+    """Publish a count with noise that only adds, of a sample."""
+    kept = len(Subsample(sampled).release(records, noise))
+    return min(int(OneSidedCounts(noised, "addition").release([kept], noise)[0]), 8)
 
 
-def sampled_count_law(records: int, kept: Fraction, r: Fraction, highest: int = REACH) -> Law:
-    """Return the law of Binomial(n, p) plus geometric noise of ratio r, for outcomes up to the highest."""
-    law: dict[Hashable, Fraction] = {}
-    for taken in range(records + 1):
-        chance = math.comb(records, taken) * kept**taken * (1 - kept) ** (records - taken)
-        for draw, noise in geometric_law(r, highest - taken).items():
-            law[taken + draw] = law.get(taken + draw, Fraction(0)) + chance * noise
-    return law
-
-
-@pytest.mark.parametrize("y", [*QS, Fraction(1, 10)])
-@pytest.mark.parametrize("kept", [Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)])
-def test_theorem_6_by_enumeration(y: Fraction, kept: Fraction) -> None:
+@pytest.mark.parametrize("sampled", [1, 2, 4])
+@pytest.mark.parametrize("noised", [1, 2, 4])
+def test_theorem_6_by_enumeration(sampled: int, noised: int) -> None:
     """A count with noise of ratio y on a sample: the worst ratios are at most 1 + p(1/y - 1), and 1/(1 - p)."""
-    laws = [sampled_count_law(n, kept, y) for n in range(4)]
+    y, kept = HALF**noised, 1 - HALF**sampled
+    law_of = laws_of(partial(publish_sampled, Fraction(sampled), Fraction(noised)), one_sided(8))
+    laws = [law_of("abc"[:n]) for n in range(4)]
     addition = worst_ratio((laws[n + 1], laws[n]) for n in range(3))
     removal = worst_ratio((laws[n], laws[n + 1]) for n in range(3))
     assert addition is not None
@@ -198,8 +154,9 @@ def test_theorem_6_by_enumeration(y: Fraction, kept: Fraction) -> None:
 
 @pytest.mark.parametrize("y", [*QS, Fraction(1, 10)])
 def test_equation_3_costs_epsilon_both_ways(y: Fraction) -> None:
-    """With p = 1 - y and noise of ratio r = y/(1 + y), both directions have a worst ratio of exactly 1/y."""
-    laws = [sampled_count_law(n, 1 - y, y / (1 + y)) for n in range(4)]
+    """From n to n + 1 records and back, the published count has a worst ratio of exactly 1/y, over outcomes to 5."""
+    law_of = laws_of(SubsampledCount(ONE).release, parity, y, longest=9)
+    laws = [{z: chance for z, chance in law_of(n).items() if cast("int", z) <= 5} for n in range(4)]
     assert worst_ratio((laws[n + 1], laws[n]) for n in range(3)) == 1 / y
     assert worst_ratio((laws[n], laws[n + 1]) for n in range(3)) == 1 / y
     assert two_sided_loss(y / (1 + y), 1 - y) == y
@@ -207,8 +164,8 @@ def test_equation_3_costs_epsilon_both_ways(y: Fraction) -> None:
 
 def test_noise_counts_odd_draws() -> None:
     """The noise is the number of odd draws before the first even one; P[odd] = y/(1 + y) exactly."""
-    assert SubsampledCount(ONE).draw_noise(Decided(1, 3, 7, 0)) == 3
-    assert SubsampledCount(ONE).draw_noise(Decided(4)) == 0
+    assert SubsampledCount(ONE).draw_noise(Given(1, 3, 7, 0)) == 3
+    assert SubsampledCount(ONE).draw_noise(Given(4)) == 0
     for y in QS:
         odd = sum(((1 - y) * y ** (2 * k + 1) for k in range(300)), Fraction(0))
         assert 0 <= y / (1 + y) - odd < Fraction(1, 2**80)
@@ -216,13 +173,13 @@ def test_noise_counts_odd_draws() -> None:
 
 def test_released_count_is_sample_plus_noise() -> None:
     """Two of three records are kept, and two odd draws come before an even one: 4."""
-    assert SubsampledCount(ONE).release(3, Decided(5, 1, 2, reached=(0, 1, 0))) == 4
+    assert SubsampledCount(ONE).release(3, Given(0, 1, 0, 5, 1, 2)) == 4
 
 
 @pytest.mark.parametrize("records", [0, 1, 7])
 def test_sampled_estimates_have_the_stated_variance(records: int) -> None:
-    """At ε = 1, mean and variance of 20,000 estimates are within 6 standard errors of the formula's."""
-    noise, runs = OneSidedNoise(SeededEntropy(103 + records)), 20_000
+    """At ε = 1, mean and variance of 5,000 estimates are within 6 standard errors of the formula's."""
+    noise, runs = OneSidedNoise(SeededEntropy(103 + records)), 5_000
     rule = SubsampledCount(ONE)
     drawn = np.array([subsampled_estimate(1.0, rule.release(records, noise)) for _ in range(runs)])
     variance = subsampled_variance(1.0, records)

@@ -9,7 +9,6 @@ from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.errors import (
     BoundsError,
@@ -22,20 +21,7 @@ from monitor.errors import (
 from monitor.onesided.bounded.gaussian import CorrelatedSums, IndependentSums, draw_gaussian
 from monitor.onesided.bounded.variances import correlated_ratio
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-
-HALF = Fraction(1, 2)
-
-
-class Rejecting:
-    """Noise whose decisions are all False."""
-
-    secure = False
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        return np.zeros(size, np.int64) // epsilon.denominator
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return np.zeros(gaps.size, np.bool_) & (epsilon > 0)
+from tests.onesided.laws import HALF, Given
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(100)])
@@ -125,7 +111,7 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(EpsilonError, match="Gaussian noise"):
         draw_gaussian(noise, Fraction(10**8), 1)
     with pytest.raises(InsecureNoiseError):
-        draw_gaussian(Rejecting(), Fraction(1), 1)
+        draw_gaussian(Given(*[0] * 5_000), Fraction(1), 1)
     for kind in (IndependentSums, CorrelatedSums):
         with pytest.raises(ExactnessError, match="ρ is a float"):
             kind(cast("Fraction", 0.5), 1, 1)
