@@ -51,7 +51,6 @@ NAVIGATION: Final = {
         "docs/runtime",
         "docs/rules",
         "docs/faults",
-        "docs/mutation",
         "docs/osdp",
         "docs/theorems",
         "docs/experiments",

@@ -1,4 +1,6 @@
-"""Read and apply known mutants: small changes of the code that break a promise, each a TOML file in `known/`.
+"""Read and apply known mutants: small changes of the code that break a promise.
+
+Most are a TOML file of `known/`:
 
     breaks = "the rule of docs/rules.md that the change breaks: what the changed code does"
     caught_by = ["tests/….py::test_…"]          # the tests that must fail
@@ -8,6 +10,16 @@
     function = "step"                            # or "Class.method"; "" for the level of the module
     find = "noisy_count < rule.threshold"        # an expression, or whole statements
     replace = "noisy_count <= rule.threshold"    # without `replace`, the statements are deleted
+
+`mechanisms.toml` has those of the library and of the simulations, in a table for each mechanism:
+
+    [[mechanism]]
+    file = "monitor/onesided/noisy_max.py"
+    function = "select"
+    caught_by = ["tests/….py::test_…"]
+    find = "noise.geometric(rule.noise_epsilon, exact.size)"
+    without_noise = "0"                          # each other key is a mutant of this name, and what replaces `find`
+    at_twice_epsilon = "noise.geometric(2 * rule.noise_epsilon, exact.size)"
 
 A change of Python is found in the syntax tree, so layout, comments and other lines of the function may change freely.
 It must be found exactly once in its function. In any other file, such as a Lua script, `find` is a quoted text that
@@ -23,14 +35,15 @@ import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-KNOWN = sorted((Path(__file__).parent / "known").glob("*.toml"))
+_FOLDER: Final = Path(__file__).parent
+_MECHANISM_KEYS: Final = {"file", "function", "caught_by", "find"}
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of one file; `mutant` is the name of the TOML file, which errors report."""
+    """A change of one file; `mutant` is the name of the mutant, which errors report."""
 
     mutant: str
     file: str
@@ -41,22 +54,42 @@ class Change:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One known mutant: what it breaks, the tests that catch it, and its changes."""
+    """One known mutant: its name, what it breaks, the tests that catch it, and its changes."""
 
+    name: str
     breaks: str
     tests: tuple[str, ...]
     changes: tuple[Change, ...]
 
 
-def read_mutant(path: Path) -> Mutant:
-    """Read a mutant from its TOML file."""
+def read_mutants() -> Iterator[Mutant]:
+    """Read all known mutants."""
+    for path in sorted((_FOLDER / "known").glob("*.toml")):
+        yield _read_mutant(path)
+    for table in tomllib.loads((_FOLDER / "mechanisms.toml").read_text(encoding="utf-8"))["mechanism"]:
+        yield from _read_mechanism(table)
+
+
+def _read_mutant(path: Path) -> Mutant:
     tree = tomllib.loads(path.read_text(encoding="utf-8"))
     wrong = tree.keys() ^ {"breaks", "caught_by", "change"}
     assert not wrong, (
         f"{path.name}: expected the keys breaks, caught_by and change; missing or unknown: {sorted(wrong)}"
     )
     assert tree["caught_by"], f"{path.name}: expected at least one test in caught_by"
-    return Mutant(tree["breaks"], tuple(tree["caught_by"]), tuple(_read_changes(path.name, tree["change"])))
+    changes = tuple(_read_changes(path.name, tree["change"]))
+    return Mutant(path.stem, tree["breaks"], tuple(tree["caught_by"]), changes)
+
+
+def _read_mechanism(table: dict[str, Any]) -> Iterator[Mutant]:
+    file, function, find = table["file"], table["function"], table["find"]
+    tests = tuple(table["caught_by"])
+    kinds = table.keys() - _MECHANISM_KEYS
+    assert tests, f"{function}: expected at least one test in caught_by"
+    assert kinds, f"{function}: expected at least one mutant"
+    for kind in sorted(kinds):
+        name = f"{function} {kind}".replace("_", "-")
+        yield Mutant(name, f"{function} of {file}", tests, (Change(name, file, find, table[kind], function),))
 
 
 def _read_changes(name: str, tables: list[dict[str, str]]) -> Iterator[Change]:

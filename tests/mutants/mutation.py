@@ -2,8 +2,7 @@
 
 It works in build/mutation, on copies of the package and of its tests. mutmut is installed there too, so the virtual
 environment does not change. Patterns name modules, for example `over_time`. Only the tests of these modules run then.
-Without a pattern, every module of both packages is mutated. The run ends with a list of the survivors;
-docs/mutation.md explains why they do no harm.
+Without a pattern, every module of both packages is mutated. The run ends with a list of the survivors.
 """
 
 from __future__ import annotations
@@ -51,13 +50,14 @@ def prepare(patterns: list[str]) -> None:
     if not (TOOL / "mutmut").exists():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--target", str(TOOL), MUTMUT], check=True)
-    for old in ("monitor", "tests", "mutants"):
+    for old in ("monitor", "simulators", "tests", "mutants"):
         shutil.rmtree(PLACE / old, ignore_errors=True)
     without_bytecode = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(REPOSITORY / "monitor", PLACE / "monitor", ignore=without_bytecode)
+    for folder in ("monitor", "simulators"):  # tests of the library compare it with the simulations
+        shutil.copytree(REPOSITORY / folder, PLACE / folder, ignore=without_bytecode)
     for package in PACKAGES:
         shutil.copytree(REPOSITORY / "tests" / package, PLACE / "tests" / package, ignore=without_bytecode)
-    modules = ", ".join(f'"monitor/{package}/{name}.py"' for package in PACKAGES for name in patterns or ["*"])
+    modules = ", ".join(f'"monitor/{package}/*{name}.py"' for package in PACKAGES for name in patterns or [""])
     tests = ", ".join(f'"{test}"' for test in _find_tests(patterns))
     (PLACE / "pyproject.toml").write_text(_CONFIG.format(modules=modules, tests=tests), encoding="utf-8")
 
@@ -65,7 +65,7 @@ def prepare(patterns: list[str]) -> None:
 def _find_tests(patterns: list[str]) -> list[str]:
     """Return the test files of the named modules, or the folders of all tests."""
     names = [name for pattern in patterns for name in _TESTED_BY.get(pattern, (pattern,))]
-    files = [path for name in names for path in sorted((PLACE / "tests").glob(f"*/test_{name}*.py"))]
+    files = [path for name in names for path in sorted((PLACE / "tests").rglob(f"test_{name}*.py"))]
     return [path.relative_to(PLACE).as_posix() for path in files] or [f"tests/{package}" for package in PACKAGES]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutants import KNOWN, Change, apply_change, read_mutant
+from tests.mutants.mutants import Change, apply_change, read_mutants
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -48,16 +48,16 @@ def mutate(tmp_path: Path) -> Mutate:
 
 def test_every_mutant_applies(tmp_path: Path) -> None:
     """Each known mutant changes each of its files, and uses no name that is undefined there."""
-    for path in KNOWN:
-        mutant = read_mutant(path)
+    for mutant in read_mutants():
+        root = tmp_path / mutant.name
         for file in {change.file for change in mutant.changes}:
-            copy = tmp_path / path.stem / file
+            copy = root / file
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(REPOSITORY / file, copy)
         for change in mutant.changes:
-            before = (tmp_path / path.stem / change.file).read_bytes()
-            apply_change(change, tmp_path / path.stem)
-            assert (tmp_path / path.stem / change.file).read_bytes() != before, f"{path.name} changes nothing"
+            before = (root / change.file).read_bytes()
+            apply_change(change, root)
+            assert (root / change.file).read_bytes() != before, f"{mutant.name} changes nothing"
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select", "F821", str(tmp_path)]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -18,11 +18,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.mutants.mutants import KNOWN, Change, is_named, read_mutant
+from tests.mutants.mutants import Change, Mutant, is_named, read_mutants
 
 REPOSITORY: Final = Path(__file__).parents[2]
 SESSION: Final = Path(__file__).with_name("forked_session.py")
-NAMED: Final = sorted({test for path in KNOWN for test in read_mutant(path).tests})
+KNOWN: Final = tuple(read_mutants())
+NAMED: Final = sorted({test for mutant in KNOWN for test in mutant.tests})
 DEAR: Final = (
     "tests/privacy_service/test_service_loss.py::test_every_tick_matches_a_recount[2-1]",
     "tests/windows/test_model.py::test_every_state_of_a_shard[in order]",
@@ -117,10 +118,9 @@ def run(session: Session, request: pytest.FixtureRequest) -> Run:
 
 
 @pytest.mark.promise(9, 21)
-@pytest.mark.parametrize("path", KNOWN, ids=lambda path: path.stem)
-def test_mutant_is_caught(path: Path, run: Run) -> None:
+@pytest.mark.parametrize("mutant", KNOWN, ids=lambda mutant: mutant.name)
+def test_mutant_is_caught(mutant: Mutant, run: Run) -> None:
     """Every test that a mutant names fails on the code with the mutant, in the test itself and not in a fixture."""
-    mutant = read_mutant(path)
     reports = run(mutant.changes, mutant.tests)
     failures = {test: text for test, phase, _, text in reports if phase == "call"}
     missing = [name for name in mutant.tests if not any(is_named(test, [name]) for test in failures)]

@@ -110,6 +110,17 @@ def test_grid_law_is_the_exponential() -> None:
         assert abs((drawn >= m / 4).mean() - chance) < 6.5 * math.sqrt(chance * (1 - chance) / runs)
 
 
+def test_two_sided_grid_costs_both_ways() -> None:
+    """Values 1 apart on a grid of 1/2, with noise on both sides, have the worst ratio q^-2 in both directions."""
+    rule, q = AsymmetricLaplace(ONE, ONE, ONE / 2, "not monotone"), Fraction(1, 2)
+
+    def publish(value: Fraction, noise: Noise) -> Fraction:
+        return min(max(rule.release(value, noise), ONE), 4 * ONE)
+
+    law = laws_of(publish, two_sided(6), q, ONE / 2, signed=True)
+    assert worst(law(2 * ONE), law(3 * ONE)) == worst(law(3 * ONE), law(2 * ONE)) == q**-2
+
+
 def test_two_sided_grid_rounds_to_nearest() -> None:
     """A value is rounded to the nearest grid point and moved by the difference of two draws."""
     rule = AsymmetricLaplace(ONE, ONE, Fraction(1, 2), "not monotone")

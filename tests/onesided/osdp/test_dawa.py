@@ -226,6 +226,14 @@ def test_dawaz_splits_epsilon() -> None:
     assert calls == [("primitive", Fraction(1, 10), [0, 1, 2]), ("algorithm", Fraction(9, 10), [5, 4, 2])]
 
 
+def test_dawaz_asks_for_its_shares() -> None:
+    """With the default parts, DAWAz asks for noise at ρ·ε for the sample, and as DAWA at (1 - ρ)·ε does."""
+    noise, alone = Given(*[0] * 40, signed=True), Given(*[0] * 40, signed=True)
+    ZeroAware(ONE).release([5, 4, 2], [0, 1, 2], noise)
+    Dawa(ONE * 9 / 10).release([5, 4, 2], alone)
+    assert noise.asked == [ONE / 10] * 3 + alone.asked
+
+
 def test_dawaz_keeps_empty_bins_at_zero() -> None:
     """With the default parts, bins without non-sensitive records are 0, at any noise."""
     counts = make_array(40, 0, 0, 0, 9, 9, 9, 9)
