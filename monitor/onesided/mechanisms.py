@@ -125,10 +125,11 @@ class OneSidedDecision:
     """Whether a count is below the threshold T. One of the two answers is certainly true ([ADP], section 5.1.1).
 
     For a decreasing count the certain answer is "below", given iff f + G < T. For an increasing count it is "reached",
-    given iff f - G ≥ T. The other answer is not certain. Let k be the number of P-neighbour steps to the nearest
-    dataset with the other answer (T - f, or f - T + 1). The certain answer has the chance P[G < k] = 1 - e^(-kε), which
-    is the greatest possible ([ADP], Theorem 9): each step changes the chance of the other answer by a factor of at most
-    e^ε, and after the last step it must be 1. So the decision is optimal at every k ([ADP], Theorem 11).
+    given iff f - G ≥ T. The other answer is not certain. Let k be the number of P-neighbour steps from the nearest
+    dataset with the other answer to this one (T - f, or f - T + 1). The certain answer has the chance P[G < k] =
+    1 - e^(-kε), which is the greatest possible: the other answer has the chance 1 before the first step, and each step
+    lowers it by a factor of at most e^ε. This is the proof of [ADP], Theorem 9. Its text counts the steps in the other
+    direction, in which no path exists. So the decision is optimal at every k ([ADP], Theorem 11).
     """
 
     epsilon: Fraction
@@ -142,7 +143,7 @@ class OneSidedDecision:
             raise CountsError(f"threshold is {self.threshold}: expected at least 1, because no count is below 0.")
 
     def steps(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of P-neighbour steps from each count to the other answer ([ADP], Definition 14)."""
+        """Return the number of P-neighbour steps from the other answer to each count ([ADP], Definition 14)."""
         below = self.threshold - counts
         return np.maximum(below if self.direction == "decreasing" else 1 - below, 0)
 
@@ -155,7 +156,7 @@ class OneSidedDecision:
 
 
 def most_certain(q: Fraction, steps: int) -> Fraction:
-    """Return the greatest chance of a certain answer, `steps` (k) P-neighbour steps from the other: 1 - q^k, q = e^-ε.
+    """Return the greatest chance of a certain answer, k = `steps` P-neighbour steps after the other: 1 - q^k, q = e^-ε.
 
     This is [ADP], Theorem 9. Raise PrivacyError if q is outside (0, 1) or `steps` is negative.
     """
