@@ -257,7 +257,7 @@ def read_record(
         return reader((named.get("ce_id") or b"").decode(), value or b"")
     except LedgerError as error:
         raise LedgerError(f"{_name_record(key, named)} is invalid: {error}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, TimeError, EpsilonError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TimeError, EpsilonError) as error:
         raise LedgerError(
             f"{_name_record(key, named)} cannot be read as {kind}: {error}. The ε that it spent is not known; check "
             "which other producers write to kafka.topics.alerts"

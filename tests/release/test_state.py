@@ -330,7 +330,10 @@ def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
         assert state.records == 1
 
 
-@pytest.mark.parametrize("value", [b"", b"{", b"\xff", b'{"service": "town"}', b"[]"])
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"{", b"\xff", b'{"service": "town"}', b"[]", pytest.param(b'{"x":' + b"[" * 100_000, id="nested")],
+)
 @pytest.mark.parametrize("kind", ["owner", "ledger", "over_time", "at_times"])
 def test_malformed_record_is_refused(kind: str, value: bytes, parameters: Parameters) -> None:
     """A malformed record of a known kind is refused, because the ε that it spent is not known."""
