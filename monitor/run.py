@@ -93,7 +93,8 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
         UsageError: the metrics port cannot be opened.
     """
     metrics, health = Metrics(), Health()
-    endpoint = Endpoint(settings.config.metrics.port, metrics.registry, health)
+    address = settings.config.metrics
+    endpoint = Endpoint(address.host, address.port, metrics.registry, health)
     log.info("metrics and health on port %d", endpoint.port)
     try:
         run_with(settings, clock, metrics, health, stop)

@@ -108,7 +108,7 @@ def export_command(
     """
     with subscribe(config) as places:
         metrics = PublicMetrics(places.view.registry.ids, places.slot, options.places)
-        endpoint = Endpoint(options.port, metrics.registry, Health(), options.host, "--metrics")
+        endpoint = Endpoint(options.host, options.port, metrics.registry, Health(), "--metrics")
         print_line(f"The published answers are at http://{options.host}:{endpoint.port}/metrics")
         try:
             export(places, metrics, stop)

@@ -158,6 +158,7 @@ class RedisSettings(Section):
 class AuditorSettings(Section):
     """`audit --follow`: the port of its metrics, and its identity at Kafka. Without one, that of `kafka` is used."""
 
+    host: Line = Field(default="localhost", description="the address of the auditor's metrics and health")
     port: Port = Field(default=9109, description="the port of the auditor's metrics and health; 0: any free port")
     username: Line | None = Field(default=None, description="the auditor's SASL user")
     password_file: FilePath | None = Field(default=None, description="the file with the auditor's password")
@@ -174,8 +175,13 @@ class AuditorSettings(Section):
 
 
 class MetricsSettings(Section):
-    """The port of metrics and health."""
+    """The address of metrics and health."""
 
+    host: Line = Field(
+        default="localhost",
+        description="the address of /metrics, /healthz and /readyz, which the public should not reach; 0.0.0.0 for all "
+        "IPv4 addresses, as in a container",
+    )
     port: Port = Field(default=9108, description="the port of /metrics, /healthz and /readyz; 0: any free port")
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from socketserver import ThreadingMixIn
 from typing import Any, Final, Protocol, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -19,6 +22,10 @@ from monitor.errors import UsageError
 log = logging.getLogger(__name__)
 
 STALL_SECONDS: Final = 180.0  # a loop makes no report while it reads a long ledger
+REQUEST_SECONDS: Final = 10.0
+"""How long a client of the endpoint may send or read nothing."""
+MOST_REQUESTS: Final = 32
+"""The most requests that the endpoint handles at a time, each in a thread."""
 
 
 class Probes(Protocol):
@@ -69,33 +76,68 @@ class Health:
 
 
 class _QuietHandler(WSGIRequestHandler):
+    timeout = REQUEST_SECONDS
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name is the base class's
         """Log nothing, because probes arrive every few seconds."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """A server with a thread for each request. Above MOST_REQUESTS, it closes the oldest connection.
+
+    A probe takes milliseconds, so that the oldest connection is one whose client does not send or read.
+    """
+
     daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._open: OrderedDict[int, socket.socket] = OrderedDict()
+        self._lock = threading.Lock()
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Handle a request in a thread of its own."""
+        with self._lock:
+            if len(self._open) >= MOST_REQUESTS:
+                _, oldest = self._open.popitem(last=False)
+                with suppress(OSError):  # its client has closed it
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and ends
+            self._open[id(request)] = request
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._open.pop(id(request), None)
+        super().shutdown_request(request)
+
+
+class _IPv6Server(_Server):
+    address_family = socket.AF_INET6
 
 
 class Endpoint:
     """The HTTP endpoint. A separate thread serves requests from construction until `close`.
 
-    `host` is the address to listen on; if it is empty, all addresses. `key` is the configuration key of the port.
+    `host` is the address to listen on, and `key` the configuration key of the port.
 
     Raises:
         UsageError: the port cannot be opened.
     """
 
     def __init__(
-        self, port: int, registry: CollectorRegistry, health: Probes, host: str = "", key: str = "metrics.port"
+        self, host: str, port: int, registry: CollectorRegistry, health: Probes, key: str = "metrics.port"
     ) -> None:
         self._health = health
         self._metrics = make_wsgi_app(registry)
         try:
-            self._server = make_server(host, port, self._respond, _Server, _QuietHandler)
+            server = _IPv6Server if ":" in host else _Server
+            self._server = make_server(host, port, self._respond, server, _QuietHandler)
         except OSError as error:
             raise UsageError(
-                f"{key} is {port}: cannot listen on it ({error}). Set another port, or 0 for any free port"
+                f"{key} is {port}: cannot listen on it at {host} ({error}). Set another port, or 0 for any free port, "
+                "and an address of this host"
             ) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.error import HTTPError
@@ -14,8 +15,10 @@ from urllib.request import urlopen
 import pytest
 
 from monitor.errors import UsageError
-from monitor.operate.health import STALL_SECONDS, Endpoint, Health
+from monitor.operate import health
+from monitor.operate.health import MOST_REQUESTS, STALL_SECONDS, Endpoint, Health
 from monitor.operate.metrics import Metrics
+from tests.conftest import Eventually
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Probed:
 
     def __post_init__(self) -> None:
         self.health = Health(lambda: self.now[0])
-        self.endpoint = Endpoint(0, Metrics().registry, self.health)
+        self.endpoint = Endpoint("127.0.0.1", 0, Metrics().registry, self.health)
 
     def get(self, path: str) -> tuple[int, str, bytes]:
         """Return the status, the content type and the body of a response."""
@@ -112,17 +115,38 @@ def test_metrics_are_served(probed: Probed) -> None:
 def test_used_port_is_a_usage_error() -> None:
     """A port in use is refused with its key and a remedy."""
     with closing(socket.socket()) as taken:
-        taken.bind(("0.0.0.0", 0))  # noqa: S104  # as the endpoint listens
+        taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=rf"metrics\.port is {port}: cannot listen on it.*0 for any free"):
-            Endpoint(port, Metrics().registry, Health())
+            Endpoint("127.0.0.1", port, Metrics().registry, Health())
 
 
 def test_closed_endpoint_frees_its_port() -> None:
     """A closed endpoint frees its port for the next start."""
-    first = Endpoint(0, Metrics().registry, Health())
+    first = Endpoint("127.0.0.1", 0, Metrics().registry, Health())
     port = first.port
     first.close()
-    with closing(Endpoint(port, Metrics().registry, Health())) as second:
+    with closing(Endpoint("127.0.0.1", port, Metrics().registry, Health())) as second:
         assert second.port == port
+
+
+def test_slow_clients_do_not_stop_probes(probed: Probed, eventually: Eventually) -> None:
+    """Clients that send nothing take a limited number of threads, and probes are still answered."""
+    before, clients = threading.active_count(), []
+    with ExitStack() as stack:
+        for _ in range(3 * MOST_REQUESTS):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", probed.endpoint.port), timeout=5))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
+            clients.append(client)
+        assert probed.probe("/healthz") == (200, {"ok": True})
+        assert clients[0].recv(1) == b""  # the oldest one is closed
+        eventually(lambda: threading.active_count() <= before + MOST_REQUESTS + 1)  # closed ones are still ending
+
+
+def test_silent_client_is_closed(probed: Probed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends half of a request is disconnected after a time."""
+    monkeypatch.setattr(health._QuietHandler, "timeout", 0.1)
+    with socket.create_connection(("127.0.0.1", probed.endpoint.port), timeout=10) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\n")
+        assert client.recv(1) == b""

@@ -98,7 +98,7 @@ def follow_topics(
     sources = _make_sources(config, kafka, facts, output_only=options.output_only)
     process = AuditProcess(files, sources, _parse_since(options.since), metrics, health, result=result)
     port, key = (config.auditor.port, "auditor.port") if options.port is None else (options.port, "--metrics-port")
-    endpoint = Endpoint(port, metrics.registry, health, key=key)
+    endpoint = Endpoint(config.auditor.host, port, metrics.registry, health, key)
     log.info("metrics and health are served on port %d", endpoint.port)
     try:
         with signals():

@@ -142,7 +142,7 @@ def test_helm_test_detects_readiness(rendered: dict[str, Answer], ready: bool) -
     metrics, health = Metrics(), Health()
     health.report_alive("service", "" if ready else "checking the servers")
     metrics.watch_readiness(lambda: not health.list_waiting())
-    endpoint = Endpoint(0, metrics.registry, health)
+    endpoint = Endpoint("localhost", 0, metrics.registry, health)
     try:
         script = container["args"][0].replace("city-location-monitor:9108", f"localhost:{endpoint.port}")
         assert script != container["args"][0]
