@@ -55,7 +55,6 @@ NAVIGATION: Final = {
         "docs/theorems",
         "docs/experiments",
         "docs/library-experiments",
-        "docs/experiment-data",
         "docs/decisions/README",
         "docs/decisions/*",
         "docs/references",

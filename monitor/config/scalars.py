@@ -42,6 +42,7 @@ _NO_TOPIC: Final = r"\.{1,2}$|__"
 _TOPIC: Final = rf"(?!{_NO_TOPIC}){_TOPIC_CHARACTERS}"
 _PORT: Final = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _ADDRESS: Final = rf"([A-Za-z0-9._-]{{1,255}}|\[[0-9A-Fa-f:.]{{2,45}}\]):{_PORT}"
+_ORIGIN: Final = r"https?://(\*\.)?([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?"
 _WEB: Final = r"https?://[^\s/?#@]{1,255}(/[^\s?#@]*)?"
 _LINE: Final = r"[^\x00-\x1f\x7f]{1,1000}"
 _DURATION_SCHEMA: Final = {"type": "string", "pattern": "^([0-9]+(y|w|d|h|m|s|ms))+$", "examples": ["30s", "1h", "14d"]}
@@ -264,6 +265,11 @@ WebAddress = Annotated[
         _make_text_parser(_WEB, "an address such as https://collector.example:4318, without user and query")
     ),
     WithJsonSchema({"type": "string", "pattern": f"^{_WEB}$"}),
+]
+Origin = Annotated[
+    str,
+    PlainValidator(_make_text_parser(_ORIGIN, "an origin such as https://www.example.org, without path and semicolon")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_ORIGIN}$"}),
 ]
 Line = Annotated[
     str, PlainValidator(_make_text_parser(_LINE, "a string on one line, not empty")), WithJsonSchema({"type": "string"})

@@ -60,8 +60,7 @@ class InputProbe(InputOffsets):
         """Do nothing: a probe has no group."""
 
     def close(self) -> None:
-        """Close the consumers."""
-        self.close_single()
+        """Close the consumer."""
         self._consumer.close(autocommit=False)
 
 

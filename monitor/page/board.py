@@ -14,6 +14,7 @@ from monitor.public.instants import DAY
 
 _EVENT_RECORDS: Final = 256
 _OVERHEAD: Final = 400  # bytes of an entry without its line, measured
+_OVERHEAD_LISTED: Final = 160  # bytes of a location that a snapshot lists, with its id, measured
 _TIMES: Final = 3
 """The number of designated times of each monitor and shard that a state contains: the latest ones."""
 
@@ -52,6 +53,7 @@ class Board:
     as_of: int | None = None
     _batches: deque[Batch] = field(default_factory=deque)
     _by_key: dict[str, list[Entry]] = field(default_factory=dict)
+    _keys: dict[str, set[str]] = field(default_factory=dict)  # by monitor
     _unbatched: dict[str, Entry] = field(default_factory=dict)  # by key: its batch was dropped, but it may be valid
     _bytes: int = 0
 
@@ -85,6 +87,7 @@ class Board:
         if known and known[-1].as_of >= entry.as_of:
             return False
         known.append(entry)
+        self._keys.setdefault(_find_monitor(entry.key), set()).add(entry.key)
         self._bytes += _measure(entry)
         self.as_of = entry.as_of if self.as_of is None else max(self.as_of, entry.as_of)
         if entry.key in self._unbatched:
@@ -113,6 +116,7 @@ class Board:
         self.complete_since = max(self.complete_since, min(until, known[0].as_of) if known else until)
         if not known:
             del self._by_key[entry.key]
+            self._keys[_find_monitor(entry.key)].discard(entry.key)
 
     @property
     def alarms(self) -> dict[int, int]:
@@ -159,13 +163,18 @@ class Board:
         """Return the kept records of a key, in the order of as_of."""
         return self._by_key.get(key, ())
 
-    def list_keys(self, prefix: str) -> list[str]:
-        """Return the keys that begin with a prefix, sorted."""
-        return sorted(key for key in self._by_key if key.startswith(prefix))
+    def list_keys(self, monitor: str) -> list[str]:
+        """Return the keys of a monitor, sorted."""
+        return sorted(self._keys.get(monitor, ()))
+
+
+def _find_monitor(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _measure(entry: Entry) -> int:
-    return len(entry.line) + _OVERHEAD
+    listed = 0 if entry.snapshot is None else len(entry.snapshot.noisy_counts) + len(entry.snapshot.counts_at_least)
+    return len(entry.line) + _OVERHEAD + listed * _OVERHEAD_LISTED
 
 
 def _find_latest(known: Sequence[Entry], at: int | None) -> Entry | None:

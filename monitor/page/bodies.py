@@ -1,64 +1,166 @@
-"""Bodies of responses, built at most once for each state, with their ETag and compressed form."""
+"""Bodies of responses, built at most once for each state. All of them together have a limited size.
+
+A body is stored once, compressed, and all responses with this body read the same bytes. A client that does not accept
+gzip gets them decompressed, one chunk at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import hashlib
+import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
-from weakref import WeakValueDictionary
 
-_KEPT: Final = 64
-_LEAST_GZIP: Final = 1_024
+CHUNK: Final = 16_384
+"""The most bytes that are given to a connection at a time. The next ones follow once the client has read."""
+MOST_BYTES: Final = 64_000_000
+"""The most bytes that `Bodies` keeps, and so the most that wait for clients in its bodies."""
 LEVEL: Final = 5
+GZIP: Final = 31  # zlib's window bits for a gzip header, with the largest window
+_LEAST_GZIP: Final = 1_024
+_COMPRESSED_CHUNK: Final = 4_096
+
+
+class DroppedError(Exception):
+    """The bytes of a body were dropped to make space for others, so its responses end."""
+
+
+class SharedBytes:
+    """Bytes that many responses read, until `drop` frees them."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content: bytes | None = content
+        self.size = len(content)
+
+    def read(self) -> Iterator[bytes]:
+        """Yield the bytes in chunks.
+
+        Raises:
+            DroppedError: they were dropped.
+        """
+        for start in range(0, self.size, CHUNK):
+            if self._content is None:
+                raise DroppedError
+            yield self._content[start : start + CHUNK]
+
+    def drop(self) -> None:
+        """Free the memory, also if responses still read the bytes."""
+        self._content = None
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body, its compressed form (None for a short body), and its strong ETag without quotes."""
+    """A body: its shared bytes, then `end`, which only this response has. `zipped`: whether these are compressed.
 
-    content: bytes
-    compressed: bytes | None
+    `length` is the number of bytes without compression, and `tag` the strong ETag without quotes.
+    """
+
+    shared: SharedBytes
+    zipped: bool
+    length: int
     tag: str
+    end: bytes = b""
+
+    @property
+    def stored(self) -> int:
+        """The number of bytes as stored."""
+        return self.shared.size + len(self.end)
+
+    def read(self, *, zipped: bool) -> Iterator[bytes]:
+        """Yield the body in chunks, as stored if `zipped` is that of the body, and otherwise decompressed.
+
+        Raises:
+            DroppedError: the bytes were dropped.
+        """
+        stored = chain(self.shared.read(), cut([self.end]))
+        return stored if zipped == self.zipped else _decompress(stored)
 
 
 def make_body(content: bytes) -> Body:
-    """Return a body with its ETag and its compressed form, which are the same for the same content."""
-    compressed = gzip.compress(content, LEVEL, mtime=0) if len(content) >= _LEAST_GZIP else None
-    return Body(content, compressed, hashlib.sha256(content).hexdigest()[:32])
+    """Return a body with its ETag, which is the same for the same content. A short one is not compressed."""
+    zipped = len(content) >= _LEAST_GZIP
+    stored = gzip.compress(content, LEVEL, mtime=0) if zipped else content
+    return Body(SharedBytes(stored), zipped, len(content), hashlib.sha256(content).hexdigest()[:32])
+
+
+def cut(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of all parts in chunks of at most CHUNK bytes. Short parts are joined."""
+    short: list[bytes] = []
+    size = 0
+    for part in parts:
+        if size and size + len(part) > CHUNK:
+            yield b"".join(short)
+            short, size = [], 0
+        if len(part) < CHUNK:
+            short.append(part)
+            size += len(part)
+        else:
+            yield from (part[start : start + CHUNK] for start in range(0, len(part), CHUNK))
+    if size:
+        yield b"".join(short)
+
+
+def _decompress(compressed: Iterable[bytes]) -> Iterator[bytes]:
+    decompressor = zlib.decompressobj(GZIP)
+    for chunk in compressed:
+        for start in range(0, len(chunk), _COMPRESSED_CHUNK):  # zlib copies what it has not read yet
+            data = chunk[start : start + _COMPRESSED_CHUNK]
+            while data:
+                yield decompressor.decompress(data, CHUNK)
+                data = decompressor.unconsumed_tail
+    yield decompressor.flush()
 
 
 class Bodies:
-    """The bodies of the latest states, by key. Use it in one event loop only."""
+    """The bodies of the latest states, by key, with at most `most_bytes` bytes. Use it in one event loop only.
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, tuple[Hashable, Body]] = OrderedDict()
-        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+    A body that is no longer the latest of its key is kept for the responses that still read it, until its space is
+    needed: those read least recently are dropped first. One body is built at a time, so that a client that asks for
+    many cannot take the processor from the others.
+    """
 
-    def get(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
-        """Return the body of a key. It is built again only if `state`, which decides its content, has changed."""
-        return self.find(key, state) or self._keep(key, state, make_body(build()))
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[tuple[Hashable, Hashable], Body] = OrderedDict()
+        self._bytes = 0
+        self._building = asyncio.Lock()
 
-    async def get_large(self, key: Hashable, state: Hashable, build: Callable[[], bytes]) -> Body:
-        """Return a body as `get` does, but build it in a thread. `build` must not use values that may change."""
-        lock = self._locks.setdefault(key, asyncio.Lock())
-        async with lock:
-            found = self.find(key, state)
-            if found is None:
-                found = self._keep(key, state, await asyncio.to_thread(lambda: make_body(build())))
-            return found
+    async def get(self, key: Hashable, state: Hashable, prepare: Callable[[], Callable[[], bytes]]) -> Body:
+        """Return the body of a key. It is built again only if `state`, which decides its content, has changed.
+
+        `prepare` is called in the event loop, only if the body must be built. It returns the function that builds the
+        body. That one is called in a thread, so it must not use values that may change.
+        """
+        found = self.find(key, state)
+        if found is None:
+            async with self._building:
+                found = self.find(key, state)
+                if found is None:
+                    found = self.keep(key, state, await _build(prepare()))
+        return found
 
     def find(self, key: Hashable, state: Hashable) -> Body | None:
-        """Return the body of a key if it was built for this state."""
-        kept = self._kept.get(key)
-        return kept[1] if kept is not None and kept[0] == state else None
+        """Return the body of a key if it was built for this state, and is still kept."""
+        found = self._kept.get((key, state))
+        if found is not None:
+            self._kept.move_to_end((key, state))
+        return found
 
-    def _keep(self, key: Hashable, state: Hashable, body: Body) -> Body:
-        self._kept[key] = state, body
-        self._kept.move_to_end(key)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+    def keep(self, key: Hashable, state: Hashable, body: Body) -> Body:
+        """Keep a body, and drop others to make space for it."""
+        self._kept[key, state] = body
+        self._bytes += body.stored
+        while self._bytes > self._most_bytes and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= oldest.stored
+            oldest.shared.drop()
         return body
+
+
+async def _build(write: Callable[[], bytes]) -> Body:
+    return await asyncio.to_thread(lambda: make_body(write()))

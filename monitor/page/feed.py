@@ -43,10 +43,16 @@ def parse_position(text: str) -> tuple[str, dict[int, int]] | None:
     return found[1], {int(partition): int(offset) for partition, offset in pairs}
 
 
-def write_records_event(batch: Batch) -> bytes:
-    """Return the event with the records of a batch. Its id is the position after them."""
-    lines = b",".join(entry.line for entry in batch.entries)
-    return b"id: %s\nevent: records\ndata: [%s]\n\n" % (format_position(batch.topic_id, batch.after).encode(), lines)
+def list_event_parts(batch: Batch) -> Iterator[bytes]:
+    """Yield the parts of the event with the records of a batch. Its id is the position after them.
+
+    The lines of the records are those of the board, so that subscribers that resume share them.
+    """
+    yield b"id: %s\nevent: records\ndata: [" % format_position(batch.topic_id, batch.after).encode()
+    for number, entry in enumerate(batch.entries):
+        yield b"," if number else b""
+        yield entry.line
+    yield b"]\n\n"
 
 
 @dataclass
@@ -72,7 +78,7 @@ class Feed:
         for batch in batches:
             for entry in batch.entries:
                 self.view.add([("ce_type", entry.type.encode())], entry.raw)
-            self.hub.publish(write_records_event(batch))
+            self.hub.publish(b"".join(list_event_parts(batch)))
         if batches:
             self.beat()
 
@@ -108,9 +114,9 @@ class Feed:
         }
 
     def resume(self, position: str | None) -> Iterator[bytes]:
-        """Return the first events of a stream: those after a position, or `reset` if it is invalid or too far back."""
+        """Return the first events of a stream in parts: those after a position, or `reset` if it cannot be found."""
         parsed = None if position is None else parse_position(position)
         batches = [] if position is None else None if parsed is None else self.board.list_since(*parsed)
         reset = batches is None or sum(len(batch.entries) for batch in batches) > _MOST_RESUMED
-        first = [_RESET] if reset else map(write_records_event, batches or ())
+        first = [_RESET] if reset else chain.from_iterable(map(list_event_parts, batches or ()))
         return chain([b"retry: 3000\n\n"], first, [self.write_beat_event()])

@@ -20,6 +20,8 @@ _FIXED: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Strict-Transport-Security": "max-age=31536000",  # browsers ignore it without TLS
 }
+REFUSAL_HEADERS: Final = {**_FIXED, "Content-Security-Policy": "default-src 'none'", "Cache-Control": "no-store"}
+"""The headers of a response that is sent before a route is known."""
 _OPEN: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "ETag",
@@ -52,7 +54,9 @@ class Headers:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(headers)
+                sent = MutableHeaders(scope=message)
+                sent.update(headers)
+                sent.setdefault("Cache-Control", "no-store")
             await send(message)
 
         if is_answer and scope["method"] == "OPTIONS":

@@ -6,27 +6,36 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Final
 
+from monitor.page.bodies import cut
+
 QUEUED_EVENTS: Final = 64
 """The most events that wait for one subscriber. One that is further behind is disconnected, and may resume."""
 
 
 class Subscription:
-    """The queue of one subscriber. `None` in the queue ends its stream."""
+    """The queue of one subscriber. `None` in the queue ends its stream. `first`: the parts of its first events."""
 
     def __init__(self, first: Iterable[bytes]) -> None:
         self._first = first
+        self._is_open = True
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED_EVENTS)
 
-    async def read_events(self) -> AsyncGenerator[bytes]:
-        """Yield the events until the end of the stream."""
+    async def read_chunks(self) -> AsyncGenerator[bytes]:
+        """Yield the events in chunks until the end of the stream, which may cut an event."""
         first, self._first = self._first, ()
-        for each in first:
-            yield each
+        for chunk in cut(first):
+            if not self._is_open:
+                return
+            yield chunk
         while (event := await self.queue.get()) is not None:
-            yield event
+            for chunk in cut([event]):
+                if not self._is_open:
+                    return
+                yield chunk
 
     def end(self) -> None:
         """Drop the events that wait, and end the stream."""
+        self._is_open = False
         while not self.queue.empty():
             self.queue.get_nowait()
         self.queue.put_nowait(None)

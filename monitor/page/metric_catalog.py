@@ -20,10 +20,10 @@ ROUTES: Final = (
     "background_geojson",
     "openapi",
     "static_file",
-    "health",
     OTHER,
 )
 STATUSES: Final = ("2xx", "3xx", "4xx", "5xx")
+LIMITS: Final = ("all", "address")
 
 PAGE_METRICS: Final[tuple[Metric, ...]] = (
     Metric("gauge", "page_subscribers", "Open connections to the stream"),
@@ -42,6 +42,20 @@ PAGE_METRICS: Final[tuple[Metric, ...]] = (
         "`stream` counts when a stream begins. `other`: no such path, and preflight requests. Requests that are "
         "refused before they reach a route, such as those with a long head, are not counted. No address and "
         "no place is kept.",
+    ),
+    Metric(
+        "counter",
+        "page_connections_refused",
+        "Connections that were closed at once, by the limit that they exceeded",
+        {"limit": LIMITS},
+        "`all`: `page.subscribers` and 500 more. `address`: `page.connections_per_address`. If a proxy is limited, the "
+        "log has a warning.",
+    ),
+    Metric(
+        "counter",
+        "page_foreign_records",
+        "Records of the output topic that have a type for subscribers but cannot be read",
+        note="They are skipped. The service does not write such records: find out who does.",
     ),
     Metric(
         "gauge",

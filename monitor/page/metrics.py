@@ -34,10 +34,19 @@ class PageMetrics(Collectors):
         self._has_as_of = False
         self._unreachable_after = unreachable_after
         self._silent_seconds: Callable[[], float] = lambda: 0.0
+        self._list_ended: Callable[[], list[str]] = list
 
-    def watch(self, subscribers: Sized, silent_seconds: Callable[[], float]) -> None:
-        """Set the sources that each scrape reads: the open subscriptions, and the seconds since Kafka last answered."""
-        self._silent_seconds = silent_seconds
+    def watch(
+        self, subscribers: Sized, silent_seconds: Callable[[], float], list_ended: Callable[[], list[str]]
+    ) -> None:
+        """Set the sources that each scrape or probe reads.
+
+        Args:
+            subscribers: the open subscriptions.
+            silent_seconds: the seconds since Kafka last answered.
+            list_ended: the threads that have ended by themselves.
+        """
+        self._silent_seconds, self._list_ended = silent_seconds, list_ended
         self._gauge("page_subscribers").set_function(lambda: len(subscribers))
         self._gauge("page_source_age_seconds").set_function(silent_seconds)
 
@@ -50,6 +59,14 @@ class PageMetrics(Collectors):
         """Count a subscriber that was too slow."""
         self._counter("page_subscribers_cut").inc()
 
+    def count_refused(self, limit: str) -> None:
+        """Count a connection that was refused because of a limit: `all` or `address`."""
+        self._counter("page_connections_refused").labels(limit).inc()
+
+    def count_foreign(self, records: int) -> None:
+        """Count foreign records of the output topic."""
+        self._counter("page_foreign_records").inc(records)
+
     def set_as_of(self, as_of: int | None) -> None:
         """Set the as_of of the latest answer, an instant; None before the first one."""
         if as_of is None:
@@ -60,8 +77,8 @@ class PageMetrics(Collectors):
             self.registry.register(self._gauge(_AS_OF))
 
     def list_stalled(self) -> list[str]:
-        """Return nothing: a page that does not answer cannot report it."""
-        return []
+        """Return the threads that have ended by themselves. The process ends too, a second later."""
+        return self._list_ended()
 
     def list_waiting(self) -> dict[str, str]:
         """Return why the page is not ready, if Kafka has not answered for too long."""

@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka import OffsetSpec, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.client.subscriber import read_topic_id
 from monitor.errors import TopicError, UnreachableError
-from monitor.page.entries import Entry, read_entry
+from monitor.page.entries import Entry, read_entries
 from monitor.public.instants import MILLISECOND
 
 log = logging.getLogger(__name__)
@@ -24,8 +24,17 @@ RETRY_SECONDS: Final = 2.0
 ASK_SECONDS: Final = 5.0
 _MAX_RECORDS: Final = 2_000
 
-Deliver = Callable[[str, Sequence[Entry], Mapping[int, int]], None]
-"""Takes Kafka's id of the topic, the records of a poll, and the next offset of each partition."""
+
+class Polled(NamedTuple):
+    """The records for subscribers, the position after them, and the number of foreign records (`read_entries`)."""
+
+    entries: Sequence[Entry]
+    position: Mapping[int, int]
+    foreign: int
+
+
+Deliver = Callable[[str, Polled], None]
+"""Takes Kafka's id of the topic, and the records of a poll with the position after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +110,13 @@ class Reader:
         offsets = self._admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
         return max(0, *(int(offsets[partition].timestamp) for partition in partitions))
 
-    def poll(self) -> tuple[list[Entry], dict[int, int]]:
+    def poll(self) -> Polled:
         """Return the next records for subscribers, and the position after them. Wait for at most 250 ms."""
         with self._connections.translate_errors():
             polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
             position = {partition.partition: int(self._consumer.position(partition)) for partition in self._partitions}
-        entries = [entry for records in polled.values() for entry in map(read_entry, records) if entry is not None]
-        return entries, position
+        entries, foreign = read_entries(record for records in polled.values() for record in records)
+        return Polled(entries, position, foreign)
 
     def ask(self) -> None:
         """Ask Kafka for the end and the id of the topic. A poll does not fail if Kafka does not answer, but this does.
@@ -157,16 +166,16 @@ def follow(
             current = current or Reader(source, topic_id, at)
             if current.topic_id != topic_id:
                 topic_id, at = current.topic_id, {}  # the offsets were those of the earlier topic
-            entries, after = current.poll()
+            polled = current.poll()
             is_due = time.monotonic() - asked >= ASK_SECONDS
             if is_due:
                 current.ask()
                 asked = time.monotonic()
-            elif entries:
+            elif polled.entries:
                 current.require_same_topic()
-            if is_due or after != at:
-                at = after
-                deliver(topic_id, entries, at)
+            if is_due or polled.position != at:
+                at = dict(polled.position)
+                deliver(topic_id, polled)
         except (UnreachableError, TopicError) as error:
             log.warning("%s", error)
             _close(current)

@@ -5,31 +5,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 
-from monitor.page.bodies import LEVEL, Bodies, Body
+from monitor.page.bodies import GZIP, LEVEL, Bodies, Body, SharedBytes
 from monitor.page.entries import Entry
 from monitor.page.feed import Feed, format_position
 from monitor.public.instants import format_instant
-
-_GZIP: Final = 31  # zlib's window bits for a gzip header, with the largest window
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """The records of one state as the beginning of a body, plain and compressed, and the status of that state.
+    """The records of one state as the beginning of a body, and the status of that state.
 
-    `compressor` continues after `compressed`; each body uses a copy of it.
+    `compressor` continues after the beginning; each body uses a copy of it.
     """
 
-    content: bytes
-    compressed: bytes
+    beginning: Body
     compressor: Any
     status: Mapping[str, object]
 
@@ -37,9 +34,9 @@ class _Prepared:
         """Return the body with the present time. The position and as_of stay those of the records."""
         end = b"," + _encode({**status, **self.status})[1:]
         compressor = self.compressor.copy()
-        compressed = self.compressed + compressor.compress(end) + compressor.flush()
+        compressed = compressor.compress(end) + compressor.flush()
         tag = hashlib.sha256(end).hexdigest()[:32]  # the position identifies the records
-        return Body(self.content + end, compressed, tag)
+        return replace(self.beginning, length=self.beginning.length + len(end), tag=tag, end=compressed)
 
 
 @dataclass
@@ -47,35 +44,38 @@ class Records:
     """The records from which the present or a past state follows. Use it in one event loop only."""
 
     feed: Feed
-    _bodies: Bodies = field(default_factory=Bodies)
-    _prepared: tuple[int, _Prepared] | None = None
+    bodies: Bodies
+    _prepared: _Prepared | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def prepare_present(self) -> Body:
         """Return the records of the present state, the position at which the stream continues, and the time."""
         async with self._lock:
             version = self.feed.board.version
-            if self._prepared is None or self._prepared[0] != version:
+            if self._prepared is None or self.bodies.find("present", version) is None:
                 board = self.feed.board
                 as_of = None if board.as_of is None else format_instant(board.as_of)
                 status = {"as_of": as_of, "position": format_position(board.topic_id, board.position)}
-                self._prepared = version, await asyncio.to_thread(_prepare, board.find_state(), status)
-            prepared = self._prepared[1]
+                self._prepared = await asyncio.to_thread(_prepare, board.find_state(), status)
+                self.bodies.keep("present", version, self._prepared.beginning)
+            prepared = self._prepared
         return prepared.render_body(self.feed.report_status())
 
     async def prepare_past(self, at: int) -> Body:
         """Return the records of the state at an instant."""
-        version = self.feed.board.version
-        found = self._bodies.find(at, version)
-        if found is None:
-            entries = self.feed.board.find_state(at)
-            found = await self._bodies.get_large(at, version, lambda: _write(entries) + b"}")
-        return found
+        board = self.feed.board
+
+        def prepare() -> Callable[[], bytes]:
+            entries = board.find_state(at)
+            return lambda: _write(entries) + b"}"
+
+        return await self.bodies.get(at, board.version, prepare)
 
 
 def _prepare(entries: Sequence[Entry], status: Mapping[str, object]) -> _Prepared:
-    content, compressor = _write(entries), zlib.compressobj(LEVEL, wbits=_GZIP)
-    return _Prepared(content, compressor.compress(content) + compressor.flush(zlib.Z_SYNC_FLUSH), compressor, status)
+    content, compressor = _write(entries), zlib.compressobj(LEVEL, wbits=GZIP)
+    compressed = compressor.compress(content) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    return _Prepared(Body(SharedBytes(compressed), zipped=True, length=len(content), tag=""), compressor, status)
 
 
 def _write(entries: Sequence[Entry]) -> bytes:

@@ -8,29 +8,30 @@ import logging
 import resource
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import uvicorn
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.client.subscriber_view import SubscriberView, keep_for
 from monitor.config import Config, Location, ValidConfig
+from monitor.config.page import PageSettings
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.operate.health import Endpoint
 from monitor.page.app import Site
 from monitor.page.board import Board
 from monitor.page.bodies import Body, make_body
-from monitor.page.entries import Entry
 from monitor.page.feed import BEAT_SECONDS, Feed
 from monitor.page.html import Html
 from monitor.page.hub import Hub
 from monitor.page.metrics import PageMetrics
 from monitor.page.present import Present, read_recount
-from monitor.page.protocol import MOST_HEAD_BYTES, LimitedProtocol
-from monitor.page.reader import Reader, Source, follow
+from monitor.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
+from monitor.page.reader import Polled, Reader, Source, follow
 from monitor.page.static import read_static
 from monitor.page.texts import build_texts
 from monitor.public.clock import Clock
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 
 _OTHER_CONNECTIONS: Final = 500  # besides the subscribers
 _SPARE_FILES: Final = 200
+_BACKLOG: Final = 100  # the most connections that are accepted at a time, before those above a limit are closed
+_SEND_BUFFER: Final = 65_536  # bytes for each connection in the system, which would otherwise keep megabytes
 _DRAIN_SECONDS: Final = 10
 _CHECK_SECONDS: Final = 1.0
 """How long `wait` waits before it checks that the server runs."""
@@ -82,7 +85,7 @@ class Page:
         self._metrics = PageMetrics(parts.parameters.grid.length, settings.unreachable_after, settings.subscribers)
         hub = Hub(settings.subscribers, self._metrics.count_cut)
         self._feed = Feed(board, view, hub, clock, settings=shared)
-        self._metrics.watch(hub, lambda: self._feed.silent_seconds)
+        self._metrics.watch(hub, lambda: self._feed.silent_seconds, self._list_ended)
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
         static, background = read_static(), _read_background(settings.background)
         setup: dict[str, Any] = {
@@ -105,6 +108,7 @@ class Page:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.url = self.metrics_url = ""
         self._endpoint: Endpoint | None = None
+        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
         """Read the topic to its end, then accept connections."""
@@ -121,13 +125,16 @@ class Page:
         self.url = f"http://{host}:{listening.getsockname()[1]}/"
         _allow_files(self._settings.subscribers + _OTHER_CONNECTIONS + _SPARE_FILES)
         ready = threading.Event()
-        self._server = threading.Thread(target=self._run_server, args=(listening, ready), name="page")
+        self._server = threading.Thread(target=self._run_server, args=(listening, ready), name="HTTP server")
         self._server.start()
         ready.wait()
         self._reader = threading.Thread(
-            target=follow, args=(self._source, self._deliver, reader, position, self._stop), name="page-reader"
+            target=follow,
+            args=(self._source, self._deliver, reader, position, self._stop),
+            name="reader of the output topic",
         )
         self._reader.start()
+        self._threads += [self._server, self._reader]
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -152,20 +159,23 @@ class Page:
         """Wait until `stop` is set, for at most a second. Return whether it is set.
 
         Raises:
-            FailedError: the HTTP server has ended by itself.
+            FailedError: the HTTP server, or the reader of the output topic, has ended by itself.
         """
         if stop.wait(_CHECK_SECONDS):
             return True
-        if not self._server.is_alive():
-            raise FailedError("the HTTP server of the page has ended by itself. Start the page again.")
+        for name in self._list_ended():
+            raise FailedError(f"the {name} of the page has ended by itself. Start the page again.")
         return False
+
+    def _list_ended(self) -> list[str]:
+        return [thread.name for thread in self._threads if not thread.is_alive()]
 
     def _open_metrics(self) -> Endpoint | None:
         """Serve the metrics on an address of their own, if it is configured: the public must not read them."""
         host, port = self._settings.metrics_host, self._settings.metrics_port
         if port is None:
             return None
-        endpoint = Endpoint(port, self._metrics.registry, self._metrics, host, "page.metrics_port")
+        endpoint = Endpoint(host, port, self._metrics.registry, self._metrics, "page.metrics_port")
         self.metrics_url = f"http://{host}:{endpoint.port}/metrics"
         return endpoint
 
@@ -175,24 +185,31 @@ class Page:
 
     def _catch_up(self, reader: Reader) -> dict[int, int]:
         while True:
-            entries, position = reader.poll()
+            polled = reader.poll()
             reader.require_same_topic()
-            self._feed.deliver(reader.topic_id, entries, position)
-            self._metrics.set_as_of(self._feed.board.as_of)
+            self._add(reader.topic_id, polled)
             if reader.is_at_end():
-                return position
+                return dict(polled.position)
 
-    def _deliver(self, topic_id: str, entries: Sequence[Entry], position: Mapping[int, int]) -> None:
+    def _add(self, topic_id: str, polled: Polled) -> None:
+        self._feed.deliver(topic_id, polled.entries, polled.position)
+        self._metrics.count_foreign(polled.foreign)
+        self._metrics.set_as_of(self._feed.board.as_of)
+
+    def _deliver(self, topic_id: str, polled: Polled) -> None:
         """Deliver records in the event loop, and wait until it is done, so that the reader never runs ahead.
 
-        If the server has ended, they are dropped.
+        If the server has ended, they are dropped. If they cannot be added, the server ends: without them, a place that
+        has an alarm could look safe.
         """
         self._delivered.clear()
 
         def deliver() -> None:
             try:
-                self._feed.deliver(topic_id, entries, position)
-                self._metrics.set_as_of(self._feed.board.as_of)
+                self._add(topic_id, polled)
+            except BaseException:
+                self._ending.set()
+                raise
             finally:
                 self._delivered.set()
 
@@ -219,7 +236,7 @@ class Page:
 
     async def _serve(self, listening: socket.socket, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
-        server = uvicorn.Server(_make_uvicorn_config(self._site, self._settings.embed_from, self._settings.subscribers))
+        server = uvicorn.Server(_make_uvicorn_config(self._site, self._settings, self._metrics))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         beating = asyncio.create_task(self._beat())
         ready.set()
@@ -235,10 +252,12 @@ class Page:
             self._feed.beat()
 
 
-def _make_uvicorn_config(site: Site, embed_from: tuple[str, ...], subscribers: int) -> uvicorn.Config:
+def _make_uvicorn_config(site: Site, settings: PageSettings, metrics: PageMetrics) -> uvicorn.Config:
+    most = settings.subscribers + _OTHER_CONNECTIONS
+    connections = Connections(most, settings.most_from_an_address, metrics.count_refused)
     return uvicorn.Config(
-        site.create_app(embed_from),
-        http=LimitedProtocol,
+        site.create_app(settings.embed_from),
+        http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, connections)),  # uvicorn only calls it
         ws="none",
         lifespan="off",
         log_config=None,
@@ -248,7 +267,7 @@ def _make_uvicorn_config(site: Site, embed_from: tuple[str, ...], subscribers: i
         proxy_headers=False,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
-        limit_concurrency=subscribers + _OTHER_CONNECTIONS,
+        backlog=_BACKLOG,
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,
     )
 
@@ -256,12 +275,14 @@ def _make_uvicorn_config(site: Site, embed_from: tuple[str, ...], subscribers: i
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=1_024)
+        listening = socket.create_server((host, port), family=family, backlog=1_024)
     except OSError as error:
         raise FailedError(
             f"page.host is {host!r} and page.port is {port}, but this address cannot be used ({error.strerror}): set a "
             "free port, 0 for any"
         ) from error
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)  # connections inherit it
+    return listening
 
 
 def _allow_files(wanted: int) -> None:

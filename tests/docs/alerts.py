@@ -45,7 +45,7 @@ is no error budget: one finding pages.
 _PAGE: Final = """
 ## The public page
 
-`deploy/prometheus/page.yml` has the rules for [the public page](page.md#metrics), with the job label
+`deploy/prometheus/page.yml` has the rules for [the public page](page.md#metrics-and-health), with the job label
 `location-monitor-page`. Load it only where Prometheus scrapes a page.
 
 | alert | severity | summary | runbook |

@@ -40,7 +40,7 @@ _PAGE: Final = """
 ## The public page
 
 `location-monitor page` serves these metrics on `page.metrics_port`, under its own job label
-([metrics of the page](page.md#metrics)). They are from `monitor/page/metric_catalog.py`.
+([metrics of the page](page.md#metrics-and-health)). They are from `monitor/page/metric_catalog.py`.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

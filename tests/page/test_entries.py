@@ -12,7 +12,7 @@ import pytest
 from monitor.client.known_places import KnownPlaces
 from monitor.client.subscriber_view import SubscriberView
 from monitor.page.board import Board
-from monitor.page.entries import Entry, read_entry
+from monitor.page.entries import Entry, read_entries
 from monitor.page.feed import Feed
 from monitor.page.hub import Hub
 from monitor.public.clock import SteppedClock
@@ -50,8 +50,8 @@ def test_page_passes_vectors(name: str) -> None:
     for step in vector["steps"]:
         for record in (one for one in step.get("records", ()) if not one.get("aborted")):
             offset = next(offsets)
-            entry = read_entry(make_consumed(record, offset))
-            feed.deliver("T", [] if entry is None else [entry], {0: offset + 1})
+            entries, _foreign = read_entries([make_consumed(record, offset)])
+            feed.deliver("T", entries, {0: offset + 1})
         if "at" in step:
             clock.move_to(parse_instant(step["at"]))
         known = KnownPlaces(feed.view, slot, clock.now, final_for)

@@ -8,8 +8,8 @@ from typing import Any
 
 from monitor.contracts.alerts import OutputRecord
 from monitor.page.board import Board
-from monitor.page.entries import read_entry
-from monitor.page.history import write_history
+from monitor.page.entries import read_entries
+from monitor.page.history import prepare_history
 from monitor.public.instants import DAY
 from monitor.public.parameters import Registry, find_shard
 from tests.client.records import REGISTRY, hot_spots, over_time, snapshot
@@ -23,16 +23,16 @@ def list_periods(place: str, *records: OutputRecord, **changes: Any) -> list[dic
         source = SimpleNamespace(
             headers=record.headers, key=record.key, value=json.dumps(value).encode(), partition=0, offset=offset
         )
-        entry = read_entry(source)
-        assert entry is not None
-        board.add([entry], {0: offset + 1})
+        entries, _foreign = read_entries([source])
+        assert len(entries) == 1
+        board.add(entries, {0: offset + 1})
     row = REGISTRY.rows[place]
     parameters: Any = SimpleNamespace(
         registry=Registry(REGISTRY.ids, 4),  # the service has other shards now
         over_time=[SimpleNamespace(name="places", rows=(row,))],
         at_times=[SimpleNamespace(name="midday")],
     )
-    periods: list[dict[str, Any]] = json.loads(write_history(place, row, board, parameters))["history"]
+    periods: list[dict[str, Any]] = json.loads(prepare_history(place, row, board, parameters)())["history"]
     return periods
 
 

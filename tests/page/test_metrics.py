@@ -134,7 +134,7 @@ def test_slow_subscriber_is_counted() -> None:
     """A subscriber that does not read is cut off, and counted, once."""
     metrics = PageMetrics(MINUTE, MINUTE, 10)
     hub = Hub(10, metrics.count_cut)
-    metrics.watch(hub, lambda: 0.0)
+    metrics.watch(hub, lambda: 0.0, list)
     hub.subscribe(())
     values = parse(generate_latest(metrics.registry).decode())
     assert (values["subscribers", ()], values["subscribers_cut_total", ()]) == (1, 0)
@@ -148,7 +148,7 @@ def test_slow_subscriber_is_counted() -> None:
 def test_page_without_source_is_not_ready(silent: float, ready: bool) -> None:
     """The page is ready while Kafka has answered recently enough; else the reason has the time."""
     metrics = PageMetrics(MINUTE, MINUTE, 10)
-    metrics.watch((), lambda: silent)
+    metrics.watch((), lambda: silent, list)
     assert (metrics.list_waiting() == {}) is ready
     assert ready or "61 s" in metrics.list_waiting()["kafka"]
     assert metrics.list_stalled() == []

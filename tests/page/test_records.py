@@ -19,7 +19,8 @@ from monitor.config import Location
 from monitor.page.answers import write_locations_csv
 from monitor.page.app import Site
 from monitor.page.board import Board
-from monitor.page.entries import Entry, read_entry
+from monitor.page.bodies import Bodies, Body
+from monitor.page.entries import Entry, read_entries
 from monitor.page.feed import Feed
 from monitor.page.hub import Hub
 from monitor.page.places import Place
@@ -33,8 +34,7 @@ def read(tick: int) -> Entry:
     """Return a record as the page reads it."""
     record = over_time("market", tick, 0)
     source = SimpleNamespace(headers=record.headers, key=record.key, value=record.value, partition=0, offset=tick)
-    entry = read_entry(source)
-    assert entry is not None
+    (entry,), _foreign = read_entries([source])
     return entry
 
 
@@ -45,16 +45,19 @@ def make_feed() -> Feed:
     return feed
 
 
+def read_plain(body: Body) -> bytes:
+    return b"".join(body.read(zipped=False))
+
+
 def test_present_records_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests share the records until a record comes, but each has the present time, plain and compressed."""
     feed = make_feed()
-    records = Records(feed)
+    records = Records(feed, Bodies())
 
     async def request() -> dict[str, Any]:
         body = await records.prepare_present()
-        assert body.compressed is not None
-        assert gzip.decompress(body.compressed) == body.content
-        content: dict[str, Any] = json.loads(body.content)
+        assert gzip.decompress(b"".join(body.read(zipped=True))) == read_plain(body)
+        content: dict[str, Any] = json.loads(read_plain(body))
         return content
 
     async def requests() -> None:
@@ -76,7 +79,7 @@ def test_past_records_have_no_position() -> None:
     """The records of an earlier state have neither a time nor a position. They are the latest ones until then."""
     feed = make_feed()
     feed.deliver("T", [read(7)], {0: 8})
-    content = json.loads(asyncio.run(Records(feed).prepare_past(SLOTS.as_of(6))).content)
+    content = json.loads(read_plain(asyncio.run(Records(feed, Bodies()).prepare_past(SLOTS.as_of(6)))))
     assert [record["value"]["tick"] for record in content.pop("records")] == [6]
     assert content == {}
 
@@ -85,7 +88,14 @@ def test_cut_connection_leaves_no_subscription() -> None:
     """A stream is a subscription only while it is sent: if its client leaves before, nothing stays."""
     feed: Any = make_feed()
     site: Any = Site(SimpleNamespace(feed=feed), None, None, None, lambda: None)  # type: ignore[arg-type]  # not used
-    scope = {"type": "http", "method": "GET", "path": "/v1/stream", "query_string": b"", "headers": []}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/v1/stream",
+        "raw_path": b"/v1/stream",
+        "query_string": b"",
+        "headers": [],
+    }
 
     async def request() -> None:
         response = await site.stream(Request(scope))

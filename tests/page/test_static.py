@@ -9,6 +9,6 @@ from monitor.page.static import read_static
 
 def test_no_rule_is_repeated() -> None:
     """No rule of the style sheet is a copy of another one, which a change of one of them would miss."""
-    lines = read_static().files["page.css"].body.content.decode().splitlines()
+    lines = b"".join(read_static().files["page.css"].body.read(zipped=False)).decode().splitlines()
     rules = Counter(line.strip() for line in lines if "{" in line and line.endswith("}"))
     assert [rule for rule, number in rules.items() if number > 1] == []

@@ -87,7 +87,7 @@ export class List {
       node.details.className = `place ${known.state}`;
       node.summary.replaceChildren(
         icon(known.state),
-        element("span", { class: "name" }, store.names[row], starred ? icon("star", "star") : ""),
+        element("bdi", { class: "name" }, store.names[row], starred ? icon("star", "star") : ""),
         element("span", { class: "state" }, words.texts[known.state]),
         element("span", { class: "short" }, words.short(known)),
         ...this.#notes(was, meters),

@@ -1,6 +1,6 @@
 """The units of systemd: systemd accepts them, they are hardened, and their commands, codes and files are the program's.
 
-One unit runs the service, the other one the auditor.
+They run the service, the auditor and the public page.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ REMEDY = "install systemd 252 or later"
 SECTIONS = {
     "location-monitor@.service": "On a host with systemd",
     "location-auditor.service": "The auditor on a host with systemd",
+    "location-page.service": "The page on a host with systemd",
 }
 
 
@@ -92,6 +93,7 @@ def test_exit_codes_that_no_restart_helps(unit: Path, settings: dict[str, list[s
     expected = {
         "location-monitor@.service": f"{EXIT_USAGE} {EXIT_REFUSED}",
         "location-auditor.service": str(EXIT_USAGE),
+        "location-page.service": str(EXIT_USAGE),
     }
     assert settings["Restart"] == ["on-failure"]
     assert settings["RestartPreventExitStatus"] == [expected[unit.name]]
