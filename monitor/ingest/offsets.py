@@ -1,16 +1,25 @@
-"""Offsets of an input partition, as both the reader and `check --live` request them."""
+"""Offsets and timestamps of an input partition, as both the reader and `check --live` request them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from kafka import TopicPartition
+from kafka.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import CommittedOffsets, read_committed_offsets
+from monitor.errors import UnreachableError
+from monitor.ingest.batches import FetchedRecord, Unreadable
+from monitor.ingest.fetcher import FetchState, read_leniently
 
 TIMEOUT_MS: Final = 10_000
+_POLL_MS: Final = 100
+_LEAST_BYTES: Final = 1
+"""The bytes that a fetch of a single record asks for. A broker returns at least one whole batch."""
 
 
 def read_bounds(consumer: Any, place: Any) -> tuple[int, int]:
@@ -21,16 +30,6 @@ def read_bounds(consumer: Any, place: Any) -> tuple[int, int]:
     """
     first = consumer.beginning_offsets([place], timeout_ms=TIMEOUT_MS)[place]
     return int(first), int(consumer.end_offsets([place], timeout_ms=TIMEOUT_MS)[place])
-
-
-def find_offset_at(consumer: Any, place: Any, instant: int) -> int | None:
-    """Return the offset of the first record stamped at or after an instant; None if there is no such record.
-
-    Raises:
-        KafkaError: Kafka does not answer.
-    """
-    found = consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)[place]
-    return None if found is None else int(found.offset)
 
 
 class InputOffsets:
@@ -50,6 +49,7 @@ class InputOffsets:
         self._topic = topic
         self._topic_id = topic_id
         self._service = service
+        self._single: Any = None
 
     def list_partitions(self) -> list[int]:
         """Return all partitions of the topic.
@@ -69,14 +69,57 @@ class InputOffsets:
         with self._connections.translate_errors():
             return read_bounds(self._consumer, TopicPartition(self._topic, partition))
 
-    def find_offset_at(self, partition: int, instant: int) -> int | None:
-        """Return the offset of the first record stamped at or after an instant; None if there is no such record.
+    def read_stamp(self, partition: int, offset: int, end: int) -> int | None:
+        """Return the instant at which the first record from an offset on was stamped.
+
+        None means that it is not known: there is no such record before `end`, or it is damaged.
+
+        The broker is not asked for an offset by time. For the answer, it would decompress the whole batch around it
+        into its own memory, without a limit, so that a batch of 0.2 MB can make each such request fail. A fetched batch
+        is decompressed here, and only up to its first needed record.
 
         Raises:
-            UnreachableError: Kafka does not answer.
+            UnreachableError: Kafka does not answer, or the offset is no longer in the log.
         """
-        with self._connections.translate_errors():
-            return find_offset_at(self._consumer, TopicPartition(self._topic, partition), instant)
+        place = TopicPartition(self._topic, partition)
+        try:
+            with self._connections.translate_errors():
+                record = self._fetch_one(place, offset, end)
+        except UnreachableError:
+            self.close_single()
+            raise
+        if record is None:
+            return None
+        if isinstance(record.value, Unreadable):
+            return None if record.value.stamp_ms is None else record.value.stamp_ms * 1_000
+        return record.timestamp * 1_000
+
+    def _fetch_one(self, place: Any, offset: int, end: int) -> FetchedRecord | None:
+        """Return the first record from an offset on; None if there is none before `end`."""
+        consumer = self._single = self._single or self._open_single()
+        consumer.assign([place])
+        consumer.seek(place, offset)
+        deadline = time.monotonic() + TIMEOUT_MS / 1_000
+        while consumer.position(place) < end:
+            if time.monotonic() >= deadline:
+                raise KafkaTimeoutError(f"no record of {place.topic}-{place.partition} was fetched")
+            with suppress(CorruptRecordError):  # it is fetched again, and returned as unreadable in the end
+                for record in consumer.poll(timeout_ms=_POLL_MS).get(place, ()):
+                    return record  # type: ignore[no-any-return]  # kafka-python ships no types
+        return None
+
+    def _open_single(self) -> Any:
+        consumer = self._connections.create_consumer(
+            fetch_max_bytes=_LEAST_BYTES, max_partition_fetch_bytes=_LEAST_BYTES, max_poll_records=1
+        )
+        return read_leniently(consumer, FetchState())
+
+    def close_single(self) -> None:
+        """Close the consumer of single records. The next call of `read_stamp` opens another one."""
+        consumer, self._single = self._single, None
+        if consumer is not None:
+            with suppress(KafkaError, OSError):
+                consumer.close(autocommit=False, timeout_ms=_POLL_MS)
 
     def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
         """Return, by partition, the offsets that the service's groups have committed, in any configuration.

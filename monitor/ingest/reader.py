@@ -35,6 +35,10 @@ MILLISECONDS: Final = 1_000  # in a second
 COMMIT_SECONDS: Final = 5.0
 LAG_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 0.5
+START_AGAIN_SECONDS: Final = 30.0
+"""The pause before a partition that could not be started is tried again. A try takes up to 10 s, in which no partition
+is read."""
+
 FIRST_BACKOFF_SECONDS: Final = 0.1
 LONGEST_BACKOFF_SECONDS: Final = 5.0
 
@@ -63,6 +67,7 @@ class Reader:
         self._committed_at = self._checked_at = self._measured_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
+        self._postponed: dict[int, tuple[float, str]] = {}
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
@@ -102,17 +107,33 @@ class Reader:
             pass
 
     def _start_waiting(self) -> None:
-        """Start each waiting partition at its start offset."""
-        if not self._source.waiting:
+        """Start each waiting partition at its start offset. One that cannot be started now does not hold up the others.
+
+        Raises:
+            UnreachableError: no partition can be started or read.
+        """
+        self._postponed = {place: why for place, why in self._postponed.items() if place in self._source.waiting}
+        now = time.monotonic()
+        due = [place for place in sorted(self._source.waiting) if self._postponed.get(place, (now, ""))[0] <= now]
+        if not due:
             return
         # Write all queued batches first: a loss may move the progress back, and a batch that is written afterwards
         # could move it forward again, past records that were not read.
         self._finish()
         progress = self._windows.read_progress()
         self._start_offsets.forget_commits()
-        for partition in sorted(self._source.waiting):
-            self._source.resume(partition, self._start_offsets.find(partition, progress))
-            failpoint("reader.assigned")
+        failure = None
+        for partition in due:
+            try:
+                self._source.resume(partition, self._start_offsets.find(partition, progress))
+                failpoint("reader.assigned")
+            except UnreachableError as error:
+                failure = error
+                log.warning("input partition %d is not read for %.0f s: %s", partition, START_AGAIN_SECONDS, error)
+                self._postponed[partition] = time.monotonic() + START_AGAIN_SECONDS, str(error)
+        if failure is not None and not self._source.reading:
+            self._postponed.clear()
+            raise failure
 
     def _prepare(self, fetched: Sequence[Fetched]) -> Batch:
         began = time.perf_counter()
@@ -242,6 +263,8 @@ class Reader:
     @property
     def waiting_for(self) -> str:
         """What the reader waits for; empty if all is well."""
+        for partition, (_, why) in self._postponed.items():
+            return f"reading: input partition {partition} cannot be started: {why}"
         return "" if self._source.is_answering else "reading: Kafka does not return the ends of the input partitions"
 
     @property

@@ -312,6 +312,7 @@ class InputLog(InputOffsets):
 
     def close(self, offsets: Mapping[int, int]) -> None:
         """Try to commit once more, and leave the group."""
+        self.close_single()
         if self._consumer is None:
             return
         places = self._to_commits(offsets)

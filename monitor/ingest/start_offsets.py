@@ -11,9 +11,11 @@ import logging
 import time
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from monitor.brokers.groups import CommittedOffsets
+from monitor.errors import UnreachableError
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import count_by_reason, refuse_unreadable
@@ -33,8 +35,8 @@ class StartSource(Protocol):
     def read_bounds(self, partition: int) -> tuple[int, int]:
         """Return the first offset of the log, and the offset after the last record that can be read."""
 
-    def find_offset_at(self, partition: int, instant: int) -> int | None:
-        """Return the offset of the first record stamped at or after an instant; None if there is no such record."""
+    def read_stamp(self, partition: int, offset: int, end: int) -> int | None:
+        """Return when the first record from an offset on, before `end`, was stamped; None if it is not known."""
 
     def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
         """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
@@ -112,11 +114,18 @@ class StartOffsets:
             UnreachableError: a server cannot be used now.
             WindowsError: a key of the windows has unexpected content, or the store cannot answer.
         """
+        offset = self._find(partition, progress)
+        # A loss is forgotten only when it is recorded in the windows: until then, an error may have interrupted it.
+        self._source.truncated.pop(partition, None)
+        self._source.unread.pop(partition, None)
+        return offset
+
+    def _find(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
         known = [shard.get(partition) for shard in progress]
         # Bounds are read after the progress, so that concurrent progress cannot seem to be beyond the log.
         first, end = self._source.read_bounds(partition)
         reached = [offset for offset in known if offset is not None]
-        truncated, unread = self._source.truncated.pop(partition, None), self._source.unread.pop(partition, None)
+        truncated, unread = self._source.truncated.get(partition), self._source.unread.get(partition)
         if truncated is not None:
             offset = min(max(truncated, first), end)
             self._restart_after_loss(partition, offset)
@@ -145,34 +154,41 @@ class StartOffsets:
         """
         grid = self._parameters.grid
         complete_from = grid.find_slot(self._now()) - self._parameters.history_slots
-        offset = self._source.find_offset_at(partition, grid.start(complete_from - self._parameters.max_lead))
-        offset = end if offset is None else offset
+        since = grid.start(complete_from - self._parameters.max_lead)
+        offset = self._find_first_since(partition, since, first, end)
         # The bounds are read after the offset, so that records that expire meanwhile do not seem to exist.
         first, end = self._source.read_bounds(partition)
         if offset > first:
             return offset, complete_from
         if first == 0:
             return first, COMPLETE_FROM_START
-        return first, self._find_complete_from(partition, first, end, complete_from)
+        return first, self._find_complete_from(partition, first, end)
 
-    def _find_complete_from(self, partition: int, first: int, end: int, complete_from: int) -> int:
+    def _find_first_since(self, partition: int, since: int, first: int, end: int) -> int:
+        """Return an offset in [first, end] such that all earlier records were stamped before an instant.
+
+        The record before this offset was stamped more than the tolerance before the instant. Records before that one
+        may have been stamped by an earlier leader, whose clock is ahead by at most the tolerance. A record whose
+        timestamp is not known counts as a later one, so that nothing is left out.
+        """
+        since -= self._parameters.tolerance
+
+        def is_later(offset: int) -> bool:
+            stamp = self._source.read_stamp(partition, offset, end)
+            return stamp is None or stamp >= since
+
+        return first + bisect_left(range(first, end), True, key=is_later)  # noqa: FBT003  # the value to find
+
+    def _find_complete_from(self, partition: int, first: int, end: int) -> int:
         """Return the slot from which facts are complete if records before the log's first one were deleted.
 
-        The deleted records were stamped at most `tolerance` after the first remaining one, and their visits end at most
-        F slots after that.
+        The deleted records were stamped at most `tolerance` after the first remaining one, because an earlier leader's
+        clock may be ahead, and before now. Their visits end at most F slots after that.
         """
-        grid, max_lead = self._parameters.grid, self._parameters.max_lead
-        now = grid.find_slot(self._now() + self._parameters.tolerance)
-        if first == end:
-            return now + 1 + max_lead
-        candidates = range(complete_from - max_lead + 1, now + 1)
-
-        def stamped_before(at: int) -> bool:
-            # Subtract the tolerance: an earlier leader may have stamped deleted records later than the first one.
-            return self._source.find_offset_at(partition, grid.start(at) - self._parameters.tolerance) != first
-
-        index = bisect_left(candidates, True, key=stamped_before)  # noqa: FBT003  # the value to find
-        return candidates.start + index + max_lead
+        grid, now = self._parameters.grid, self._now()
+        stamp = self._source.read_stamp(partition, first, end)
+        latest = now if stamp is None else min(stamp, now)
+        return grid.find_slot(latest + self._parameters.tolerance) + 1 + self._parameters.max_lead
 
     def _restart_behind_log(self, partition: int, first: int, end: int) -> int:
         """Restart a partition whose next records were deleted, by retention or by an operator.
@@ -210,10 +226,10 @@ class StartOffsets:
         Earlier records belong to the time before the service. All partitions are included, because other instances may
         start theirs later, and a partition without a commit counts as added after the first start.
         """
-        starts = {
-            partition: self._find_without_progress(partition, *self._source.read_bounds(partition))[0]
-            for partition in self._source.list_partitions()
-        }
+        starts = {}
+        for partition in self._source.list_partitions():
+            with suppress(UnreachableError):  # it is then read from its beginning
+                starts[partition] = self._find_without_progress(partition, *self._source.read_bounds(partition))[0]
         self._source.commit_starts(starts)
         return {partition: CommittedOffsets(offset, offset) for partition, offset in starts.items()}
 

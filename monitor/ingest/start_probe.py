@@ -60,7 +60,8 @@ class InputProbe(InputOffsets):
         """Do nothing: a probe has no group."""
 
     def close(self) -> None:
-        """Close the consumer."""
+        """Close the consumers."""
+        self.close_single()
         self._consumer.close(autocommit=False)
 
 

@@ -22,7 +22,8 @@ from monitor.release.ledger import EncodedRecord, read_partitions, require_topic
 
 _T = TypeVar("_T")
 
-ATTEMPTS: Final = 3
+ATTEMPTS: Final = 5
+RETRY_SECONDS: Final = 0.1  # a broker lists a new partition shortly before it has the partition's log
 CLOSE_SECONDS: Final = 5.0
 _CLOSED: Final = "the input topic is closed, because the service stops"
 # A leader returns the high watermark to a consumer, and its log end offset to this replica id.
@@ -152,6 +153,7 @@ class InputTopic:
                 if not error.retriable:
                     raise
                 why = str(error)
+                time.sleep(RETRY_SECONDS)
                 continue
             self._leaders = self._describe()
             if self._leaders == known:

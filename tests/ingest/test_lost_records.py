@@ -8,6 +8,7 @@ import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import LogTruncationError
 
+from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.keys import Keys
@@ -142,3 +143,27 @@ def test_truncated_log(
     assert world.seen.records == 5 - read_from + 3
     assert world.windows.read_progress() == [{0: 5, 1: 8}] * 4
     assert world.count("inn", NOW_SLOT) == 13
+
+
+@pytest.mark.promise(7)
+def test_loss_is_recorded_later(
+    world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss that cannot be recorded, because the store does not answer, is recorded at the next try."""
+    world.create()
+    world.put(persons(3))
+    reader = world.reader()
+    drain(world, reader)
+    restart = world.windows.restart
+
+    def fail(*_: Any) -> None:
+        monkeypatch.setattr(world.windows, "restart", restart)
+        raise UnreachableError("the store does not answer")
+
+    monkeypatch.setattr(world.windows, "restart", fail)
+    reader._source.truncated[0] = 1
+    reader._source.park()
+    with pytest.raises(UnreachableError):
+        reader.step(20)
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}

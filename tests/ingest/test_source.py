@@ -202,17 +202,14 @@ def test_resume_without_assignment(source: InputLog) -> None:
     assert 7 not in source.reading
 
 
-def test_bounds_and_offset_at(source: InputLog, put: Callable[..., None]) -> None:
-    """Bounds and offsets by time are those of the log. Instants are in µs: 10,000 ms is 10,000,000."""
+def test_bounds_and_stamps(source: InputLog, put: Callable[..., None]) -> None:
+    """Bounds and timestamps are those of the log. Instants are in µs: 10,000 ms is 10,000,000."""
     for stamp in (10_000, 20_000, 30_000):
         put(b"v", stamp=stamp)
     assert source.read_bounds(0) == (0, 3)
     assert source.read_bounds(1) == (0, 0)
-    assert source.find_offset_at(0, 20_000_000) == 1
-    assert source.find_offset_at(0, 20_000_001) == 1
-    assert source.find_offset_at(0, 20_001_000) == 2
-    assert source.find_offset_at(0, 30_001_000) is None
-    assert source.find_offset_at(0, -5) == 0
+    assert [source.read_stamp(0, offset, 3) for offset in (2, 0, 1)] == [30_000_000, 10_000_000, 20_000_000]
+    assert source.read_stamp(0, 3, 3) is None
 
 
 def test_lag(source: InputLog, put: Callable[..., None], eventually: Eventually) -> None:

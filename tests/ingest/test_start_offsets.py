@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.errors import UnreachableError
 from monitor.public.instants import HOUR
 from monitor.windows.facts import COMPLETE_FROM_START
 from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, Eventually, RealClock, World, persons, read_committed
@@ -146,3 +147,31 @@ def test_log_start_passes_the_reader(world: World, drain: Drain, eventually: Eve
     drain(world, reader)
     assert world.windows.read_progress() == [{0: 1_001}] * 4
     assert world.count("inn", NOW_SLOT) >= 102
+
+
+@pytest.mark.promise(25)
+def test_partition_holds_up_no_other(world: World, eventually: Eventually, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A partition that cannot be started is tried again later, and the others are read meanwhile.
+
+        partition 0   xx        read
+        partition 1   xxx       Kafka does not return its bounds: read later
+    """
+    world.create(2)
+    world.put(persons(2, "a"))
+    world.put(persons(3, "b"), partition=1)
+    reader = world.reader()
+    read_bounds = reader._source.read_bounds
+
+    def fail(partition: int) -> tuple[int, int]:
+        if partition == 1:
+            raise UnreachableError("partition 1 has no leader")
+        return read_bounds(partition)
+
+    monkeypatch.setattr(reader._source, "read_bounds", fail)
+    eventually(lambda: (reader.step(20), world.windows.read_progress() == [{0: 2}] * 4)[1])
+    assert reader.waiting_for == "reading: input partition 1 cannot be started: partition 1 has no leader"
+    monkeypatch.setattr(reader._source, "read_bounds", read_bounds)
+    reader._postponed[1] = 0.0, ""
+    eventually(lambda: (reader.step(20), world.windows.read_progress() == [{0: 2, 1: 3}] * 4)[1])
+    assert reader.waiting_for == ""

@@ -101,12 +101,9 @@ class HandLog:
         """Return no offsets; nothing was committed to Kafka."""
         return {}
 
-    def find_offset_at(self, partition: int, instant: int) -> int | None:
-        """Return the first record stamped at or after an instant."""
-        for offset, entry in enumerate(self._plan.log[partition][: self.end(partition)]):
-            if ORIGIN + entry.stamp * HOUR + MINUTE >= instant:
-                return offset
-        return None
+    def read_stamp(self, partition: int, offset: int, end: int) -> int | None:
+        """Return when a record was stamped; None if there is no such record."""
+        return ORIGIN + self._plan.log[partition][offset].stamp * HOUR + MINUTE if offset < end else None
 
 
 class HandTopic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, cast
@@ -30,15 +30,18 @@ class PublicClock(SteppedClock):
 
 @dataclass
 class Log:
-    """An input partition with a record at the beginning of each of these slots, of which `gone` have expired."""
+    """An input partition with a record at each of these times, in slots, of which `gone` have expired.
+
+    The timestamp of a record without a time is not known.
+    """
 
     origin: int
-    slots: range
+    slots: Sequence[float | None]
     gone: int = 0
 
-    def find_offset_at(self, partition: int, instant: int) -> int | None:  # noqa: ARG002  # there is one partition
-        later = [offset for offset, slot in enumerate(self.slots) if self.origin + slot * HOUR >= instant]
-        return max(later[0], self.gone) if later and self.gone < len(self.slots) else None
+    def read_stamp(self, partition: int, offset: int, end: int) -> int | None:  # noqa: ARG002  # there is one partition
+        slot = self.slots[max(offset, self.gone)] if offset < end else None
+        return None if slot is None else self.origin + round(slot * HOUR)
 
     def read_bounds(self, partition: int) -> tuple[int, int]:  # noqa: ARG002  # as above
         return self.gone, len(self.slots)
@@ -66,6 +69,27 @@ def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callab
         offset, complete_from = reader._start_offsets._find_without_progress(0, *log.read_bounds(0))
         assert log.slots[offset] <= complete_from - max_lead
         assert complete_from <= slot - window  # complete for the tick that closes next
+
+
+@pytest.mark.promise(6)
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        pytest.param([-1, 0.0001, -0.0001, 1], 1, id="fast leader"),
+        pytest.param([-1, 0.0001, None, 1], 1, id="damaged"),
+        pytest.param([-1, -0.001, 0, 1], 2, id="in order"),
+    ],
+)
+def test_no_later_record_is_left_out(log: list[float | None], first: int, make_town: Callable[..., Any]) -> None:
+    """
+    A start without progress reads every record stamped from an instant on, without asking Kafka for an offset by time.
+
+        stamps         -1 h   +0.4 s   -0.4 s   +1 h     0.4 s: of an earlier leader, whose clock was fast
+        read from             ^
+    """
+    parameters = make_town(2, 0, 1, 1).parameters
+    starts = reader_of(parameters, Log(0, log), 0)._start_offsets
+    assert starts._find_first_since(0, 0, 0, len(log)) == first
 
 
 @pytest.mark.promise(7)
