@@ -55,6 +55,7 @@ NAVIGATION: Final = {
         "docs/theorems",
         "docs/experiments",
         "docs/library-experiments",
+        "docs/experiment-data",
         "docs/decisions/README",
         "docs/decisions/*",
         "docs/references",

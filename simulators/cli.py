@@ -22,11 +22,12 @@ from simulators.bench.command import Options as BenchOptions
 from simulators.bench.command import list_lines, run_bench
 from simulators.city import default_place_count, write_city, write_registry
 from simulators.experiments.command import FIGURES, Options, run_experiments
-from simulators.experiments.data import DEFAULT_FOLDER
+from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, find_note
 from simulators.experiments.datasets import PLACES, find_missing
 from simulators.experiments.intervals import Widths, measure_intervals, write_widths
 from simulators.library.command import SUBJECTS, LibraryOptions, run_library
 from simulators.load import Load, measure
+from simulators.synthetic import write_synthetic
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
@@ -45,10 +46,10 @@ A load, with the visits of all people:
 Recorded check-ins:
   python -m simulators convert --visits checkins.csv.gz --locations places.csv.gz \\
       --out visits.csv.gz --registry locations.csv
-The figures of the paper, next to its values:
-  python -m simulators experiments all --out figures
-The figures of the library's mechanisms:
-  python -m simulators library all --out figures
+The figures of the papers, from the data of docs/experiment-data.md or from synthetic data:
+  python -m simulators synthetic --out data
+  python -m simulators experiments all --data data --out figures
+  python -m simulators library all --data data --out figures
 """
 
 
@@ -154,9 +155,27 @@ def load(visits: int, per_record: int, people: int, locations: int, watched: int
 
 
 @cli.command()
+@click.option("--out", type=FOLDER, default=DEFAULT_FOLDER, show_default=True, help="Folder for the files.")
+@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same files.")
+def synthetic(out: Path, seed: int) -> None:
+    """Write small synthetic files of all data of the experiments, so that every experiment runs without downloads.
+
+    They have the names of the real files, and SYNTHETIC.txt says what they are. The commands repeat it.
+    """
+    write_synthetic(out, seed)
+    click.echo(f"{out}: synthetic files. Figures computed from them say nothing about the papers.", err=True)
+
+
+@cli.command()
 @click.argument("figures", nargs=-1, required=True, type=click.Choice([*FIGURES, "all"]), metavar="figure1…7|all")
 @click.option("--out", type=FOLDER, default="figures", show_default=True, help="Folder for CSV files and plots.")
-@click.option("--data", type=FOLDER, default=DEFAULT_FOLDER, help="Folder of the data.  [default: ../shared/data]")
+@click.option(
+    "--data",
+    type=FOLDER,
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    help="Folder of the data (docs/experiment-data.md).",
+)
 @click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help="Per top-k point.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
 @click.option("--processes", type=click.IntRange(1), help="Number of processes.  [default: one per processor]")
@@ -208,7 +227,13 @@ def bench(names: tuple[str, ...], out: Path | None, document: Path | None, plots
 
 @cli.command()
 @click.option("--out", type=NEW, default="intervals.csv", show_default=True, help="The CSV file to write.")
-@click.option("--data", type=FOLDER, default=DEFAULT_FOLDER, help="Folder of the data.  [default: ../shared/data]")
+@click.option(
+    "--data",
+    type=FOLDER,
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    help="Folder of the data (docs/experiment-data.md).",
+)
 @click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Designated times per row.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
 def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
@@ -217,6 +242,8 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
     If data is missing, its rows are left out and a message says so.
     """
     console = Console(stderr=True)
+    if note := find_note(data):
+        console.print(note, highlight=False, soft_wrap=True)
     widths: list[Widths] = []
     for place in PLACES:
         if missing := find_missing(data, (place.visits, place.locations)):
@@ -224,7 +251,7 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
             continue
         widths += measure_intervals(place, place.read(data), iterations, seed)
     if not widths:
-        raise UsageError(f"no data: --data is {data}, which lacks the files named above; name a folder that has them")
+        raise UsageError(f"no data: --data is {data}, which lacks the files named above; {HOW_TO_GET_DATA}")
     write_widths(out, widths)
     false, bounds = sum(row.false for row in widths), sum(row.lower_bounds for row in widths)
     console.print(f"{out}: {len(widths)} rows; {bounds:,} lower bounds, {false} false bounds", highlight=False)
@@ -233,7 +260,13 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
 @cli.command()
 @click.argument("subjects", nargs=-1, required=True, type=click.Choice([*SUBJECTS, "all"]))
 @click.option("--out", type=FOLDER, default="figures", show_default=True, help="Folder for CSV files and plots.")
-@click.option("--data", type=FOLDER, default=DEFAULT_FOLDER, help="Folder of the data.  [default: ../shared/data]")
+@click.option(
+    "--data",
+    type=FOLDER,
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    help="Folder of the data (docs/experiment-data.md).",
+)
 @click.option("--runs", type=click.IntRange(2), default=1_000, show_default=True, help="Per sampled point of sums.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
 @click.option("--document", type=NEW, help="Also write all tables to this Markdown file.")

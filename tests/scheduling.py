@@ -75,6 +75,7 @@ _SECONDS: Final = {
     "tests/release/test_takeover.py": 20,
     "tests/operate/test_preflight.py": 19,
     "tests/simulators/test_library.py": 19,
+    "tests/simulators/test_synthetic.py": 20,
     "tests/service/test_unexpected_errors.py": 18,
     "tests/docs/test_access.py": 17,
     "tests/public/test_schedule.py": 15,

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from monitor.errors import SelectionError, UsageError
 from monitor.tools.replay.progress import show_progress
+from simulators.experiments.data import HOW_TO_GET_DATA, find_note
 from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, find_missing
 from simulators.experiments.location_figures import (
     compute_figure_1_points,
@@ -60,11 +61,14 @@ class Options:
 
 @dataclass(slots=True)
 class Results:
-    """The points and plots by figure, and a message per skipped dataset."""
+    """The points and plots by figure, and notes on the data: a message per skipped dataset, or that it is synthetic."""
 
     points: dict[Figure, list[Point]] = field(default_factory=dict)
     plots: dict[Figure, Canvas] = field(default_factory=dict)
-    skipped: list[str] = field(default_factory=list)
+    items: dict[str, int] = field(default_factory=dict)
+    """The number of items that occur, by the paper's name of the data set."""
+
+    notes: list[str] = field(default_factory=list)
 
     def add(self, figure: Figure, points: Iterator[Point]) -> None:
         """Add points of a figure."""
@@ -84,15 +88,15 @@ def run_experiments(options: Options, console: Console) -> Results:
     if options.by_service and not BY_SERVICE_FIGURES.intersection(options.figures):
         raise UsageError("--service applies to figure6 and figure7: add one of them, or all")
     options.out.mkdir(parents=True, exist_ok=True)
-    results = Results()
+    results = Results(notes=[note] if (note := find_note(options.data)) else [])
     _run_top_k(options, results, console)
     _run_locations(options, results, console)
-    for line in results.skipped:
+    for line in results.notes:
         console.print(line, highlight=False, soft_wrap=True)
     if not results.points:
         raise UsageError(
             f"no data for {', '.join(options.figures)}: --data is {options.data}, which lacks the files named above; "
-            "name a folder that has them"
+            f"{HOW_TO_GET_DATA}"
         )
     _write(options, results, time.monotonic() - began, console)
     return results
@@ -102,7 +106,7 @@ def _skip_if_missing(what: str, files: tuple[str, ...], options: Options, result
     """Return whether files are missing, and if so add a message to the results."""
     lacking = find_missing(options.data, files)
     if lacking:
-        results.skipped.append(f"{what} is skipped: {' and '.join(lacking)} not in {options.data.name}")
+        results.notes.append(f"{what} is skipped: {' and '.join(lacking)} not in {options.data.name}")
     return bool(lacking)
 
 
@@ -113,7 +117,7 @@ def _run_top_k(options: Options, results: Results, console: Console) -> None:
     todo: list[Job] = []
     for catalogue in CATALOGUES:
         if not _skip_if_missing(catalogue.title, (catalogue.file,), options, results):
-            todo += _make_jobs(catalogue, wanted, options)
+            todo += _make_jobs(catalogue, wanted, options, results)
     found: dict[int, tuple[Point, Point]] = {}
     with show_progress("Top-k", len(todo), "points", console) as steps:
         for place, points in run_all(todo, options.processes):
@@ -123,13 +127,14 @@ def _run_top_k(options: Options, results: Results, console: Console) -> None:
         results.add(todo[place].setting.figure, iter(found[place]))
 
 
-def _make_jobs(catalogue: Catalogue, wanted: Sequence[Figure], options: Options) -> Iterator[Job]:
+def _make_jobs(catalogue: Catalogue, wanted: Sequence[Figure], options: Options, results: Results) -> Iterator[Job]:
     items = catalogue.read(options.data)
     if items.seen.size < _FEWEST_ITEMS:
         raise SelectionError(
             f"{options.data / catalogue.file} has {items.seen.size} items with a count above 0: expected at least "
             f"{_FEWEST_ITEMS}, for k up to {_FEWEST_ITEMS - 1}."
         )
+    results.items[catalogue.paper_dataset] = int(items.seen.size)
     for figure in wanted:
         yield from make_jobs(figure, catalogue, items, options.iterations, options.seed)
 
@@ -201,7 +206,8 @@ def _write(options: Options, results: Results, seconds: float, console: Console)
             options.seed,
             seconds,
             _processor_seconds(),
-            tuple(results.skipped),
+            tuple(results.notes),
+            results.items,
             pictures,
         )
         write_document(options.document, points, made)

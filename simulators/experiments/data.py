@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 from monitor.errors import UsageError
 from simulators.continuous_noise import Floats, Places
 
-DEFAULT_FOLDER: Final = Path(__file__).parents[3] / "shared" / "data"
-"""The folder `shared/data` next to the checkout."""
+DEFAULT_FOLDER: Final = Path("data")
+SYNTHETIC: Final = "SYNTHETIC.txt"
+"""The note in a folder whose data is synthetic (`simulators.synthetic`)."""
+
+HOW_TO_GET_DATA: Final = (
+    "docs/experiment-data.md says how to build the files; `python -m simulators synthetic --out data` writes synthetic "
+    "ones"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,13 @@ class Movements:
     def people(self) -> int:
         """The number of people with a visit."""
         return self.starts.size - 1
+
+
+def find_note(folder: Path) -> str:
+    """Return the note about synthetic data, or an empty text."""
+    if not (folder / SYNTHETIC).is_file():
+        return ""
+    return "The data is synthetic: the names of data sets only name files, and no value is a value of the paper's data"
 
 
 def read_items(path: Path, largest_id: int = 0) -> Items:

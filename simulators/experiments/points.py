@@ -29,6 +29,11 @@ class Paper:
     value: float
     error: float
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether the value is above its error. A smaller one only says that the truth is small."""
+        return self.value > self.error
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -57,8 +62,11 @@ class Point:
 
     @property
     def deviation(self) -> float | None:
-        """Our value minus the paper's, in units of the combined error (the root of the sum of squares)."""
-        if self.paper is None:
+        """Our value minus the paper's, in units of the combined error (the root of the sum of squares).
+
+        It is None if the paper has no value there, or none that is above its error.
+        """
+        if self.paper is None or not self.paper.is_readable:
             return None
         return (self.ours - self.paper.value) / math.hypot(self.paper.error, self.standard_error or 0.0)
 

@@ -33,7 +33,6 @@ FREE_GAP: Final = "free-gap"
 
 AS_CODED: Final = "as coded"
 AS_PRINTED: Final = "as printed"
-SEEN: Final = "as coded, seen items only"
 MONOTONE_SCALE: Final = "scale for monotone counts"
 
 _FEWER: Final = 10
@@ -75,11 +74,9 @@ def make_jobs(figure: Figure, catalogue: Catalogue, items: Items, iterations: in
     for panel, epsilon, k in settings:
         make = _noisy_max_jobs if figure == "figure2" else _sparse_vector_jobs
         for name, variant, algorithm in make(items, epsilon, k):
-            if variant == SEEN and panel != "epsilon":
-                continue
             setting = Setting(figure, catalogue.title, "", name, epsilon, k, panel=panel)
             own = (seed, int(figure[-1]), round(1000 * epsilon), k, *(name + variant + catalogue.title).encode())
-            times = max(1, iterations // _FEWER) if variant in {SEEN, MONOTONE_SCALE} else iterations
+            times = max(1, iterations // _FEWER) if variant == MONOTONE_SCALE else iterations
             found.append(Job(setting, catalogue.paper_dataset, variant, algorithm, times, own))
     return found
 
@@ -88,9 +85,7 @@ def _noisy_max_jobs(items: Items, epsilon: float, k: int) -> Iterator[tuple[str,
     counts = items.noisy_max
     yield ASYMMETRIC, AS_PRINTED, NoisyMax(counts, epsilon, k, debiased=False)
     yield ASYMMETRIC, AS_CODED, NoisyMax(counts, epsilon, k, debiased=True)
-    yield ASYMMETRIC, SEEN, NoisyMax(items.seen, epsilon, k, debiased=True)
     yield FREE_GAP, AS_CODED, FreeGapNoisyMax(counts, epsilon, k, GENERAL)
-    yield FREE_GAP, SEEN, FreeGapNoisyMax(items.seen, epsilon, k, GENERAL)
     yield FREE_GAP, MONOTONE_SCALE, FreeGapNoisyMax(counts, epsilon, k, MONOTONE)
 
 
@@ -98,9 +93,7 @@ def _sparse_vector_jobs(items: Items, epsilon: float, k: int) -> Iterator[tuple[
     counts = items.sparse_vector
     yield ASYMMETRIC, AS_PRINTED, SparseVector(counts, epsilon, k, "as printed")
     yield ASYMMETRIC, AS_CODED, SparseVector(counts, epsilon, k, "as coded")
-    yield ASYMMETRIC, SEEN, SparseVector(items.seen, epsilon, k, "as coded")
     yield FREE_GAP, AS_CODED, FreeGapSparseVector(counts, epsilon, k, GENERAL)
-    yield FREE_GAP, SEEN, FreeGapSparseVector(items.seen, epsilon, k, GENERAL)
     yield FREE_GAP, MONOTONE_SCALE, FreeGapSparseVector(counts, epsilon, k, MONOTONE)
 
 

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from monitor.errors import UsageError
 from monitor.tools.replay.progress import show_progress
+from simulators.experiments.data import HOW_TO_GET_DATA, find_note
 from simulators.experiments.plots import require_matplotlib, save
 from simulators.library.histograms import FILE, read_histograms
 from simulators.library.noise_figures import compute_subsampling_points
 from simulators.library.osdp_figures import EPSILONS, Outcome, choose_non_sensitive, compute_osdp_points, run_dataset
-from simulators.library.osdp_statements import compare_statements
 from simulators.library.plots import draw
 from simulators.library.points import LibraryPoint, write_points
 from simulators.library.report import LABELS, PICTURED, TITLES, Content, render_document
@@ -47,9 +47,9 @@ def run_library(options: LibraryOptions, console: Console) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     points: list[LibraryPoint] = []
     outcomes: list[Outcome] = []
-    skipped = _find_skipped(options)
+    note = _find_note(options)
     histograms = {}
-    if "osdp" in options.subjects and not skipped:
+    if "osdp" in options.subjects and (options.data / FILE).is_file():
         histograms = read_histograms(options.data)
         open_counts = choose_non_sensitive(histograms, options.seed)
         with show_progress("OSDP", len(histograms), "datasets", console) as steps:
@@ -64,22 +64,22 @@ def run_library(options: LibraryOptions, console: Console) -> None:
     by_figure = _group(points)
     pictures = _write(options, by_figure, console)
     if options.document is not None:
-        statements = compare_statements(outcomes) if outcomes else []
-        content = Content(_format_command(options), by_figure, statements, histograms, skipped, pictures)
+        content = Content(_format_command(options), by_figure, outcomes, histograms, note, pictures)
         options.document.write_text(render_document(content), encoding="utf-8")
         console.print(f"all tables in {options.document}", highlight=False)
-    if skipped:
-        console.print(skipped, highlight=False, soft_wrap=True)
+    if note:
+        console.print(note, highlight=False, soft_wrap=True)
 
 
-def _find_skipped(options: LibraryOptions) -> str:
-    """Return a message if the data of OSDP is missing. Raise UsageError if nothing else is wanted."""
-    if "osdp" not in options.subjects or (options.data / FILE).is_file():
+def _find_note(options: LibraryOptions) -> str:
+    """Return a note if the data of OSDP is missing or synthetic. Raise UsageError if nothing else is wanted."""
+    if "osdp" not in options.subjects:
         return ""
-    message = f"osdp is skipped: {FILE} is not in {options.data.name}."
+    if (options.data / FILE).is_file():
+        return find_note(options.data)
     if options.subjects == ("osdp",):
-        raise UsageError(f"no data for osdp: --data is {options.data}, which lacks {FILE}")
-    return message
+        raise UsageError(f"no data for osdp: --data is {options.data}, which lacks {FILE}; {HOW_TO_GET_DATA}")
+    return f"osdp is skipped: {FILE} is not in {options.data.name}"
 
 
 def _group(points: list[LibraryPoint]) -> dict[str, list[LibraryPoint]]:

@@ -32,14 +32,17 @@ from simulators.osdp.continuous import (
     expand,
 )
 from simulators.osdp.measures import regret, relative_errors
-from simulators.osdp.published_dawa import PublishedDawa
+from simulators.osdp.published_dawa import ONE_DIMENSION, TWO_DIMENSIONS, PublishedDawa
 from simulators.osdp.sampling import sample_close, sample_far
 
 Histogram = NDArray[np.int64]
 
 RATIOS: Final = (0.99, 0.90, 0.75, 0.50, 0.25, 0.10, 0.01)
-EPSILONS: Final = (Fraction(1), Fraction(1, 2), Fraction(1, 10), Fraction(1, 100))
-"""The ε of the paper's figures (1, 0.01) and of its Table 1 (1, 0.5, 0.1)."""
+SHOWN_RATIOS: Final = (0.99, 0.90, 0.75, 0.50, 0.25)
+"""The ratios of the paper's Figures 7, 8 and 10, which are limited to 0.25 and more."""
+
+EPSILONS: Final = (Fraction(1), Fraction(1, 100))
+"""The ε of Figure 6. The other figures are at the first one."""
 
 POLICIES: Final[dict[str, Callable[[Histogram, float, np.random.Generator], Histogram]]] = {
     "Close": sample_close,
@@ -53,12 +56,19 @@ LAPLACE, DAWA, RR, ONE_SIDED, L1, DAWAZ = "Laplace", "DAWA", "OsdpRR", "OsdpLapl
 ALGORITHMS: Final = (LAPLACE, DAWA, RR, ONE_SIDED, L1, DAWAZ)
 PURE_OSDP: Final = (RR, ONE_SIDED, L1)
 SUPPRESS: Final = {"Suppress10": 10, "Suppress100": 100}
+AT_EPSILON: Final = "DAWA at ε"
+"""The published program at ε, which is too little noise if records are replaced."""
+
+EXTRA: Final = "DAWA, extra penalty"
+EXTRA_PENALTY: Final = Fraction(3)
+"""In scales of the noise of a cost."""
 
 PUBLISHED, EXACT = "as published", "exact"
 VARIANTS: Final = (PUBLISHED, EXACT)
 """Real-valued noise, and DAWA as its authors' program computes it; or the library's integers, and DAWA with a proof."""
 
-MEASURES: Final = ("MRE", "Rel50", "Rel95")
+QUARTER: Final = "as published, a quarter"
+"""As published, with the share of ε that the program uses in two dimensions. Only the statements show it."""
 
 Buckets = tuple[Histogram, Floats]
 DrawBuckets = Callable[[Fraction], Buckets]
@@ -82,9 +92,9 @@ class Outcome:
     given: Input
     errors: Mapping[str, Mapping[str, float]]
 
-    def regret(self, measure: str) -> dict[str, float]:
-        """Return the regret of the paper's six algorithms. Suppress is not one of them."""
-        return regret({name: self.errors[name][measure] for name in ALGORITHMS})
+    def regret(self, measure: str, names: Sequence[str] = ALGORITHMS) -> dict[str, float]:
+        """Return the regret of some algorithms relative to the best of them: by default the paper's six."""
+        return regret({name: self.errors[name][measure] for name in names})
 
 
 def choose_non_sensitive(histograms: Mapping[str, Histogram], seed: int) -> dict[tuple[str, str, float], Histogram]:
@@ -108,11 +118,11 @@ def run_dataset(
     """Yield the outcomes of all policies, ratios and variants of a dataset, for some ε."""
     costs = measure_costs(counts)
     for epsilon in epsilons:
-        for variant in VARIANTS:
+        for variant in (*VARIANTS, QUARTER):
             random = np.random.default_rng((seed, *dataset.encode(), *str(epsilon).encode(), *variant.encode()))
-            draw = _make_bucket_source(variant, counts, costs, random)
-            full = [draw(epsilon) for _ in range(RUNS)]
-            rest = [draw(epsilon * (1 - ZERO_SHARE)) for _ in range(RUNS)]
+            sources = _make_sources(variant, counts, costs, random)
+            full = {name: [draw(epsilon) for _ in range(RUNS)] for name, draw in sources.items()}
+            rest = [sources[DAWA](epsilon * (1 - ZERO_SHARE)) for _ in range(RUNS)]
             for policy in POLICIES:
                 for ratio in RATIOS:
                     given = Input(dataset, policy, ratio, epsilon, variant)
@@ -121,34 +131,45 @@ def run_dataset(
                     yield Outcome(given, {name: _measure(counts, drawn) for name, drawn in runs.items()})
 
 
-def _make_bucket_source(variant: str, counts: Histogram, costs: Costs, random: np.random.Generator) -> DrawBuckets:
-    def published(epsilon: Fraction) -> Buckets:
-        # The program's noise is for records that are added or removed. A replacement is a removal and an addition, so
-        # the program runs at ε/2.
-        return PublishedDawa(float(epsilon) / 2).release(counts, costs, random)
+def _make_sources(variant: str, counts: Histogram, costs: Costs, random: np.random.Generator) -> dict[str, DrawBuckets]:
+    """Return the two forms of DAWA of a variant by name: functions of ε that draw buckets."""
 
-    def exact(epsilon: Fraction) -> Buckets:
-        rule, noise = Dawa(epsilon), FastNoise(random)
+    def run_published(epsilon: Fraction) -> Buckets:
+        share = TWO_DIMENSIONS if variant == QUARTER else ONE_DIMENSION
+        return PublishedDawa(float(epsilon), share).release(counts, costs, random)
+
+    def run_exact(rule: Dawa) -> Buckets:
+        noise = FastNoise(random)
         buckets = rule.add_noise(counts, rule.choose(costs, counts.size, noise), noise)
         totals = np.maximum(np.array(buckets.totals, dtype=np.float64), 0.0)
         return np.array(buckets.lengths, dtype=np.int64), totals
 
-    return published if variant == PUBLISHED else exact
+    if variant != EXACT:
+        # The program's noise is for records that are added or removed. A replacement is a removal and an addition, so
+        # the program runs at ε/2.
+        return {DAWA: lambda epsilon: run_published(epsilon / 2), AT_EPSILON: run_published}
+    return {
+        DAWA: lambda epsilon: run_exact(Dawa(epsilon)),
+        EXTRA: lambda epsilon: run_exact(Dawa(epsilon, extra_penalty=EXTRA_PENALTY)),
+    }
 
 
 def _estimate_all(
     given: Input,
     counts: Histogram,
     non_sensitive: Histogram,
-    buckets: tuple[Sequence[Buckets], Sequence[Buckets]],
+    buckets: tuple[Mapping[str, Sequence[Buckets]], Sequence[Buckets]],
     random: np.random.Generator,
 ) -> dict[str, list[Floats]]:
-    """Return the estimates of each algorithm, `RUNS` of each."""
+    """Return the estimates of each algorithm, `RUNS` of each.
+
+    `buckets`: those of each form of DAWA at ε, and those of DAWA at the ε that DAWAz leaves for it.
+    """
     epsilon, full, rest = float(given.epsilon), *buckets
     sample = OsdpRR(epsilon * float(ZERO_SHARE))
-    runs = {DAWA: [expand(*each) for each in full]}
+    runs = {name: [expand(*each) for each in drawn] for name, drawn in full.items()}
     runs[DAWAZ] = [expand(*each, sample(counts, non_sensitive, random) <= 0) for each in rest]
-    if given.variant == PUBLISHED:
+    if given.variant != EXACT:
         simple: dict[str, Algorithm] = {LAPLACE: Laplace(epsilon), ONE_SIDED: OsdpLaplace(epsilon)}
         simple[L1] = OsdpLaplaceL1(epsilon)
         simple |= {name: SuppressLaplace(times * epsilon) for name, times in SUPPRESS.items()}
@@ -175,15 +196,16 @@ def _measure(counts: Histogram, estimates: Sequence[Floats]) -> dict[str, float]
     relative = [relative_errors(counts, each) for each in estimates]
     return {
         "MRE": float(np.mean([each.mean() for each in relative])),
-        "Rel50": float(np.mean([np.percentile(each, 50) for each in relative])),
         "Rel95": float(np.mean([np.percentile(each, 95) for each in relative])),
     }
 
 
-def compute_average_regret(outcomes: Sequence[Outcome], measure: str) -> dict[str, float]:
+def compute_average_regret(
+    outcomes: Sequence[Outcome], measure: str, names: Sequence[str] = ALGORITHMS
+) -> dict[str, float]:
     """Return the mean regret of each algorithm over some inputs, infinite if another one has no error on an input."""
-    each = [outcome.regret(measure) for outcome in outcomes]
-    return {name: math.fsum(one[name] for one in each) / len(each) for name in ALGORITHMS}
+    each = [outcome.regret(measure, names) for outcome in outcomes]
+    return {name: math.fsum(one[name] for one in each) / len(each) for name in names}
 
 
 def select(outcomes: Sequence[Outcome], **wanted: object) -> list[Outcome]:
@@ -194,16 +216,18 @@ def select(outcomes: Sequence[Outcome], **wanted: object) -> list[Outcome]:
 
 
 def compute_osdp_points(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
-    """Yield the points of the paper's Figures 6 to 10, for each variant and ε, and all errors ("osdp-errors")."""
+    """Yield the points of the paper's Figures 6 to 10 for each variant, and all errors ("osdp-errors")."""
     for variant in VARIANTS:
         of_variant = select(outcomes, variant=variant)
         for epsilon in EPSILONS:
-            yield from _average_by_ratio("osdp-figure6", "MRE", of_variant, epsilon, None)
-            for policy in POLICIES:
-                yield from _average_by_ratio("osdp-figure7", "MRE", of_variant, epsilon, policy)
-                yield from _average_by_ratio("osdp-figure8", "Rel95", of_variant, epsilon, policy)
+            panel = f"both policies, ε = {float(epsilon):g}"
+            yield from _average_by_ratio("osdp-figure6", panel, "MRE", select(of_variant, epsilon=epsilon), RATIOS)
+        for policy in POLICIES:
+            panel, chosen = f"{policy}, ε = 1", select(of_variant, epsilon=EPSILONS[0], policy=policy)
+            yield from _average_by_ratio("osdp-figure7", panel, "MRE", chosen, SHOWN_RATIOS)
+            yield from _average_by_ratio("osdp-figure8", panel, "Rel95", chosen, SHOWN_RATIOS)
         yield from _list_by_dataset(of_variant)
-    yield from _compare_suppress(select(outcomes, variant=PUBLISHED, epsilon=EPSILONS[0]))
+    yield from compute_suppress_points(outcomes)
     for outcome in outcomes:
         given = outcome.given
         for name, errors in outcome.errors.items():
@@ -213,12 +237,10 @@ def compute_osdp_points(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
 
 
 def _average_by_ratio(
-    figure: str, measure: str, outcomes: Sequence[Outcome], epsilon: Fraction, policy: str | None
+    figure: str, panel: str, measure: str, outcomes: Sequence[Outcome], ratios: Sequence[float]
 ) -> Iterator[LibraryPoint]:
-    chosen = select(outcomes, epsilon=epsilon) if policy is None else select(outcomes, epsilon=epsilon, policy=policy)
-    panel = f"{policy or 'both policies'}, ε = {float(epsilon):g}"
-    for ratio in RATIOS:
-        inputs = select(chosen, ratio=ratio)
+    for ratio in ratios:
+        inputs = select(outcomes, ratio=ratio)
         if inputs:
             for name, value in compute_average_regret(inputs, measure).items():
                 yield LibraryPoint(figure, panel, f"{name}, {inputs[0].given.variant}", ratio, value)
@@ -232,12 +254,16 @@ def _list_by_dataset(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
             yield LibraryPoint("osdp-figure9", panel, f"{name}, {given.variant}", given.dataset, value)
 
 
-def _compare_suppress(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
-    """Yield the regret of OsdpLaplaceL1 and both Suppress, relative to the best of these and the other algorithms."""
+def compute_suppress_points(outcomes: Sequence[Outcome]) -> Iterator[LibraryPoint]:
+    """Yield the points of Figure 10.
+
+    The regret of OsdpLaplaceL1 and of both Suppress is relative to the best of these and the other algorithms.
+    """
+    of_figure = select(outcomes, variant=PUBLISHED, epsilon=EPSILONS[0])
+    names = (*ALGORITHMS, *SUPPRESS)
     for policy in POLICIES:
-        for ratio in RATIOS:
-            inputs = select(outcomes, policy=policy, ratio=ratio)
-            each = [regret({name: errors["MRE"] for name, errors in one.errors.items()}) for one in inputs]
-            for name in (L1, *SUPPRESS) if each else ():
-                value = math.fsum(one[name] for one in each) / len(each)
-                yield LibraryPoint("osdp-figure10", f"{policy}, ε = 1", name, ratio, value)
+        for ratio in SHOWN_RATIOS:
+            inputs = select(of_figure, policy=policy, ratio=ratio)
+            means = compute_average_regret(inputs, "MRE", names) if inputs else {}
+            for name in (L1, *SUPPRESS) if means else ():
+                yield LibraryPoint("osdp-figure10", f"{policy}, ε = 1", name, ratio, means[name])

@@ -17,29 +17,33 @@ from numpy.typing import NDArray
 from monitor.onesided.osdp.dawa import Costs, cheapest, largest_length, measure_costs
 from simulators.continuous_noise import Floats
 
-PARTITION_SHARE: Final = 0.5
+ONE_DIMENSION: Final = 0.5
+TWO_DIMENSIONS: Final = 0.25
+"""The share of ε that chooses the partition, in the program for one and for two dimensions."""
+
 _GRID: Final = 1 << 20
 """Noisy costs are rounded to 2^-20, which makes them integers for `cheapest`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedDawa:
-    """The settings of the program for one dimension: ε in total, of which half chooses the partition.
+    """The settings of the program: ε in total, and the share of it that chooses the partition.
 
     The second phase of the program is GreedyH. Here it is the Laplace mechanism on the totals of the buckets.
     """
 
     epsilon: float
+    share: float = ONE_DIMENSION
 
     @property
     def partition_epsilon(self) -> float:
         """ε1, the part of ε that chooses the partition."""
-        return self.epsilon * PARTITION_SHARE
+        return self.epsilon * self.share
 
     @property
     def penalty(self) -> float:
         """1/ε2, which is the cost of a bucket, the least noisy cost, and the scale of the noise of a total."""
-        return 1 / (self.epsilon * (1 - PARTITION_SHARE))
+        return 1 / (self.epsilon * (1 - self.share))
 
     def scale(self, length: int, bins: int) -> float:
         """Return the scale of the noise on the cost of a bucket of more than one bin."""

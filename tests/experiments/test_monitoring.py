@@ -15,6 +15,7 @@ from simulators.experiments.location_figures import (
     EXPECTED,
     compute_figure_1_points,
     compute_ratio_points,
+    draw_figure_5_maps,
     make_histogram_populations,
 )
 from simulators.experiments.monitoring import (
@@ -49,6 +50,31 @@ def test_people_are_counted_once(movements: Movements) -> None:
         assert (np.diff(counts, axis=0) >= 0).all()
         assert counts[-1, 0] + counts[-1, 1] == 5
         assert counts[-1, 2:].tolist() == [5, 0]
+
+
+def test_place_is_drawn_at_random(movements: Movements) -> None:
+    """Of a person's places, each is drawn equally often: 1,000 draws of two, within 6 standard errors (seeded)."""
+    rng = np.random.default_rng(2)
+    counts = sum(OnePlaceEach(movements).draw_counts(rng)[-1] for _ in range(200))
+    assert abs(int(counts[0]) - 500) < 6 * math.sqrt(1_000) / 2
+    assert counts[0] + counts[1] == 1_000
+
+
+def test_maps_of_figure_5_have_noise() -> None:
+    """Figure 5 shows all places with 10 people as hot, and each empty one with chance e^(-10ε).
+
+    30,000 empty places: within 6 standard errors, at most 10^-8 for each of three ε (seeded).
+    """
+    crowded = Movements(np.arange(51), np.repeat(np.arange(5), 10), 30_005, (), np.zeros((30_005, 2)))
+    truth, *noisy = draw_figure_5_maps(crowded, 3)
+    assert (truth.epsilon, truth.hot.tolist()) == (None, [0, 1, 2, 3, 4])
+    for panel in noisy:
+        assert panel.epsilon is not None
+        assert panel.hot[:5].tolist() == [0, 1, 2, 3, 4]
+        expected = 30_000 * math.exp(-10 * panel.epsilon)
+        assert abs(panel.hot.size - 5 - expected) < 6 * math.sqrt(expected) + 3
+    assert [panel.epsilon for panel in noisy] == [0.5, 1.0, 2.0]
+    assert noisy[0].hot.size > 100
 
 
 def test_too_few_people_are_refused(movements: Movements) -> None:
@@ -96,14 +122,14 @@ def test_drawn_ratios_match_formula() -> None:
 
 
 def test_one_visitor_is_singular(movements: Movements) -> None:
-    """Figure 1 has locations with 0 visitors, 1 visitor and 2 visitors, each with the paper's value."""
+    """Figure 1 has locations with 0 visitors, 1 visitor and 2 visitors, not compared with those of the paper."""
     points = list(compute_figure_1_points(Place("ten people", "", "", compared=True), movements, 2, 1))[:3]
     assert [point.setting.measure.removeprefix("locations with ") for point in points] == [
         "0 visitors",
         "1 visitor",
         "2 visitors",
     ]
-    assert [point.paper.value for point in points if point.paper is not None] == [4465, 837, 211]
+    assert [point.paper for point in points] == [None] * 3
 
 
 class _NoiseOfOne(np.random.Generator):

@@ -44,6 +44,15 @@ def test_close_samples_are_close(ratio: float) -> None:
     assert abs(means[1] - means[0]) <= 0.1 * means[0]
 
 
+def test_close_samples_have_the_deviation() -> None:
+    """A sample with the right mean and another deviation is refused.
+
+    Records in bins 0, 1, 1, 2 have the mean 1 and the deviation √(1/2). Two of them with the mean 1 have 0 or 1.
+    """
+    with pytest.raises(SelectionError, match=r"theta is 0\.1"):
+        sample_close(np.array([1, 2, 1]), 0.5, np.random.default_rng(1))
+
+
 def test_impossible_closeness_is_refused() -> None:
     """If no sample can be close enough, the error names theta."""
     with pytest.raises(SelectionError, match="theta is 1e-12"):

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, SelectionError
-from simulators.adaptive import CHEAP, FULL, threshold_share
+from simulators.adaptive import CHEAP, FULL, Branches, run_adaptive, threshold_share
 from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector, Scale, combine_estimates
 from simulators.continuous_noise import Exceedances, Exponential, Laplace, Law
 from simulators.paper_algorithms import NoisyMax, SparseVector
@@ -147,6 +147,21 @@ def test_far_answers_cost_half() -> None:
     assert set(answers.tolist()) == set(range(K, 2 * K + 1))
     assert printed.items.shape == (500, K)
     assert (printed.items != NOTHING).all()
+
+
+def test_far_is_two_deviations() -> None:
+    """An answer is cheap if its draw is σ above the threshold: two deviations of Laplace noise of scale 4k/ε_query.
+
+    One item has the count 0, the threshold is 0, k = 1, ε_query = 8: σ = √2. The first draw has the mean 1, the second
+    1/2. Both are above the threshold, so the answer is cheap with chance e^-σ + (1 - e^-σ)·e^-2σ (6 standard errors,
+    seeded).
+    """
+    branches = Branches.of(Exponential(1.0), Exponential(0.5), 8.0, 1)
+    found = run_adaptive(np.zeros(1), np.zeros(RUNS), branches, make_rng(26))
+    far = math.exp(-math.sqrt(2))
+    chance = far + (1 - far) * far**2
+    assert found.cheap.size == RUNS
+    assert abs(found.cheap.mean() - chance) < 6 * math.sqrt(chance * (1 - chance) / RUNS)
 
 
 def test_thresholds_are_ranked_counts() -> None:

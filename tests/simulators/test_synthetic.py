@@ -1,0 +1,81 @@
+"""Every experiment runs from the checkout alone, on synthetic data that says what it is."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from monitor.errors import EXIT_USAGE
+from simulators.cli import cli
+from simulators.experiments.command import FIGURES
+from simulators.experiments.datasets import CATALOGUES, PLACES
+from simulators.library.histograms import FILE
+from simulators.library.report import TITLES
+
+Run = Callable[..., Result]
+NOTE = "The data is synthetic"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command in an empty folder, without laying out plots."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("simulators.experiments.command.save", lambda *_: None)
+    monkeypatch.setattr("simulators.library.command.draw", lambda *_: None)
+    monkeypatch.setattr("simulators.library.command.save", lambda *_: None)
+    return lambda *arguments: CliRunner().invoke(cli, arguments)
+
+
+def test_experiments_need_only_the_checkout(run: Run, tmp_path: Path) -> None:
+    """After `synthetic`, all experiments run with the default folder, skip nothing, and name the data synthetic."""
+    assert run("synthetic").exit_code == 0
+    few = ("--iterations", "2")
+    for command in (
+        ("experiments", "all", *few, "--processes", "1", "--document", "experiments.md"),
+        ("library", "all", "--runs", "2", "--document", "library.md"),
+        ("intervals", *few),
+    ):
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+        assert NOTE in result.output
+        assert "skipped" not in result.output
+    made = {path.stem for path in (tmp_path / "figures").glob("*.csv")}
+    assert made == {*FIGURES, *TITLES, "osdp-errors"}
+    assert all(NOTE in (tmp_path / page).read_text(encoding="utf-8") for page in ("experiments.md", "library.md"))
+
+
+@pytest.mark.parametrize("command", [("experiments", "figure1"), ("library", "osdp"), ("intervals",)])
+def test_missing_data_names_the_page(run: Run, command: tuple[str, ...]) -> None:
+    """Without data, the error names the page that says how to build the files, and the synthetic ones."""
+    result = run(*command)
+    assert result.exit_code == EXIT_USAGE
+    assert "docs/experiment-data.md says how to build the files" in result.output
+    assert "python -m simulators synthetic --out data" in result.output
+
+
+def test_page_describes_every_file(run: Run, tmp_path: Path) -> None:
+    """The page names each file, with the columns that the synthetic one has."""
+    assert run("synthetic").exit_code == 0
+    page = (Path(__file__).parents[2] / "docs/experiment-data.md").read_text(encoding="utf-8")
+    files = {each.file for each in CATALOGUES} | {FILE}
+    files |= {name for place in PLACES for name in (place.visits, place.locations)}
+    for file in files:
+        columns = gzip.decompress((tmp_path / "data" / file).read_bytes()).decode().partition("\n")[0]
+        assert f"### {file}" in page
+        assert f"`{columns}`" in page
+
+
+def test_same_seed_same_files(run: Run, tmp_path: Path) -> None:
+    """The same seed gives the same files, another one others."""
+    for folder, seed in (("first", "7"), ("second", "7"), ("third", "8")):
+        assert run("synthetic", "--out", folder, "--seed", seed).exit_code == 0
+    written = [
+        {path.name: path.read_bytes() for path in (tmp_path / folder).glob("*.gz")}
+        for folder in ("first", "second", "third")
+    ]
+    assert written[0] == written[1]
+    assert written[0] != written[2]
