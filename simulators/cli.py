@@ -6,7 +6,6 @@ import os
 import sys
 import zlib
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, NoReturn
 
 import click
@@ -26,7 +25,6 @@ from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, find_no
 from simulators.experiments.datasets import PLACES, find_missing
 from simulators.experiments.intervals import Widths, measure_intervals, write_widths
 from simulators.library.command import SUBJECTS, LibraryOptions, run_library
-from simulators.load import Load, measure
 from simulators.synthetic import write_synthetic
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -133,25 +131,6 @@ def city(
 
 
 cli.add_command(convert)
-
-
-@cli.command()
-@click.option("--visits", type=click.IntRange(1), default=1_000_000, show_default=True, help="Number of visits.")
-@click.option("--per-record", type=click.IntRange(1), default=500, show_default=True, help="Visits per record.")
-@click.option("--people", type=click.IntRange(1), default=100_000, show_default=True, help="Number of people.")
-@click.option("--locations", type=click.IntRange(1), default=20_000, show_default=True, help="Number of locations.")
-@click.option("--watched", type=click.IntRange(1), default=100, show_default=True, help="Watched locations.")
-@click.option("--seed", type=int, default=7, show_default=True, help="Same seed, same visits.")
-def load(visits: int, per_record: int, people: int, locations: int, watched: int, seed: int) -> None:
-    """Measure how fast one process reads a backlog from a real Kafka into a real Valkey."""
-    console = Console(stderr=True)
-    with TemporaryDirectory(prefix="location-monitor-load-") as folder:
-        measured = measure(Load(visits, per_record, people, locations, watched, seed), Path(folder), console)
-    fates = ", ".join(f"{count:,} {fate}" for fate, count in measured.fates.items())
-    click.echo(
-        f"{measured.visits:,} visits in {measured.seconds:.2f} s: {measured.rate:,.0f} visits/s ({fates}); "
-        f"{measured.redis_bytes:,} bytes in Valkey"
-    )
 
 
 @cli.command()
