@@ -41,7 +41,6 @@ from monitor.release.owner import LedgerPlace, OwnerFactory
 from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.rollout import Candidate, DelayedMembership
 from monitor.release.store_clock import StoreClock
-from monitor.signals import Signal
 from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import compute_fingerprint, compute_published_fingerprint
@@ -222,7 +221,7 @@ class Service:
         self.reader = Reader(
             settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, settings.spans
         )
-        self.loop = self._create_loop(self.reader.progressed)
+        self.loop = self._create_loop(self.reader)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
             threading.Thread(target=self._run, args=("release", self._release), name="release", daemon=True),
@@ -253,7 +252,7 @@ class Service:
         limit = int(self._found.topics[topics.dead_letters].settings["max.message.bytes"])
         return DeadLetterTopic(self._settings.kafka, topics.dead_letters, topics.visits, limit)
 
-    def _create_loop(self, progressed: Signal) -> ReleaseLoop:
+    def _create_loop(self, reader: Reader) -> ReleaseLoop:
         settings, topics = self._settings, self._settings.config.kafka.topics
         place = make_ledger_place(settings, self._found, self._input_seen_at)
         check = self._create_period_check(place)
@@ -265,7 +264,8 @@ class Service:
             owners.take_over,
             self._metrics,
             self._clock,
-            progressed,
+            reader.progressed,
+            reader.tick_ends,
             store_clock=self._store_clock,
             spans=settings.spans,
             windows_at=settings.windows_at,

@@ -40,6 +40,9 @@ class IngestObserver(Protocol):
     def count_cut(self, visits: int) -> None:
         """Count visits whose departure was cut."""
 
+    def count_late_records(self, records: int) -> None:
+        """Count records that were stamped before a tick closed, but are not below its end offsets."""
+
     def set_lag(self, records: Mapping[int, int]) -> None:
         """Set the lag by partition, in records."""
 

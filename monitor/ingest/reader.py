@@ -26,12 +26,13 @@ from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.public.parameters import Parameters
-from monitor.signals import Signal
+from monitor.signals import Signal, TickEnds
 from monitor.windows.facts import Span, Windows
 
 log = logging.getLogger(__name__)
 
 MILLISECONDS: Final = 1_000  # in a second
+MICROSECONDS: Final = 1_000  # in a millisecond
 COMMIT_SECONDS: Final = 5.0
 LAG_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 0.5
@@ -68,7 +69,7 @@ class Reader:
         self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
         self._postponed: dict[int, tuple[float, str]] = {}
-        self.progressed = Signal()
+        self.progressed, self.tick_ends = Signal(), TickEnds()
 
     def step(self, timeout_ms: int) -> bool:
         """Read one batch, and queue it for the writer; return False if there was nothing to read.
@@ -126,6 +127,7 @@ class Reader:
         for partition in due:
             try:
                 self._source.resume(partition, self._start_offsets.find(partition, progress))
+                self._postponed.pop(partition, None)
                 failpoint("reader.assigned")
             except UnreachableError as error:
                 failure = error
@@ -140,6 +142,7 @@ class Reader:
         values = [value for fetch in fetched for value in fetch.values]
         stamps = np.array([stamp for fetch in fetched for stamp in fetch.timestamps_ms], np.int64)
         grid = self._parameters.grid
+        self._count_late(fetched)
         columns: Columns = decode_records(
             values, self._parameters.default_stay, with_consent=bool(self._parameters.at_least)
         )
@@ -152,6 +155,19 @@ class Reader:
         }
         oldest = int(stamps.min()) / MILLISECONDS if len(stamps) else None
         return Batch(spans, accepted, letters, len(values), began, oldest, newest)
+
+    def _count_late(self, fetched: Sequence[Fetched]) -> None:
+        """Count records that were stamped before a tick closed, but are not below its end offsets (rule 9)."""
+        late = 0
+        for fetch in fetched:
+            stamps = np.array(fetch.timestamps_ms, np.int64) * MICROSECONDS
+            late += self.tick_ends.count_late(fetch.partition, np.array(fetch.offsets, np.int64), stamps)
+        if late:
+            log.error(
+                "records that a broker stamped before a tick closed came after the end offsets of this tick, so its "
+                "answers lack them: check that the clocks of the brokers agree with that of Redis"
+            )
+            self._observer.count_late_records(late)
 
     def _write(self, batch: Batch) -> dict[int, int]:
         """Write dead letters, then facts, because a record is not read again after progress has passed it."""

@@ -96,6 +96,14 @@ METRICS: Final[tuple[Metric, ...]] = (
         "([more](producers.md#which-tick-counts-a-visit)). A visit without `left_at` is never cut.",
     ),
     Metric(
+        "counter",
+        "late_records",
+        "Records that a broker stamped before a tick closed, but that were not below the end offsets of the tick",
+        note="The answers of the tick lack their visits, so a `safe` may be false. 0 as long as the clocks agree and "
+        "the brokers are Apache Kafka ([rule 9](rules.md#rule-9-safe-only-on-complete-input)). An instance compares "
+        "the records that it reads with the end offsets that it has requested for the latest tick.",
+    ),
+    Metric(
         "gauge",
         "consumer_lag_records",
         "Records between the end of an input partition and the position of this instance",

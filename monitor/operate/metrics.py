@@ -140,6 +140,10 @@ class Metrics(Collectors):
         """Count visits whose departure was cut."""
         self._counter("visits_cut").inc(visits)
 
+    def count_late_records(self, records: int) -> None:
+        """Count records that were stamped before a tick closed, but are not below its end offsets."""
+        self._counter("late_records").inc(records)
+
     def count_recovery(self, cause: str) -> None:
         """Count a recovery."""
         self._counter("recoveries").labels(cause).inc()

@@ -18,7 +18,7 @@ from monitor.public.parameters import Parameters
 from monitor.release.input_topic import InputTopic
 from monitor.release.owner import Owner
 from monitor.release.store_clock import StoreClock
-from monitor.signals import Signal
+from monitor.signals import Signal, TickEnds
 from monitor.windows.facts import Windows
 
 
@@ -61,9 +61,9 @@ class ReleaseContext:
     """The objects that the partition threads of an instance share. All of them are thread-safe.
 
     `take_over` creates the owner of a partition, which fences earlier owners. `progressed` is signalled when this
-    instance's reader has written to the windows; polling detects the writes of other instances. `decided` is signalled
-    after each decided tick. `windows_at` returns the windows as at an instant of simulated time, for a replay that
-    reads ahead; None otherwise.
+    instance's reader has written to the windows; polling detects the writes of other instances. `tick_ends` tells this
+    reader the end offsets of the latest tick. `decided` is signalled after each decided tick. `windows_at` returns the
+    windows as at an instant of simulated time, for a replay that reads ahead; None otherwise.
     """
 
     parameters: Parameters
@@ -73,6 +73,7 @@ class ReleaseContext:
     observer: ReleaseObserver
     clock: Clock
     progressed: Signal
+    tick_ends: TickEnds = field(default_factory=TickEnds)
     decided: Signal = field(default_factory=Signal)
     store_clock: StoreClock = field(default_factory=StoreClock)
     spans: Spans = NO_SPANS

@@ -113,6 +113,8 @@ class EvidenceReader:
             if self._closed:
                 if self._end_offsets is None:
                     self._end_offsets = self._context.input_topic.read_end_offsets_at(self._tick)
+                    as_of = self._context.parameters.grid.as_of(self._tick)
+                    self._context.tick_ends.set(as_of, self._end_offsets)
                     failpoint("tick.end_offsets")
                 self._read_complete(self._end_offsets)
         except (UnreachableError, WindowsError) as error:

@@ -177,6 +177,20 @@ def test_correct_run_has_no_finding(run: Run) -> None:
     assert reports.gaps == []
 
 
+@pytest.mark.promise(5)
+def test_late_record_is_found(run: Run) -> None:
+    """
+    A record that a broker stamped before a tick closed, but appended after its answers, makes a "safe" false.
+
+        input     p1 … p4                      q0 q1      stamped at the end of slot 6; T = 2
+        output              ticks 0 to 6
+    """
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,2026-01-01T06:59:59Z" for n in range(2)])
+    assert run.judge().kinds == {"safe"}
+
+
 def _false_safe(run: Run) -> str:
     run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
     return "safe"

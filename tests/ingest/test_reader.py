@@ -210,6 +210,27 @@ def test_readers_join_and_leave(world: World, eventually: Eventually) -> None:
     assert world.windows.read_progress() == [dict.fromkeys(range(4), 150)] * 4
 
 
+@pytest.mark.promise(27)
+def test_late_records_are_counted(world: World, drain: Drain, caplog: pytest.LogCaptureFixture) -> None:
+    """
+    Records that are stamped before a tick closed, but are not below its end offsets, are counted and logged.
+
+        offset         0   1   2   3   4        as_of of the tick is the end of slot 44
+        stamped in    44  44  44  44  45
+        end offset             ^                so 2 and 3 are missing in the tick; 4 belongs to the next one
+    """
+    world.create(2)
+    world.put(persons(4), slot=NOW_SLOT - 1)
+    world.put(persons(1, "next"), slot=NOW_SLOT)
+    world.put(persons(1, "other"), slot=NOW_SLOT - 1, partition=1)
+    reader = world.reader()
+    reader.tick_ends.set(world.parameters.grid.as_of(NOW_SLOT - 1), {0: 2, 1: 1})
+    drain(world, reader)
+    assert world.seen.late == 2
+    assert "came after the end offsets of this tick" in caplog.text
+    assert world.count("inn", NOW_SLOT - 1) == 6
+
+
 def produce(world: World, label: str) -> None:
     for partition in range(4):
         world.put(persons(50, f"{label}{partition}"), partition=partition)

@@ -87,6 +87,7 @@ class Seen:
     """An observer that adds up what readers report, from several threads."""
 
     records: int = 0
+    late: int = 0
     fates: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     recoveries: Counter[str] = field(default_factory=Counter)
@@ -107,6 +108,9 @@ class Seen:
     def record_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
         self.oldest.append(oldest_seconds)
         self.newest.update(newest_seconds)
+
+    def count_late_records(self, records: int) -> None:
+        self.late += records
 
     def count_several_places(self, people: int) -> None:
         assert people >= 0

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from monitor.public.clock import SteppedClock, SystemClock
@@ -79,6 +80,9 @@ class TestEndOffsets:
         site.windows.write([Span(1, 3, 5)], {0: [pack_shard_facts(0, {1: [(BOB, 0)]})]})
         site.context.progressed.notify()
         thread.join(20)
+        before = np.array([parameters.grid.as_of(0) - 1] * 2)
+        assert site.context.tick_ends.count_late(1, np.array([4, 5]), before) == 1
+        assert site.context.tick_ends.count_late(1, np.array([4, 5]), before + 1) == 0
         assert site.statuses() == ["safe", "noisy_count", "safe"]
         assert site.observer.ticks == [
             (0, {"stations": "decided"}, {("stations", "safe"): 2, ("stations", "noisy_count"): 1})
