@@ -57,7 +57,6 @@ _LONG = (
     "tests/onesided/test_noisy_max.py",
     "tests/privacy/test_at_least.py",
     "tests/privacy/test_exact.py",
-    "tests/privacy/test_marks_of_the_earlier_build.py",
     "tests/privacy/test_noise.py",
     "tests/privacy/test_over_time_loss.py",
     "tests/privacy/test_paired.py",

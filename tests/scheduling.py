@@ -26,7 +26,6 @@ _SECONDS: Final = {
     "tests/faults/test_beginnings.py": 130,
     "tests/bench/test_lines.py": 150,
     "tests/faults/test_kafka.py": 115,
-    "tests/faults/test_upgrade.py": 75,
     "tests/service/test_lost_ticks_walk.py": 95,
     "tests/faults/test_connections.py": 90,
     "tests/faults/test_redis_many.py": 80,

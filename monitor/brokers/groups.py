@@ -1,8 +1,7 @@
 """The service's consumer groups: their names, committed offsets and members.
 
 Each configuration reads the input in a separate group, `<name>-<fingerprint>`, so that each reads all partitions. All
-configurations share the output partitions in one group, `<name>-release`. An earlier build read the input in the group
-`<name>`.
+configurations share the output partitions in one group, `<name>-release`.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ def name_release_group(name: str) -> str:
 
 
 def is_of_service(name: str, group: str) -> bool:
-    """Return whether a group belongs to the service, in any configuration and any build."""
-    return re.fullmatch(rf"{re.escape(name)}(-release|-[0-9a-f]{{16}})?", group) is not None
+    """Return whether a group belongs to the service, in any configuration."""
+    return re.fullmatch(rf"{re.escape(name)}(-release|-[0-9a-f]{{16}})", group) is not None
 
 
 @dataclass(frozen=True, slots=True)

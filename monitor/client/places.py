@@ -127,7 +127,7 @@ class Places:
             as_of = None if self.view.as_of is None else parse_instant(self.view.as_of)
             offsets = self._subscriber.positions
             topic, topic_id = self._subscriber.topic, self._subscriber.topic_id
-            return Token(topic, offsets, self.now(), as_of, topic_id=topic_id).encode()
+            return Token(topic, offsets, self.now(), topic_id, as_of).encode()
 
     def poll(self) -> list[Change]:
         """Fold the next records, and return their changes. Wait for records for at most a quarter of a second."""

@@ -16,16 +16,15 @@ _VERSION: Final = 1
 class Token(msgspec.Struct, frozen=True):
     """A position in the output topic. `offsets`: of the next record, by partition. `as_of` and `taken`: instants.
 
-    `as_of` is that of the latest record folded; None if there was no record. `topic_id` is Kafka's id of the topic, ""
-    in tokens of earlier builds.
+    `as_of` is that of the latest record folded; None if there was no record. `topic_id` is Kafka's id of the topic.
     """
 
     topic: str
     offsets: dict[int, int]
     taken: int
+    topic_id: str
     as_of: int | None = None
     version: int = _VERSION
-    topic_id: str = ""
 
     def encode(self) -> str:
         """Return the token as text that is safe in URLs and file names."""
@@ -50,7 +49,7 @@ def decode_token(text: str, topic: str, topic_id: str) -> Token:
             f"the token is of topic {token.topic!r} and version {token.version}: expected {topic!r} and version "
             f"{_VERSION}. Start without a token."
         )
-    if token.topic_id not in {"", topic_id}:
+    if token.topic_id != topic_id:
         raise TokenError(
             f"the token is of topic {topic!r} with the id {token.topic_id}: expected the id {topic_id}, because the "
             "topic was re-created since the token was taken. Start without a token."

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from monitor.contracts.charges import EPSILON_PATTERN, Charges
-from monitor.contracts.versions import COUNTING, FENCE, LEDGER_VERSION
+from monitor.contracts.versions import LEDGER_VERSION
 from monitor.contracts.visits import ID_BYTES, remove_default
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, compute_p_value
@@ -347,13 +347,11 @@ def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the 
     at: int,
     input_partitions: int = 0,
     charges: Charges | None = None,
-    fenced_to: int | None = None,
     tick: int | None = None,
 ) -> OutputRecord:
     """Return the record of the owner of a ledger partition. `at` and `lost_at` are instants, `input_since` is a slot.
 
     `tick` is set if a tick was decided but had nothing to answer. This distinguishes the tick from a lost tick.
-    `fenced_to`: the offset below which every owner of an earlier build is fenced.
     """
     value: dict[str, Any] = {
         "service": service,
@@ -362,12 +360,11 @@ def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the 
         "partitions": partitions,
         "lost_at": None if lost_at is None else format_time(lost_at),
         "input_since": input_since,
-        "counting": COUNTING,
-        "fence": FENCE,
         "input_partitions": input_partitions,
         "charges": charges,
     }
-    value |= {name: given for name, given in (("fenced_to", fenced_to), ("tick", tick)) if given is not None}
+    if tick is not None:
+        value["tick"] = tick
     return _make_tickless_record(source, OWNER, "owner", partition, at, _encode(value))
 
 

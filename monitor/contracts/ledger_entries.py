@@ -23,9 +23,7 @@ from monitor.public.instants import parse_instant
 class OwnerEntry(Struct, frozen=True):
     """The owner of the partition. `lost_at` is unparsed text, `input_since` is a slot.
 
-    `tick` is set if the record is about a tick that had nothing to answer. `counting` is the version of counting that
-    the owner's ticks use (`versions.COUNTING`), `fence` the version of its transactional id (`versions.FENCE`).
-    `fenced_to` is the offset below which every owner with an earlier version of the transactional id is fenced.
+    `tick` is set if the record is about a tick that had nothing to answer.
     """
 
     service: str
@@ -34,11 +32,8 @@ class OwnerEntry(Struct, frozen=True):
     partitions: int
     lost_at: str | None
     input_since: int | None
-    counting: int = 1
-    fence: int = 1
-    input_partitions: int = 0
+    input_partitions: int
     charges: Charges | None = None
-    fenced_to: int | None = None
     tick: int | None = None
 
 
@@ -49,7 +44,7 @@ class StartEntry(Struct, frozen=True):
     service: str
     partitions: int
     lost_at: str | None
-    input_topic_id: str = ""
+    input_topic_id: str
 
 
 @dataclass(frozen=True, slots=True)

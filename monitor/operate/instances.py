@@ -29,7 +29,6 @@ STORE_SECONDS: Final = 40.0
 CONFIGURATION: Final = "configuration"
 PERSON_KEY: Final = "person_key"
 STORE: Final = "store"
-UNKNOWN: Final = "unknown"
 
 
 class Progress(Protocol):
@@ -121,7 +120,7 @@ class InstanceWatch:
         subjects = {difference.subject: difference for difference in found}
         for subject in sorted(subjects.keys() - self._known):
             difference = subjects[subject]
-            level = logging.INFO if difference.kind in {CONFIGURATION, UNKNOWN} else logging.WARNING
+            level = logging.INFO if difference.kind == CONFIGURATION else logging.WARNING
             log.log(level, "%s", difference.text)
         if self._known and not subjects:
             log.info("all instances have the same configuration, person key and Redis again")
@@ -144,9 +143,6 @@ class InstanceWatch:
         base, here = self._connections.client_id, self._identity
         there, who = read_identity(base, member.client_id), _name(member)
         if there is None:
-            if member.client_id == base:
-                text = f"{who} does not announce its configuration and person key: it is an earlier build"
-                yield Difference(UNKNOWN, member.member_id, f"{who} {UNKNOWN}", text)
             return
         if there.configuration != here.configuration:
             sides = f"({there.configuration}, here {here.configuration})"

@@ -15,7 +15,7 @@ FATES: Final = ("applied", "not_watched", "expired", "dead_letter")
 OUTCOMES: Final = ("decided", "unknown", "skipped", "refused")
 RECOVERIES: Final = ("takeover", "windows_behind", "no_progress", "behind_the_log", "log_lost_records")
 PLACE_STATUSES: Final = ("safe", "noisy_count", "paused", "unknown")
-DIFFERENCES: Final = ("configuration", "person_key", "store", "unknown")
+DIFFERENCES: Final = ("configuration", "person_key", "store")
 SNAPSHOT_STATUSES: Final = ("complete", "unknown")
 CERTIFICATES: Final = ("kafka_ca_file", "kafka_certificate_file", "kafka_server", "redis_ca_file", "redis_server")
 
@@ -232,8 +232,8 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Running instances of the service that differ from this one, by what differs",
         {"difference": DIFFERENCES},
         "All values are 0 if the instances agree. `configuration` and `person_key` are expected only during a rolling "
-        "change. `store`: an instance writes facts that this instance does not find in its Redis. `unknown`: an "
-        "earlier build, which does not announce what it uses. The log names the instance and both sides.",
+        "change. `store`: an instance writes facts that this instance does not find in its Redis. The log names the "
+        "instance and both sides.",
     ),
     Metric(
         "gauge",

@@ -24,21 +24,13 @@ Status = Literal["safe", "noisy_count", "paused", "unknown"]
 class Mark:
     """A noisy answer that spends budget: its tick, its ε, and the last tick that may count the same visits (`until`).
 
-    `noisy_count` is the published number; later decisions do not depend on it. `counted_after` is true for an answer of
-    an earlier build, which also counted visits reported after the tick. Such an answer may count a visit stamped in
-    slot tick + 1, so under a changed rule its mark runs one tick longer.
+    `noisy_count` is the published number; later decisions do not depend on it.
     """
 
     tick: int
     noisy_count: int
     epsilon: Fraction
     until: int
-    counted_after: bool = False
-
-    @property
-    def last_stamp(self) -> int:
-        """The last slot in which a visit that this answer counted can have been stamped."""
-        return self.tick + self.counted_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +102,7 @@ def extend_marks(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...
     After a change of the rule, pass every mark of the last W + F ticks, including those that ended under the old
     window.
     """
-    return tuple(_lengthen(mark, mark.last_stamp + rule.mark_lifetime - 1) for mark in marks)
+    return tuple(_lengthen(mark, mark.tick + rule.mark_lifetime - 1) for mark in marks)
 
 
 def _lengthen(mark: Mark, until: int) -> Mark:

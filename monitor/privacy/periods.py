@@ -36,9 +36,9 @@ class PaidAnswer:
     @classmethod
     def of(cls, mark: Mark, max_lead: int, mark_lifetime: int = 0) -> PaidAnswer:
         """Return the answer of a mark. `max_lead` is F when it was published; `mark_lifetime` is the present W + F."""
-        window = max(1, mark.until - mark.last_stamp + 1 - max_lead)
-        until = max(mark.until, mark.last_stamp + mark_lifetime - 1)
-        return cls(mark.epsilon, mark.tick - window + 1, mark.last_stamp + max_lead, until)
+        window = max(1, mark.until - mark.tick + 1 - max_lead)
+        until = max(mark.until, mark.tick + mark_lifetime - 1)
+        return cls(mark.epsilon, mark.tick - window + 1, mark.tick + max_lead, until)
 
 
 @dataclass(frozen=True, slots=True)

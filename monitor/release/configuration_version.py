@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.contracts.versions import FENCE
 from monitor.public.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
 
 _DIGITS: Final = 16
@@ -23,7 +22,6 @@ def compute_version(parameters: Parameters, fingerprint: str) -> str:
         fingerprint: the fingerprint of the facts.
     """
     deciding: dict[str, object] = {
-        "fence": FENCE,  # instances of builds that do not fence each other must not share the release group
         "facts": fingerprint,
         "over_time": [_describe_over_time(monitor) for monitor in parameters.over_time],
         "timed": [_describe_timed(monitor) for monitor in parameters.timed],
@@ -75,7 +73,7 @@ class Identity:
 
 
 def read_identity(base: str, client_id: str) -> Identity | None:
-    """Return the identity that a client id announces; None for an instance of an earlier build, or another client."""
+    """Return the identity that a client id announces; None for another client."""
     match = re.fullmatch(rf"{re.escape(base)}-([0-9a-f]{{{_DIGITS}}})-([0-9a-f]{{4}})", client_id)
     return None if match is None else Identity(match[1], match[2])
 
@@ -86,9 +84,6 @@ def make_member_client_id(base: str, version: str) -> str:
 
 
 def read_member_versions(base: str, client_ids: Iterable[str]) -> list[str]:
-    """Return the versions of the members with these client ids.
-
-    An instance of an earlier build has no version in its client id: its version is "". Other clients are left out.
-    """
-    pattern = re.compile(rf"{re.escape(base)}(?:-([0-9a-f]{{{_DIGITS}}}))?")
-    return [match[1] or "" for client_id in client_ids if (match := pattern.fullmatch(client_id))]
+    """Return the versions of the members with these client ids. Other clients are left out."""
+    pattern = re.compile(rf"{re.escape(base)}-([0-9a-f]{{{_DIGITS}}})")
+    return [match[1] for client_id in client_ids if (match := pattern.fullmatch(client_id))]

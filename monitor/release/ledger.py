@@ -148,22 +148,6 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         require_topic_id(admin.describe_topics([topic])[0], topic, topic_id)
 
 
-def fence_earlier_builds(connections: KafkaConnections, topic: str, topic_id: str, partition: int) -> None:
-    """Fence the owners of builds whose transactional id has no prefix. A new owner alone would not fence them.
-
-    Raises:
-        UnreachableError: Kafka does not answer, or the user has no right to the transactional id.
-    """
-    try:
-        Writer(connections, topic, topic_id, partition, prefix="").close()
-    except UnreachableError as error:
-        raise UnreachableError(
-            f"an instance of an earlier build owned {topic}-{partition}, and this instance cannot fence it: "
-            f"expected the right Write on the transactional id {topic_id}-{partition} (docs/operations.md, Upgrading): "
-            f"{error}"
-        ) from error
-
-
 def _to_encoded_record(record: Any) -> EncodedRecord:
     return EncodedRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
 
@@ -191,7 +175,7 @@ class Writer:
     """The one writer of a ledger partition. A new writer fences every earlier one.
 
     The transactional id is derived from the ledger's topic and not from the service. A second service on the same topic
-    therefore fences the first one, and the two never draw at the same time. `prefix` is its beginning.
+    therefore fences the first one, and the two never draw at the same time.
 
     Raises:
         UnreachableError: (any method) the outcome is not known; take over again.
@@ -204,14 +188,13 @@ class Writer:
         topic: str,
         topic_id: str,
         partition: int,
-        prefix: str = TRANSACTIONAL_ID_PREFIX,
     ) -> None:
         self._connections = connections
         self._topic = topic
         self._partition = partition
         self._failed = False
         self._producer = connections.create_producer(
-            transactional_id=f"{prefix}{topic_id}-{partition}",
+            transactional_id=f"{TRANSACTIONAL_ID_PREFIX}{topic_id}-{partition}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             retry_backoff_ms=RETRY_BACKOFF_MS,
             linger_ms=0,

@@ -10,7 +10,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import MonitorError
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import read_partitions
-from monitor.release.state import FencePoint, LedgerState, Spent
+from monitor.release.state import LedgerState, OwnerTerms, Spent
 
 
 class LedgerReader:
@@ -60,11 +60,11 @@ class LedgerReader:
             if self._failure is not None:
                 raise self._failure
 
-    def read_to(self, partition: int, until: int) -> FencePoint:
-        """Read one partition up to an offset, and return how far it is read."""
+    def read_to(self, partition: int, until: int) -> OwnerTerms | None:
+        """Read one partition up to an offset, and return its terms."""
         with self._lock:
             self._read({partition: self._offsets[partition]}, {partition: until})
-            return self._states[partition].fence_point
+            return self._states[partition].terms
 
     def _read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> None:
         grid, now = self._parameters.grid, self._now() + self._parameters.tolerance
@@ -85,7 +85,7 @@ class LedgerReader:
         with self._lock:
             return {partition: self._states[partition].summarize_spent() for partition in range(partitions)}
 
-    def fence_point(self, partition: int) -> FencePoint:
-        """Return how far a partition is read, with the terms of its owner records."""
+    def terms(self, partition: int) -> OwnerTerms | None:
+        """Return the terms of a partition that were read so far."""
         with self._lock:
-            return self._states[partition].fence_point
+            return self._states[partition].terms

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.contracts import alerts
 from monitor.contracts.charges import Charges
 from monitor.diagnostics.failpoints import failpoint
-from monitor.errors import FencedError, LedgerError
+from monitor.errors import LedgerError
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import EncodedRecord, Writer, fence_earlier_builds, require_ledger
-from monitor.release.state import FencePoint, OwnerTerms, find_later
-
-log = logging.getLogger(__name__)
+from monitor.release.ledger import EncodedRecord, Writer
+from monitor.release.state import OwnerTerms, find_later
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +96,6 @@ class OwnerRecords:
             tick=tick,
             input_partitions=terms.input_partitions,
             charges=terms.charges,
-            fenced_to=terms.fenced_to,
         )
         return EncodedRecord(key, value, tuple(headers), now // 1_000)
 
@@ -123,59 +118,7 @@ class OwnerRecords:
             offset = writer.append([self.build(terms, partition)])
             failpoint("owner.announced")
             updated = self.update_terms(read(offset), partition)
-            updated = replace(
-                updated,
-                input_since=find_later(updated.input_since, terms.input_since),
-                fenced_to=find_later(updated.fenced_to, terms.fenced_to),
-            )
+            updated = replace(updated, input_since=find_later(updated.input_since, terms.input_since))
             if updated == terms:
                 return terms
             terms = updated
-
-
-def fence_and_announce(
-    connections: KafkaConnections,
-    records: OwnerRecords,
-    writer: Writer,
-    partition: int,
-    point: FencePoint,
-    read: Callable[[int], FencePoint],
-) -> OwnerTerms:
-    """Fence the owners of earlier builds, announce an owner, and check that no earlier build took over meanwhile.
-
-    The owner record contains the offset up to which owners of earlier builds are fenced. So if a later step fails, the
-    next takeover knows which of them may still write, even if one of them has written the newest owner record. The
-    topic's id is checked after the owner record is written. Kafka never reuses an id, so a match shows that the record
-    is in the topic on which owners were fenced.
-
-    Args:
-        connections: the connections to Kafka.
-        records: creates the owner records.
-        writer: the writer of the partition, which has fenced every earlier one with its transactional id.
-        partition: the number of the partition.
-        point: how far the partition is read.
-        read: reads up to an offset, and returns how far the partition is then read.
-    """
-    topic, topic_id = records.place.topic, records.place.topic_id
-    terms = point.terms
-    if terms is not None and point.is_unfenced(terms.fenced_to):
-        fence_earlier_builds(connections, topic, topic_id, partition)
-        log.info("ledger partition %d: fenced the owners of earlier builds", partition)
-        terms = replace(terms, fenced_to=point.next_offset)
-
-    def read_terms(until: int) -> OwnerTerms | None:
-        nonlocal point
-        point = read(until)
-        return point.terms
-
-    announced = records.announce(writer, partition, terms, read_terms)
-    require_ledger(connections, topic, topic_id)
-    if point.is_unfenced(announced.fenced_to):
-        # The instance of the earlier build may have answered. It is fenced now. The next takeover fences it again and
-        # reads its answers.
-        fence_earlier_builds(connections, topic, topic_id, partition)
-        raise FencedError(
-            f"an instance of an earlier build took over {topic}-{partition} at the same time: "
-            "stop all instances of the earlier build (docs/operations.md, Upgrading)"
-        )
-    return announced

@@ -23,9 +23,9 @@ from monitor.contracts.charges import Charges
 from monitor.errors import UnreachableError
 from monitor.public.parameters import Parameters
 from monitor.release.declared_charges import declare_charges
-from monitor.release.ledger import Writer
+from monitor.release.ledger import Writer, require_ledger
 from monitor.release.ledger_reader import LedgerReader
-from monitor.release.owner_records import LedgerPlace, OwnerRecords, fence_and_announce
+from monitor.release.owner_records import LedgerPlace, OwnerRecords
 from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, Spent
 
@@ -139,7 +139,7 @@ class PeriodCheck:
         )
 
     def _announce(self, partitions: Collection[int]) -> None:
-        """Fence the owners of these partitions, also of earlier builds, and append an owner record to each of them."""
+        """Fence the owners of these partitions, and append an owner record to each of them."""
         with self._announcing:
             for partition in sorted(partitions):
                 log.warning(
@@ -148,5 +148,6 @@ class PeriodCheck:
                     partition,
                 )
                 with closing(Writer(self._connections, self._place.topic, self._place.topic_id, partition)) as writer:
-                    point, read_to = self._reader.fence_point(partition), partial(self._reader.read_to, partition)
-                    fence_and_announce(self._connections, self._records, writer, partition, point, read_to)
+                    known, read_to = self._reader.terms(partition), partial(self._reader.read_to, partition)
+                    self._records.announce(writer, partition, known, read_to)
+                    require_ledger(self._connections, self._place.topic, self._place.topic_id)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from monitor.contracts.charges import Charges
 from monitor.contracts.ledger_entries import (
@@ -17,7 +17,6 @@ from monitor.contracts.ledger_entries import (
     StartEntry,
     read_record,
 )
-from monitor.contracts.versions import COUNTING, FENCE
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
 from monitor.public.instants import format_instant, parse_instant
@@ -39,7 +38,6 @@ class OwnerTerms:
     which its facts are complete, if those of an earlier topic were lost. `fingerprint`: empty before the first owner.
     `input_partitions`: the largest known number of partitions of this input topic; brokers with outdated metadata may
     list fewer. `charges`: the charges of the newest owner's configuration, None if its record does not contain them.
-    `fenced_to`: the offset below which every owner of an earlier build (`versions.FENCE`) is fenced.
     """
 
     service: str
@@ -50,7 +48,6 @@ class OwnerTerms:
     fingerprint: str = ""
     input_partitions: int = 0
     charges: Charges | None = None
-    fenced_to: int | None = None
 
     def require_service(self, service: str, topic: str) -> None:
         """Check that the ledger belongs to this service.
@@ -71,8 +68,7 @@ class Spent:
 
     `marks`: by monitor and location, each with the max lead F of its configuration, None if F is not known. `charged`:
     the largest ε published about a designated time. `owned`: whether there was ever an owner. `charges`: the charges of
-    the newest owner's configuration, None if they are not known. They also count as not known while an owner of an
-    earlier build may continue because the newest owner did not fence it.
+    the newest owner's configuration, None if they are not known.
     """
 
     marks: Mapping[tuple[str, str], tuple[tuple[Mark, int | None], ...]]
@@ -81,21 +77,6 @@ class Spent:
     last_tick: int | None
     owned: bool
     charges: Charges | None
-
-
-class FencePoint(NamedTuple):
-    """How far a partition was read: its terms and the next offset.
-
-    `earlier_owner_at`: the offset of the latest owner record of an earlier build, None if there is none.
-    """
-
-    terms: OwnerTerms | None
-    next_offset: int
-    earlier_owner_at: int | None
-
-    def is_unfenced(self, fenced_to: int | None) -> bool:
-        """Return whether an owner of an earlier build may still write, if such owners below `fenced_to` are fenced."""
-        return self.earlier_owner_at is not None and self.earlier_owner_at >= (fenced_to or 0)
 
 
 def find_later(first: int | None, second: int | None) -> int | None:
@@ -113,12 +94,10 @@ class LedgerState:
     dwell times were drawn; they are drawn once. `bounded`: the (shard, number of shards) pairs whose lower bounds were
     drawn, by monitor and designated time; they are drawn once. `charged`: the largest ε published about a designated
     time, among the records that have not expired. `last_records`: the records of the last tick, by ce_id.
-    `expired_until`: the instant of the first remaining record, if earlier ones have expired. `counting`: how the latest
-    owner counts (`versions.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's
-    F), where F is known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had
-    to be decided. `revision`: a number that changes whenever marks are added or changed. `fence`: the version of the
-    latest owner's transactional id (`versions.FENCE`), None before the first owner. `earlier_owner_at`: the offset of
-    the latest owner record with an earlier version. `next_offset`: the offset after the last record that was read.
+    `expired_until`: the instant of the first remaining record, if earlier ones have expired. `eras`: (last tick
+    before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the first owner record (an
+    instant); from then on, ticks had to be decided. `revision`: a number that changes whenever marks are added or
+    changed.
     """
 
     terms: OwnerTerms | None = None
@@ -131,10 +110,6 @@ class LedgerState:
     last_records: dict[str, EncodedRecord] = field(default_factory=dict)
     expired_until: int | None = None
     records: int = 0
-    counting: int | None = None
-    fence: int | None = None
-    earlier_owner_at: int | None = None
-    next_offset: int = 0
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
@@ -148,11 +123,6 @@ class LedgerState:
         horizon, but a longer window or horizon may contain what they charged.
         """
         return find_later(None if self.terms is None else self.terms.lost_at, self.expired_until)
-
-    @property
-    def fence_point(self) -> FencePoint:
-        """What a new owner needs to know to fence owners of earlier builds."""
-        return FencePoint(self.terms, self.next_offset, self.earlier_owner_at)
 
     def find_marks(self, monitor: str, location: str) -> tuple[Mark, ...]:
         """Return a location's marks in order of ticks."""
@@ -172,14 +142,12 @@ class LedgerState:
         marks = {key: tuple((by_tick[at], max_lead(at)) for at in sorted(by_tick)) for key, by_tick in known.items()}
         terms = self.terms
         owned, charges = (False, None) if terms is None else (terms.fingerprint != "", terms.charges)
-        if terms is not None and self.fence == FENCE and self.fence_point.is_unfenced(terms.fenced_to):
-            charges = None
         return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, owned, charges)
 
     def begin_ownership(self, terms: OwnerTerms) -> None:
         """Begin the ownership of this instance under these terms."""
-        self._begin_era(COUNTING, terms.charges)
-        self.terms, self.fence = terms, FENCE
+        self._begin_era(terms.charges)
+        self.terms = terms
 
     def read(self, offset: int, record: EncodedRecord, grid: SlotGrid, now: int) -> None:
         """Fold the next record of the partition, which may be the first one that has not expired.
@@ -192,7 +160,6 @@ class LedgerState:
         """
         if self.records == 0 and offset > 0:
             self.expired_until = min(record.timestamp_ms * 1_000, now)
-        self.next_offset = offset + 1
         self.fold(record, grid)
 
     def fold(self, record: EncodedRecord, grid: SlotGrid) -> None:
@@ -234,10 +201,7 @@ class LedgerState:
         self.terms = replace(terms, lost_at=find_later(terms.lost_at, lost_at))
 
     def _apply_owner(self, terms: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
-        self._begin_era(entry.counting, entry.charges)
-        self.fence = entry.fence
-        if entry.fence < FENCE:
-            self.earlier_owner_at = self.next_offset - 1
+        self._begin_era(entry.charges)
         same_input = terms.input_topic_id == entry.input_topic_id
         return replace(
             terms,
@@ -246,15 +210,10 @@ class LedgerState:
             fingerprint=entry.fingerprint,
             input_partitions=max(terms.input_partitions if same_input else 0, entry.input_partitions),
             charges=entry.charges,
-            fenced_to=find_later(terms.fenced_to, entry.fenced_to),
         )
 
-    def _begin_era(self, counting: int, charges: Charges | None) -> None:
+    def _begin_era(self, charges: Charges | None) -> None:
         self.revision += 1
-        if self.counting is None:  # the owner that published the earlier answers is not known
-            for marks in self.marks.values():
-                marks |= {tick: replace(mark, counted_after=True) for tick, mark in marks.items()}
-        self.counting = counting
         if charges is not None and (not self.eras or self.eras[-1][1] != charges.ahead):
             self.eras.append((self.last_tick, charges.ahead))
 
@@ -274,7 +233,7 @@ class LedgerState:
         if entry.tick == self.last_tick:
             self.last_records[entry.ce_id] = record
         if isinstance(entry, OverTimeEntry):
-            self.spend(entry.monitor, entry.location_id, self._flag_counted_after(entry.marks))
+            self.spend(entry.monitor, entry.location_id, entry.marks)
         elif isinstance(entry, HotSpotsEntry):
             if entry.status == "complete":
                 self.drawn.add((entry.monitor, entry.time))
@@ -302,29 +261,19 @@ class LedgerState:
         """Record that the lower bounds of a shard were drawn."""
         self.bounded.setdefault((monitor, time), set()).add((shard, shards))
 
-    def _flag_counted_after(self, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-        """Flag marks of an earlier build, whose counts also contained visits that were reported after as_of."""
-        if self.counting is None or self.counting >= COUNTING:
-            return marks
-        return tuple(replace(mark, counted_after=True) for mark in marks)
-
     def _charge(self, key: Charged, epsilon: Fraction) -> None:
         self.charged[key] = max(epsilon, self.charged.get(key, epsilon))
 
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
-        """Record marks. Of two marks of one tick, the longer one counts, with the `counted_after` of the first one."""
+        """Record marks. Of two marks of one tick, the longer one counts."""
         if not marks:
             return  # an answer without marks; an entry for it would make the place slow to decide
         known = self.marks.setdefault((monitor, location), {})
         for mark in marks:
             before = known.get(mark.tick)
-            if before is None:
+            if before is None or mark.until > before.until:
                 known[mark.tick] = mark
-            elif mark.until > before.until:
-                known[mark.tick] = replace(mark, counted_after=before.counted_after)
-            else:
-                continue
-            self.revision += 1
+                self.revision += 1
 
     def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
         """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.
@@ -332,16 +281,13 @@ class LedgerState:
         A mark stays in `past` for `kept` more slots, because a period may contain the visits that it charged.
         """
         for key, known in list(self.marks.items()):
-            gone = [at for at, mark in known.items() if max(mark.until, mark.last_stamp + mark_lifetime - 1) < tick]
+            gone = [at for at, mark in known.items() if max(mark.until, mark.tick + mark_lifetime - 1) < tick]
             for at in gone:
                 self.past.setdefault(key, {})[at] = known.pop(at)
             if not known:
                 del self.marks[key]
         for key, past in list(self.past.items()):
-            while (
-                past
-                and max((first := past[next(iter(past))]).until, first.last_stamp + mark_lifetime - 1) + kept < tick
-            ):
+            while past and max((first := past[next(iter(past))]).until, first.tick + mark_lifetime - 1) + kept < tick:
                 del past[first.tick]
             if not past:
                 del self.past[key]

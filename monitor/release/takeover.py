@@ -16,9 +16,9 @@ from typing import Protocol
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.charges import Charges
 from monitor.diagnostics.failpoints import failpoint
-from monitor.release.ledger import Writer, read_partition
-from monitor.release.owner_records import OwnerRecords, fence_and_announce
-from monitor.release.state import FencePoint, LedgerState
+from monitor.release.ledger import Writer, read_partition, require_ledger
+from monitor.release.owner_records import OwnerRecords
+from monitor.release.state import LedgerState, OwnerTerms
 
 log = logging.getLogger(__name__)
 
@@ -70,12 +70,15 @@ class Takeover:
         state = LedgerState()
         next_offset = self._read(state, 0, None)
 
-        def read_to(until: int) -> FencePoint:
+        def read_to(until: int) -> OwnerTerms | None:
             nonlocal next_offset
             next_offset = self._read(state, next_offset, until)
-            return state.fence_point
+            return state.terms
 
-        terms = fence_and_announce(self.connections, self.records, writer, self.partition, state.fence_point, read_to)
+        terms = self.records.announce(writer, self.partition, state.terms, read_to)
+        # The topic's id is checked after the owner record is written. Kafka never reuses an id, so a match shows that
+        # the record is in the topic on which the earlier owners were fenced.
+        require_ledger(self.connections, self.records.place.topic, self.records.place.topic_id)
         state.begin_ownership(terms)
         failpoint("owner.read")
         writer.append(list(state.last_records.values()))

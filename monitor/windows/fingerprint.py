@@ -48,13 +48,10 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
         "registry": parameters.registry.digest,
         "over_time": [[int(row), int(parameters.row_window[row])] for row in parameters.watched_rows],
         "at_times": sorted({_encode_designated(monitor) for monitor in parameters.timed}),
+        "consent": sorted({monitor.times.digest() for monitor in parameters.at_least}),
+        "dwell": sorted({(monitor.times.digest(), monitor.rule.longest) for monitor in parameters.dwell}),
         "topic": topic_id,
     }
-    if parameters.at_least:  # facts about consent; without lower bounds, the fingerprint is that of earlier versions
-        deciding["consent"] = sorted({monitor.times.digest() for monitor in parameters.at_least})
-    if parameters.dwell:
-        lengths = sorted({(monitor.times.digest(), monitor.rule.longest) for monitor in parameters.dwell})
-        deciding["dwell"] = [json.dumps(of_monitor) for of_monitor in lengths]
     deciding |= key
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 

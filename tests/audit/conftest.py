@@ -74,9 +74,9 @@ def record(key: str, tick: int, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def owner_value(**more: Any) -> dict[str, Any]:
-    """Return the value of an owner record of a build whose counts contain no later visits."""
+    """Return the value of an owner record."""
     value: dict[str, Any] = {"service": "tiny", "fingerprint": "0" * 16, "input_topic_id": "", "partitions": 1}
-    return value | {"lost_at": None, "input_since": None, "counting": 2} | more
+    return value | {"lost_at": None, "input_since": None, "input_partitions": 1} | more
 
 
 def walk(tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

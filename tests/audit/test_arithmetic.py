@@ -96,21 +96,16 @@ def build_visits(terms: AuditTerms, drawn: list[tuple[int, int, int, int, int]])
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    drawn=VISITS, answers=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 1)), max_size=4), hours=st.integers(1, 5)
-)
+@given(drawn=VISITS, answers=st.lists(st.integers(0, 8), max_size=4), hours=st.integers(1, 5))
 def test_charges_follow_from_the_counts(
-    tiny: Tiny, drawn: list[tuple[int, int, int, int, int]], answers: list[tuple[int, int]], hours: int
+    tiny: Tiny, drawn: list[tuple[int, int, int, int, int]], answers: list[int], hours: int
 ) -> None:
-    """Each answer counts and charges exactly the visits that the definition states, in every period.
-
-    `late` is 1 for answers of an earlier build.
-    """
+    """Each answer counts and charges exactly the visits that the definition states, in every period."""
     terms = read_tiny_terms(tiny, hours)
     visits, (walk,), (night,), (busiest,) = build_visits(terms, drawn), terms.over_time, terms.at_times, terms.hot_spots
     time = terms.grid.origin + 5 * HOUR // 2
     noisy = NoisyAnswers(terms)
-    noisy.add_over_time(walk, [Answer("park", tick, Fraction(1), tick + late) for tick, late in answers])
+    noisy.add_over_time(walk, [Answer("park", tick, Fraction(1), tick) for tick in answers])
     noisy.add_at_times(night.epsilon, [TimedAnswer(time, 1, 3, 3)])
     noisy.add_hot_spots(busiest.epsilon, [Drawing(time, 4, 4)])
     there = [visit for visit in visits.accepted if visit.arrived <= time < visit.left]
@@ -120,10 +115,10 @@ def test_charges_follow_from_the_counts(
             begin = terms.grid.origin + start * HOUR // 2 + 1
             end = begin + terms.period
             paid = Fraction(0)
-            for tick, late in answers:
+            for tick in answers:
                 paid += any(
                     (visit.person, visit.row) == (person, 0)
-                    and visit.current <= tick + late
+                    and visit.current <= tick
                     and visit.last >= tick - walk.window + 1
                     and terms.grid.start(visit.last) < end
                     and terms.grid.start(visit.last + 1) > begin

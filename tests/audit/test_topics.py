@@ -23,7 +23,7 @@ from monitor.ingest.decode import decode_records
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.topics import Topic, decode
-from tests.audit.conftest import Tiny, as_of, owner_value
+from tests.audit.conftest import Tiny, owner_value
 from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
 from tests.shared_kafka import SharedKafka
@@ -200,25 +200,6 @@ def test_pause_after_lost_ledger(live: Live) -> None:
     assert code == 0, text
     live.tiny.walk(4, "paused", [], resumes_at="2026-01-01T06:00:00Z")
     assert not live.tiny.audit(every_tick=False).ok
-
-
-def test_topics_with_an_earlier_build(live: Live) -> None:
-    """An upgraded ledger passes.
-
-    Up to the upgrade at tick 4 marks ran W + F + 1 ticks, and owner records had no `counting`.
-    """
-    mark = {"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 5}
-    live.tiny["walk/park/1"]["answers"] = [mark]
-    for tick in (2, 3, 4, 5):
-        live.tiny.walk(tick, "paused", [mark], resumes_at="2026-01-01T07:00:00Z")
-    for place, tick, value in ((0, 0, owner_value(counting=1)), (7, 4, owner_value())):
-        headers = {"ce_type": "org.location-monitor.owner", "ce_id": f"owner/0/{tick}", "ce_time": as_of(tick)}
-        live.tiny.records.insert(place, {"key": "owner/0", "headers": headers, "value": value})
-    live.produce()
-    code, text = live.audit()
-    assert code == 0, text
-    del live.tiny.records[0]
-    assert not live.tiny.audit().ok
 
 
 def test_both_files_or_none(tiny: Tiny) -> None:

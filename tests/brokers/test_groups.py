@@ -44,7 +44,7 @@ def commit(connections: KafkaConnections) -> Callable[..., None]:
 @pytest.mark.parametrize(
     ("group", "own"),
     [
-        ("city", True),
+        ("city", False),
         (name_release_group("city"), True),
         (name_input_group("city", OLD), True),
         ("city-0123456789abcde", False),

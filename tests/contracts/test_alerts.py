@@ -208,29 +208,10 @@ def test_ledger_reads_written_records() -> None:
         2,
         "2026-11-20T09:00:00Z",
         None,
-        counting=2,
-        fence=2,
         input_partitions=8,
         charges=CHARGES,
     )
     assert read(start()) == StartEntry(1, "tokyo", 2, None, "t")
-
-
-def test_earlier_builds_records_are_read() -> None:
-    """Records of earlier builds are read: their counts include late visits, their fence is 1, they have no charges."""
-    added = ("counting", "fence", "input_partitions", "charges", "input_topic_id")
-    for record, expected in (
-        (
-            owner(),
-            OwnerEntry("tokyo", "f" * 32, "t", 2, None, None, counting=1, fence=1, input_partitions=0, charges=None),
-        ),
-        (start(), StartEntry(1, "tokyo", 2, None, input_topic_id="")),
-    ):
-        value = json.loads(record.value)
-        kept = {name: given for name, given in value.items() if name not in added or "fingerprint" in value}
-        for name in added[:4]:
-            kept.pop(name, None)
-        assert read_record(record.key, json.dumps(kept).encode(), record.headers) == expected
 
 
 def test_unknown_types_are_skipped() -> None:

@@ -37,7 +37,7 @@ def parameters(parameters: Parameters, topic: Callable[[str], str]) -> Parameter
     return replace(parameters, name=topic(parameters.name))
 
 
-@pytest.fixture(params=["", "-release", "-0123456789abcdef"])
+@pytest.fixture(params=["-release", "-0123456789abcdef"])
 def ran_before(
     request: pytest.FixtureRequest, connections: KafkaConnections, parameters: Parameters, topic: Callable[[str], str]
 ) -> Iterator[str]:

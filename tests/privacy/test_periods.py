@@ -108,24 +108,6 @@ def test_unchanged_configuration_keeps_its_worst_case(seed: int) -> None:
     assert compute_most_paid(places, slots, NOW - 5) <= worst
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_earlier_marks_keep_the_worst_case(seed: int) -> None:
-    """Marks of the earlier build, one tick longer, stay within the worst case, so a new build can start."""
-    numbers = random.Random(seed)
-    rule, slots = draw_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
-    marks: tuple[Mark, ...] = ()
-    for tick in range(numbers.randint(5, 25)):
-        until = tick + rule.window + rule.max_lead
-        if numbers.random() < 0.8 and sum(mark.until >= tick for mark in marks) < rule.answers:
-            marks = (*marks, Mark(tick, 3, rule.answer_epsilon, until, counted_after=True))
-    now = tick + 1
-    bound = Bound.of(rule)
-    paid = tuple(PaidAnswer.of(mark, rule.max_lead, rule.mark_lifetime) for mark in marks)
-    assert compute_most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.compute_most_in_slots(
-        slots
-    )
-
-
 @pytest.mark.promise(15)
 @pytest.mark.parametrize("seed", range(25))
 def test_alternating_rules_pay_the_larger(seed: int) -> None:

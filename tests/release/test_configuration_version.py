@@ -74,7 +74,7 @@ def test_facts_change_the_version() -> None:
 
 
 def test_versions_come_from_client_ids() -> None:
-    """Versions are read from client ids; an earlier build has "", and foreign clients are left out."""
+    """Versions are read from client ids; foreign clients are left out."""
     version = compute_version(SCHEME, FACTS)
     ids = [
         make_member_client_id("location-monitor-a.b", version),
@@ -82,12 +82,12 @@ def test_versions_come_from_client_ids() -> None:
         "somebody",
         "location-monitor-a.b-c",
     ]
-    assert read_member_versions("location-monitor-a.b", ids) == [version, ""]
+    assert read_member_versions("location-monitor-a.b", ids) == [version]
     assert read_member_versions("location-monitor-a?b", ids) == []
 
 
 def test_identity_is_read_from_client_id() -> None:
-    """An identity is read back from its client id. Clients of earlier builds and of other services announce none."""
+    """An identity is read back from its client id. Other clients announce none."""
     identity = Identity("0123456789abcdef", "3f2a")
     assert read_identity("location-monitor-a.b", identity.make_client_id("location-monitor-a.b")) == identity
     assert read_identity("location-monitor-a.b", "location-monitor-a.b") is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -140,64 +139,6 @@ def test_longer_mark_of_a_tick_counts() -> None:
         assert state.find_marks("zoo", "place-0") == (long,)
 
 
-def test_first_flag_of_a_mark_stays(parameters: Parameters) -> None:
-    """The `counted_after` flag of a mark's first record stays, whichever build repeats the mark."""
-    earlier, ours = Mark(5, 3, Fraction(1), 7, counted_after=True), Mark(5, 3, Fraction(1), 12)
-    for first, other in ((earlier, ours), (ours, earlier)):
-        state = LedgerState()
-        for mark in (first, other):
-            state.spend("zoo", "place-0", (mark,))
-        (kept,) = state.find_marks("zoo", "place-0")
-        assert kept.counted_after == first.counted_after
-        assert kept.until == 12
-
-
-COUNTED = {"input_topic_id": "i"}
-
-
-def remove_counting(record: EncodedRecord) -> EncodedRecord:
-    """Return the owner record as an earlier build writes it."""
-    value = json.loads(record.value)
-    for key in ("counting", "input_partitions", "charges"):
-        del value[key]
-    return record._replace(value=json.dumps(value).encode())
-
-
-@pytest.mark.promise(33)
-@pytest.mark.parametrize("first", [0, 5])
-def test_owner_record_sets_counted_after(first: int, parameters: Parameters) -> None:
-    """
-    Marks after an owner record of an earlier build are flagged, also if this build repeats them.
-
-    Marks are flagged too if no owner record is left.
-
-        ledger  start  earlier's owner  0 … 7  our owner  8 … 15
-        or             (expired)        5 … 7  our owner  8 … 15
-    """
-    _, published = decide_ticks(parameters, seed=4)
-    ours, earlier = terms_record(**COUNTED), remove_counting(terms_record(**COUNTED))
-    before = [terms_record(), earlier] if first == 0 else [terms_record()]
-    ticks = [record for records in published[first:8] for record in records]
-    later = [record for records in published[8:] for record in records]
-    state = fold([*before, *ticks, ours, *later], parameters.grid)
-    flagged = {mark.tick: mark.counted_after for key in state.marks for mark in state.find_marks(*key)}
-    assert {tick for tick, flag in flagged.items() if flag} == {tick for tick in flagged if tick < 8}
-    assert any(flagged.values())
-    assert not all(flagged.values())
-
-
-def test_rollback_marks_are_flagged(parameters: Parameters) -> None:
-    """After a rollback the marks of the earlier build are flagged: its owner record has no `counting`."""
-    _, published = decide_ticks(parameters, seed=4)
-    ours, earlier = terms_record(**COUNTED), remove_counting(terms_record(**COUNTED))
-    records = [terms_record(), ours, *(one for records in published[:8] for one in records)]
-    records += [earlier, *(one for records in published[8:] for one in records)]
-    state = fold(records, parameters.grid)
-    flagged = {mark.tick for key in state.marks for mark in state.find_marks(*key) if mark.counted_after}
-    assert flagged == {mark.tick for key in state.marks for mark in state.find_marks(*key) if mark.tick >= 8}
-    assert flagged
-
-
 @pytest.mark.promise(34)
 def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
     """
@@ -207,7 +148,7 @@ def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
     """
     _, published = decide_ticks(parameters, seed=5)
     year, now = 8_760 * HOUR, parameters.grid.start(6)
-    stray = terms_record(**COUNTED)._replace(timestamp_ms=(now + year) // 1_000)
+    stray = terms_record(input_topic_id="i")._replace(timestamp_ms=(now + year) // 1_000)
     state = LedgerState()
     state.read(100, stray, parameters.grid, now)
     assert state.expired_until == now
@@ -231,10 +172,10 @@ def test_most_input_partitions_are_kept(parameters: Parameters) -> None:
 def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
     """Each spent mark has the F of the owner before it, or None if its charges are not known."""
     _, published = decide_ticks(parameters, seed=4)
-    records: list[EncodedRecord] = [terms_record(), remove_counting(terms_record(**COUNTED))]
+    records: list[EncodedRecord] = [terms_record(), terms_record(input_topic_id="i")]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
-            records.append(terms_record(**COUNTED, charges=Charges("0" * 16, tick)))
+            records.append(terms_record(input_topic_id="i", charges=Charges("0" * 16, tick)))
         records += answers
     spent = fold(records, parameters.grid).summarize_spent()
     found = {mark.tick: max_lead for marks in spent.marks.values() for mark, max_lead in marks}

@@ -14,7 +14,6 @@ from kafka import TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.charges import Charges
-from monitor.contracts.versions import COUNTING
 from monitor.errors import FencedError, LedgerChangedError, LedgerError, PeriodError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, SECOND
@@ -358,13 +357,12 @@ def take_over_with(
 def test_owner_record_contents(
     connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner]
 ) -> None:
-    """An owner record contains the counting, the charges and the number of input partitions."""
+    """An owner record contains the charges and the number of input partitions."""
     place = replace(make_ledger(), input_partitions=3)
-    owner = take_over_with(place, FakeCheck())
+    take_over_with(place, FakeCheck())
     (value,) = read_owner_values(ledger(connections, place))
-    assert (value["counting"], value["input_partitions"]) == (COUNTING, 3)
+    assert value["input_partitions"] == 3
     assert value["charges"] == {"digest": "0123456789abcdef", "ahead": 1, "places": [], "times": []}
-    assert owner.state.counting == COUNTING
 
 
 @pytest.mark.promise(34)
@@ -398,3 +396,10 @@ def test_check_ends_a_takeover(
     assert check.asked == [(0, 5)]
     assert list_kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
     decide(take_over(place), 1)
+
+
+def test_transactional_id_has_a_constant_prefix(make_ledger: MakeLedger, take_over: Callable[..., Owner]) -> None:
+    """The transactional id is the prefix, the topic's id and the partition, without the name of the service."""
+    place = make_ledger()
+    producer: Any = take_over(place)._writer._producer
+    assert producer.config["transactional_id"] == f"location-monitor.{place.topic_id}-0"

@@ -109,7 +109,7 @@ class AtTimesCheck:
         time, shard, tick = self._read_subject(fields)
         status = fields.read_choice("status", "complete", "unknown")
         counts = {name: Fields(count) for name, count in fields.read_table("noisy_counts").items()}
-        drawing = BoundsDrawing(time, shard, tick, tick + (record.late_slots or 0))
+        drawing = BoundsDrawing(time, shard, tick, tick)
         return _Snapshot(
             record,
             time,
@@ -204,7 +204,7 @@ class AtTimesCheck:
         if row is None or self._terms.shard[row] != snapshot.shard:
             self._findings.add(FORM, f"{where}: the location is not in this shard")
             return
-        self.answers.append(TimedAnswer(snapshot.time, row, tick, tick + (snapshot.record.late_slots or 0)))
+        self.answers.append(TimedAnswer(snapshot.time, row, tick, tick))
         if tick != snapshot.tick or snapshot.status != "complete":
             self._findings.add(BUDGET, f"{where}: the noisy count of tick {tick} was not published at that tick")
         if count < self._monitor.threshold:

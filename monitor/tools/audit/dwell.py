@@ -92,7 +92,7 @@ class DwellCheck:
         self.statuses[lengths.status] += 1
         self._check_form(record, time, tick)
         if lengths.totals is not None:
-            self.answers.append(Drawing(time, tick, tick + (record.late_slots or 0)))
+            self.answers.append(Drawing(time, tick, tick))
             if lengths.estimates != self._estimate(*lengths.totals):
                 self._findings.add(FORM, f"{where}: the estimates do not follow from the totals")
         return True
@@ -120,7 +120,7 @@ class DwellCheck:
         read, longest = self._read(Fields(record.value)), self._monitor.longest
         if self._lengths is None or not self.whole_input or read.totals is None:
             return
-        lengths = self._select_lengths(self._lengths.get(read.time, ()), read.tick + (record.late_slots or 0))
+        lengths = self._select_lengths(self._lengths.get(read.time, ()), read.tick)
         exact = sum(lengths), sum(longest - length for length in lengths)
         scale = 2 * self._monitor.per_person * longest / float(self._monitor.epsilon)
         if any(

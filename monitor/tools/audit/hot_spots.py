@@ -92,7 +92,7 @@ class HotSpotsCheck:
         self.statuses[spots.status] += 1
         self._check_form(record, spots)
         if spots.status == "complete":
-            self.answers.append(Drawing(time, tick, tick + (record.late_slots or 0)))
+            self.answers.append(Drawing(time, tick, tick))
             self.noisy += len(spots.named)
             self._add(FORM, spots, self._find_misnamed(spots))
         elif spots.named:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, Protocol
 
 from monitor.tools.audit.at_times import AtTimesCheck
@@ -22,8 +21,6 @@ from monitor.tools.audit.visits import Visits
 
 KINDS: Final = ("over_time", "at_times", "hot_spots", "dwell")
 OWNER_KINDS: Final = ("owner", "ledger")
-_COUNTING: Final = 2
-"""The least `counting` in owner records of builds whose counts contain no visit reported at or after as_of."""
 
 Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck | DwellCheck
 
@@ -73,7 +70,6 @@ class Judge:
         self._findings = findings
         self._whole = history.marks.whole
         self._answered = history.answered
-        self._late_slots: dict[int | None, int] = {}
         self.over_time = {
             monitor.name: OverTimeCheck(
                 terms, monitor, None if recount is None else recount.find_counts(monitor), history, findings
@@ -124,10 +120,8 @@ class Judge:
         if check is None:
             self._findings.add(FORM, f"{record.place}: the configuration has no such monitor")
             return None
-        unknown = 0 if self._whole else None
-        dated = replace(record, late_slots=self._late_slots.get(record.partition, unknown))
         try:
-            return dated if check.take(dated) else None
+            return record if check.take(record) else None
         except FormError as error:
             self._findings.add(FORM, f"{record.place}: not in the form of the interface: {error}")
             return None
@@ -138,18 +132,12 @@ class Judge:
         if check is not None:
             check.prove(record)
 
-    def take_owner(self, partition: int | None, facts: OwnerFacts, *, is_owner: bool) -> None:
-        """Note from an owner or start record whether a ledger was lost, and how the partition's owner counts.
-
-        The counts of earlier builds also contained visits reported in the slot after the tick's, so their marks run for
-        W + F + 1 ticks. Their owner records have `counting` 1 or none.
-        """
+    def take_owner(self, partition: int | None, facts: OwnerFacts) -> None:
+        """Note from an owner or start record whether a ledger was lost."""
         if facts.lost_at is not None:
             lost = self.terms.grid.find_slot(facts.lost_at)
             for check in self.over_time.values():
                 check.lost_slots[partition] = max(lost, check.lost_slots.get(partition, lost))
-        if is_owner:
-            self._late_slots[partition] = 0 if facts.counting >= _COUNTING else 1
 
     def list_unanswered(self, tick: int) -> Iterator[str]:
         """Yield the monitor of each designated time whose hot spots or dwell times this tick should have answered."""

@@ -104,8 +104,7 @@ class OverTimeCheck:
         self.statuses[record.status] += 1
         self._check_form(record)
         if record.status == "noisy_count":
-            last_report = record.tick + (published.late_slots or 0)
-            self.answers.append(Answer(location, tick, self._cost[location], last_report))
+            self.answers.append(Answer(location, tick, self._cost[location], record.tick))
             for text in self._find_inconsistent(record):
                 self._findings.add(NOISY, f"{where}: {text}")
         if in_order:
@@ -175,7 +174,7 @@ class OverTimeCheck:
         """Yield the errors in the marks, the pause and the ε spent."""
         share, cost = self._monitor.shares[record.location], self._cost[record.location]
         published = record.marks
-        lifetime = self._find_mark_lifetime(record, published)
+        lifetime = self._monitor.mark_lifetime
         if self._is_paused_by_loss(record, lifetime):
             self._marks.set(self._monitor.name, record.location, published)
             return
@@ -188,8 +187,7 @@ class OverTimeCheck:
                 yield f"the ε of the answers that run is {spent + cost}, more than the location's {share}"
         self._marks.set(self._monitor.name, record.location, running)
         if published != running:
-            end = "W + F - 1" if lifetime == self._monitor.mark_lifetime else "W + F"
-            yield f"answers are not the noisy answers that run, each until tick + {end}"
+            yield "answers are not the noisy answers that run, each until tick + W + F - 1"
 
     def _find_wrong_pause(self, record: _LocationRecord, running: list[Mark], spent: Fraction) -> Iterator[str]:
         share, cost = self._monitor.shares[record.location], self._cost[record.location]
@@ -202,16 +200,6 @@ class OverTimeCheck:
             resumes = _find_next_answer(running, share - cost, record.tick)
             if not is_utc(record.resumes_at, self._terms.grid.as_of(resumes)):
                 yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
-
-    def _find_mark_lifetime(self, record: _LocationRecord, published: list[Mark]) -> int:
-        """Return the lifetime of marks in the build that wrote the record: W + F ticks, or one more in earlier builds.
-
-        If the owner record has expired, the lifetime is derived from the record's own mark.
-        """
-        lifetime, late = self._monitor.mark_lifetime, record.record.late_slots
-        if late is None:
-            late = int(any(mark.tick == record.tick == mark.until - lifetime for mark in published))
-        return lifetime + late
 
     def _is_paused_by_loss(self, record: _LocationRecord, lifetime: int) -> bool:
         """Return whether the location is paused because a ledger was lost. All its ε then counts as spent."""

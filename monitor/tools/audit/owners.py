@@ -62,7 +62,6 @@ class OwnerFacts:
     partitions: int
     input_topic_id: str
     lost_at: int | None
-    counting: int
     charges: Charges | None
     tick: int | None
 
@@ -87,9 +86,8 @@ def read_owner(record: PublishedRecord, services: Collection[str], grid: Grid) -
     return OwnerFacts(
         fingerprint=fields.read_text("fingerprint") if is_owner else "",
         partitions=fields.read_whole("partitions", 1),
-        input_topic_id=fields.read_text("input_topic_id") if is_owner or "input_topic_id" in fields else "",
+        input_topic_id=fields.read_text("input_topic_id"),
         lost_at=fields.read_optional("lost_at", fields.read_instant),
-        counting=fields.read_whole("counting", 1) if is_owner and "counting" in fields else 1,
         charges=fields.read_optional("charges", lambda name: _read_charges(fields.read_object(name)))
         if is_owner
         else None,
@@ -101,10 +99,7 @@ def _check_owner(fields: Fields) -> None:
     """Check the fields of owner records that the audit does not use."""
     fields.get("input_since")
     fields.read_optional("input_since", fields.read_whole)
-    fields.read_optional("fenced_to", lambda name: fields.read_whole(name, 0))
-    for name, least in (("fence", 1), ("input_partitions", 0)):
-        if name in fields:
-            fields.read_whole(name, least)
+    fields.read_whole("input_partitions", 0)
 
 
 def _read_charges(fields: Fields) -> Charges:

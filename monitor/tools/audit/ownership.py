@@ -36,7 +36,7 @@ class Ownership:
             self._findings.add(FORM, f"{record.place}: not in the form of the interface: {error}")
             return
         for judge in self._judges:
-            judge.take_owner(record.partition, facts, is_owner=record.kind == "owner")
+            judge.take_owner(record.partition, facts)
         takeover = self.parts.take_owner(record, facts)
         if record.kind == "owner":
             self.stretches.take_owner(record.partition, facts, takeover=takeover)

@@ -109,8 +109,7 @@ class NoisyAnswers:
     def _find_window_charges(self, visit: AcceptedVisit) -> Iterator[Charge]:
         grid, period = self.terms.grid, self.terms.period
         for window, answers in self._over_time.get(visit.row, ()):
-            # An answer of an earlier build may count a visit reported one slot after its tick (see `late_slots`).
-            place = bisect_left(answers, visit.current - 1, key=lambda answer: answer.tick)
+            place = bisect_left(answers, visit.current, key=lambda answer: answer.tick)
             while place < len(answers) and answers[place].tick < visit.last + window:
                 if visit.current <= answers[place].last_report:
                     first, end = grid.start(visit.last) - period + 1, grid.start(visit.last + 1)

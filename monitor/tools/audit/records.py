@@ -35,8 +35,7 @@ class ReadRecord(NamedTuple):
 class PublishedRecord:
     """One record of the output topic.
 
-    `place`: where it was read, in words. `kind`: the last part of its ce_type. `late_slots`: the number of slots after
-    its tick in which a visit may be reported and still be counted: 0, 1 for earlier builds, None for an unknown build.
+    `place`: where it was read, in words. `kind`: the last part of its ce_type.
     `strict`: the value is strict JSON.
     """
 
@@ -47,7 +46,6 @@ class PublishedRecord:
     key: str
     headers: dict[str, str]
     value: Any
-    late_slots: int | None = 0
     strict: bool = True
 
 
