@@ -34,6 +34,7 @@ NAVIGATION: Final = {
         "docs/releases",
     ),
     "Reference": (
+        "docs/supported",
         "docs/configuration",
         "docs/reference/*",
         "docs/interface",

@@ -14,7 +14,7 @@ from monitor.commands.options import add_config_option, report_errors
 from monitor.commands.settings import find_secret_problems
 from monitor.config import ParsedConfig, read_config, read_person_key
 from monitor.config.validate import collect_problems, examine
-from monitor.errors import Problem
+from monitor.errors import EXIT_DONE, EXIT_FAILED, Problem
 from monitor.operate.logs import set_up_logging
 from monitor.public.clock import SystemClock
 from monitor.tools.check.command import check_command, check_live_command
@@ -24,23 +24,25 @@ from monitor.tools.check.command import check_command, check_live_command
 @add_config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--live", is_flag=True, help="Also show what `run` would decide now; reads the servers, changes nothing.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 if a verdict is not fine.")
 @report_errors
-def check(config_file: Path, as_json: bool, live: bool) -> None:  # noqa: FBT001  # click passes options by name
-    """Validate a configuration, and explain it.
+def check(config_file: Path, as_json: bool, live: bool, strict: bool) -> None:  # noqa: FBT001  # click passes options by name
+    """Validate a configuration, judge it, and explain it.
 
-    The report says in plain words what the configuration means. With --live, it also says which input would be read
-    again, which answers would be missing at first, and what one person may pay, with earlier answers included. The exit
-    code is then that of `run`.
+    The report begins with verdicts: what is useless, what is risky and what is fine. Then it says in plain words what
+    the configuration means. With --live, it also says which input would be read again, which answers would be missing
+    at first, and what one person may pay, with earlier answers included. The exit code is then that of `run`.
     """
     read = read_config(config_file, os.environ)
     if not live:
-        check_command(examine(read, tuple(_find_person_key_problems(read))), Console(), as_json=as_json)
-        return
+        fine = check_command(examine(read, tuple(_find_person_key_problems(read))), Console(), as_json=as_json)
+        sys.exit(EXIT_FAILED if strict and not fine else EXIT_DONE)
     set_up_logging(40)
     visits = read.sections.get("visits")
     has_key = visits is not None and (visits.person_key is not None or _has_key_file(read))
     valid = examine(read, tuple(find_secret_problems(read, needs_key=has_key)))
-    sys.exit(check_live_command(valid, SystemClock(), Console(), has_key=has_key, as_json=as_json))
+    code, fine = check_live_command(valid, SystemClock(), Console(), has_key=has_key, as_json=as_json)
+    sys.exit(EXIT_FAILED if code == EXIT_DONE and strict and not fine else code)
 
 
 def _has_key_file(read: ParsedConfig) -> bool:

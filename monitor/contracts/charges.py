@@ -80,6 +80,6 @@ class ChargesRecord(_Model):
     """What the owner's configuration may charge one person. The period check of other owners reads it."""
 
     digest: str = Field(pattern="^[0-9a-f]{16}$", description="Equal digests mean equal charges.")
-    ahead: int = Field(ge=0, description="How many slots ahead of the current slot a visit may begin (F).")
+    ahead: int = Field(ge=0, description="How many slots after the current slot a visit may end (F).")
     places: list[PlaceChargesRecord] | None = Field(description="null if too long for a record.")
     times: list[TimeChargesRecord] | None = Field(description="null if too long for a record.")

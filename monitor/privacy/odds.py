@@ -28,3 +28,16 @@ def compute_over_updates(p: float, updates: int) -> float:
     if p >= 1 and updates > 0:
         return 1.0
     return -math.expm1(updates * math.log1p(-p)) if p < 1 else 0.0
+
+
+def find_threshold(epsilon: Fraction, updates: int, chance: float) -> int:
+    """Return the smallest threshold at which a false alarm of an empty location in all updates is rarer than `chance`.
+
+    `epsilon` is the ε of an answer.
+    """
+    # 1 - (1 - e^(-εT))^n < c if and only if e^(-εT) < -expm1(log1p(-c)/n). The loop corrects rounding errors.
+    per_update = -math.expm1(math.log1p(-chance) / updates)
+    threshold = max(1, math.floor(-math.log(per_update) / float(epsilon)))
+    while compute_over_updates(compute_false_alarm(epsilon, threshold, 0), updates) >= chance:
+        threshold += 1
+    return threshold

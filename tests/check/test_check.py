@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -19,11 +20,13 @@ from monitor.brokers.connections import MAX_RECORD_BYTES
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
 from monitor.config.charges import compute_charges, count_most_designated_times, count_period_slots
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
-from monitor.privacy.odds import compute_false_alarm, compute_over_updates
+from monitor.privacy.odds import compute_false_alarm, compute_over_updates, find_threshold
 from monitor.public.instants import DAY, HOUR, YEAR, to_instant
 from monitor.public.schedule import Schedule
-from monitor.tools.check.compute_report import CheckReport, check, find_threshold
+from monitor.tools.check.compute_report import check
 from monitor.tools.check.print_report import render
+from monitor.tools.check.report import CheckReport
+from monitor.tools.check.wording import format_amount
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 PREFIX = "LOCATION_MONITOR__"
@@ -233,7 +236,7 @@ def test_odds_by_hand() -> None:
 @pytest.mark.parametrize("updates", [1, 48, 336, 10**6])
 def test_proposed_threshold_is_smallest(epsilon: Fraction, updates: int) -> None:
     """The proposed threshold is the smallest with less than 5 % false alarms."""
-    threshold = find_threshold(epsilon, updates)
+    threshold = find_threshold(epsilon, updates, 0.05)
     assert compute_over_updates(compute_false_alarm(epsilon, threshold, 0), updates) < 0.05
     assert threshold == 1 or compute_over_updates(compute_false_alarm(epsilon, threshold - 1, 0), updates) >= 0.05
 
@@ -250,6 +253,55 @@ def test_threshold_of_one() -> None:
     """A threshold of 1 has odds for 0 people only."""
     config = city(MONITORS__0__THRESHOLD="1")
     assert {odds.people for odds in check(config, load_locations(config)).monitors[0].odds} == {0}
+
+
+@pytest.mark.parametrize(
+    ("threshold", "level", "false"),
+    [
+        ("20", "useless", "55 have"),
+        ("26", "risky", "14 have"),
+        ("30", "fine", "5.2 have"),
+        ("5", "useless", "200 have"),
+    ],
+)
+def test_false_alarms_decide_the_verdict(threshold: str, level: str, false: str) -> None:
+    """A monitor is fine up to 5 % of false alarms at an empty place, useless above 20 %, and else risky.
+
+    ε = 1/4, 48 updates: at T = 20 the chance is 1 - (1 - e^-5)^48 = 28 %, at T = 26 7 %, at T = 30 2.6 %.
+    """
+    config = city(MONITORS__2__THRESHOLD=threshold)
+    report = check(config, load_locations(config))
+    (verdict,) = [each for each in report.verdicts if each.about == "evening"]
+    assert verdict.level == level
+    assert f"If all 200 are empty, {false} one at each designated time, on average." in verdict.text
+    assert ("Raise the threshold to 28 for a chance below 5 %" in verdict.text) is (level != "fine")
+    text = format_text(report)
+    assert f"  {level:7}  evening: an empty location" in text
+    assert re.search(r"\de[+-]\d", text) is None
+    assert json.loads(report.to_json())["verdicts"][2] == {
+        "level": level,
+        "about": "evening",
+        "text": verdict.text,
+    }
+
+
+def test_symbols_are_explained() -> None:
+    """Each symbol of a formula is explained in the same section of the report."""
+    config = city()
+    text = " ".join(format_text(check(config, load_locations(config))).split())
+    payments, _, rest = text.partition("How long a pause lasts")
+    for symbol in ("touches H = ", "The window is W = 336 slots", "may end F = 2 slots after its report", "and k = 2"):
+        assert symbol in payments
+    assert rest.startswith(" A noisy answer counts for W + F ticks. W is the window, and F is how far after its report")
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0"), (1e-9, "< 0.01"), (0.012, "0.012"), (5.21, "5.2"), (9.96, "10"), (140.2, "140"), (1.4e6, "1,400,000")],
+)
+def test_amounts_have_no_powers_of_ten(amount: float, text: str) -> None:
+    """An amount is written in digits."""
+    assert format_amount(amount) == text
 
 
 def test_useless_answers_cause_a_warning() -> None:

@@ -125,6 +125,20 @@ def test_overspending_exits_with_2(tmp_path: Path) -> None:
     assert "17" in result.output
 
 
+@pytest.mark.parametrize(("threshold", "code"), [(9, 0), (4, 1)])
+def test_strict_check_fails_on_a_verdict(threshold: int, code: int, tmp_path: Path) -> None:
+    """`check --strict` exits with 1 if a verdict is not fine; without --strict, such a configuration exits with 0."""
+    tree = read_demo()
+    tree["monitors"][1]["threshold"] = threshold
+    (tmp_path / "demo-locations.csv").write_text((EXAMPLES / "demo-locations.csv").read_text())
+    path = tmp_path / "strict.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    assert invoke("check", "--config", path).exit_code == 0
+    result = invoke("check", "--config", path, "--strict")
+    assert result.exit_code == code
+    assert ("  useless  midday: " in result.output) is bool(code)
+
+
 @pytest.mark.parametrize("what", ["config", "visits", "alerts"])
 def test_schemas_are_valid(what: str) -> None:
     """The printed schemas are valid JSON Schema."""

@@ -23,9 +23,10 @@ from monitor.config import ValidConfig, load_valid_config
 from monitor.config.monitors import DwellMonitor
 from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import compute_mean_noise
+from monitor.privacy.odds import compute_mean_noise, find_threshold
 from monitor.public.instants import DAY, HOUR, MINUTE
-from monitor.tools.check.compute_report import compute_report, find_threshold, format_percent, spell_duration
+from monitor.tools.check.compute_report import compute_report
+from monitor.tools.check.wording import format_percent, spell_duration
 from monitor.tools.register.entry import build_entry, to_yaml
 from monitor.tools.register.figures import collect_figures, format_factor, spell_rhythm
 from monitor.tools.register.pages import write_assessment, write_notice
@@ -142,7 +143,7 @@ def test_widths_are_those_of_the_noise(valid: ValidConfig) -> None:
     entry, _, assessment = build_documents(valid)
     for monitor in compute_report(valid).monitors:
         for odds in (each for each in monitor.odds if each.people == 0):
-            mean, below = compute_mean_noise(odds.epsilon), find_threshold(odds.epsilon, 1)
+            mean, below = compute_mean_noise(odds.epsilon), find_threshold(odds.epsilon, 1, 0.05)
             width = f"{mean:,.2g} people on average and fewer than {below}"
             assert width in entry
             assert width in assessment

@@ -10,19 +10,26 @@ from monitor.config import ValidConfig, read_person_key
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from monitor.public.clock import Clock
 from monitor.service import prepare_settings
-from monitor.tools.check.compute_report import CheckReport, compute_report
+from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_report import render, render_live
+from monitor.tools.check.report import CheckReport
 
 
-def check_command(valid: ValidConfig, console: Console, *, as_json: bool) -> None:
-    """Print what a valid configuration means."""
-    _print(compute_report(valid), None, console, as_json=as_json)
+def check_command(valid: ValidConfig, console: Console, *, as_json: bool) -> bool:
+    """Print what a valid configuration means. Return whether all verdicts are fine."""
+    report = compute_report(valid)
+    _print(report, None, console, as_json=as_json)
+    return not report.warnings
 
 
-def check_live_command(valid: ValidConfig, clock: Clock, console: Console, *, has_key: bool, as_json: bool) -> int:
-    """Print what a valid configuration means, and what `run` would decide now; return the exit code of `check`.
+def check_live_command(
+    valid: ValidConfig, clock: Clock, console: Console, *, has_key: bool, as_json: bool
+) -> tuple[int, bool]:
+    """Print what a valid configuration means, and what `run` would decide now.
+
+    Return the exit code of `run`, and whether all verdicts are fine.
 
     Args:
         valid: the configuration.
@@ -33,10 +40,10 @@ def check_live_command(valid: ValidConfig, clock: Clock, console: Console, *, ha
     """
     key = read_person_key(valid.config.visits) if has_key else bytes(16)
     live = check_live(prepare_settings(valid, key), clock, has_key=has_key)
-    _print(compute_report(valid), live, console, as_json=as_json)
-    if live.refusals:
-        return EXIT_REFUSED
-    return EXIT_FAILED if live.obstacles else EXIT_DONE
+    report = compute_report(valid)
+    _print(report, live, console, as_json=as_json)
+    code = EXIT_REFUSED if live.refusals else EXIT_FAILED if live.obstacles else EXIT_DONE
+    return code, not report.warnings
 
 
 def _print(report: CheckReport, live: LiveReport | None, console: Console, *, as_json: bool) -> None:

@@ -58,7 +58,7 @@ class Overlap:
         if self.places <= TOLERATED:
             return None
         return (
-            f"visits: {self.describe()} With {', '.join(self.charges)} this may cost {format_epsilon(self.may_pay)} "
+            f"{self.describe()} With {', '.join(self.charges)} this may cost {format_epsilon(self.may_pay)} "
             f"within the period, not {format_epsilon(self.total)}. Report left_at, or set default_stay to "
             f"{format_duration(TOLERATED * APART)} or less."
         )

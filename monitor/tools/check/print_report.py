@@ -12,7 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.check.compute_report import (
+from monitor.tools.check.factors import format_factor, format_power
+from monitor.tools.check.live_report import LiveReport
+from monitor.tools.check.print_live import list_live_lines
+from monitor.tools.check.report import (
     ASSUMPTION,
     SELDOM,
     CheckReport,
@@ -21,13 +24,13 @@ from monitor.tools.check.compute_report import (
     MonitorReport,
     Pause,
     Ranking,
-    format_percent,
-    spell_duration,
 )
-from monitor.tools.check.factors import format_factor, format_power
-from monitor.tools.check.live_report import LiveReport
-from monitor.tools.check.print_live import list_live_lines
+from monitor.tools.check.wording import format_amount, format_percent, spell_duration
 
+PAUSE: Final = (
+    "A noisy answer counts for W + F ticks. W is the window, and F is how far after its report a visit may end "
+    "(accept_ahead and default_stay), both in slots."
+)
 CHANGE: Final = (
     "If the two differ in locations, windows, times or the registry, the new one has a separate set of facts in Redis. "
     "Redis needs twice the memory until the old facts have expired. Start a new instance, wait until it is ready, and "
@@ -50,10 +53,14 @@ def render(report: CheckReport, console: Console) -> None:
     count = len(report.monitors)
     say = _Printer(console)
     say(f"{report.service}: the configuration is valid; {report.locations} locations, {count} monitors.")
+    say.print_heading("Verdicts")
+    for verdict in report.verdicts:
+        say(f"  {verdict.level:7}  {verdict}")
     _render_payments(report, say)
     pauses = [(monitor.name, monitor.pause) for monitor in report.monitors if monitor.pause is not None]
     if pauses:
         say.print_heading("How long a pause lasts")
+        say(PAUSE)
     for name, pause in pauses:
         say(f"  {name}: {_describe_pause(pause)}")
     if any(monitor.odds for monitor in report.monitors):
@@ -61,16 +68,9 @@ def render(report: CheckReport, console: Console) -> None:
     for monitor in report.monitors:
         if monitor.odds:
             _render_odds(monitor, say)
-        if monitor.kind == "at_times":
-            false = f"{monitor.odds[0].over_updates * report.locations:.2g} of {report.locations} locations"
-            say(f"  {monitor.name}: if all are empty, {false} have a false alarm at each designated time, on average.")
     _render_counts(report, say)
     say.print_heading("If it replaces another configuration")
     say(CHANGE)
-    if report.warnings:
-        say.print_heading("Warnings")
-    for warning in report.warnings:
-        say(f"  {warning}")
 
 
 def _render_counts(report: CheckReport, say: _Printer) -> None:
@@ -153,7 +153,7 @@ def _describe_pause(pause: Pause) -> str:
 
 
 def _describe_ranking(ranking: Ranking, locations: int) -> str:
-    mean = f"{ranking.mean_noise:,.0f}" if ranking.mean_noise >= 10 else f"{ranking.mean_noise:.2g}"  # noqa: PLR2004  # from here on whole people are enough
+    mean = format_amount(ranking.mean_noise)
     return (
         f"{min(ranking.top, locations)} of {locations} locations are named, each with an upper bound of its "
         f"number of people; none is called safe. Noise adds {mean} people to a count on average, "
@@ -163,8 +163,9 @@ def _describe_ranking(ranking: Ranking, locations: int) -> str:
 
 def _describe_lower_bounds(bounds: LowerBounds) -> str:
     return (
-        f"a bound is {bounds.mean_noise:.2g} people below the number of people with consent on average, and fewer than "
-        f"{bounds.below} below with a chance of {format_percent(1 - SELDOM)}. People without consent are not counted. "
+        f"a bound is {format_amount(bounds.mean_noise)} people below the number of people with consent on average, and "
+        f"fewer than {bounds.below} below with a chance of {format_percent(1 - SELDOM)}. People without consent are "
+        "not counted. "
         f"That one of them did not consent changes the chance of a bound by a factor of at most "
         f"{_format_factor(bounds.epsilon)}."
     )
@@ -172,9 +173,9 @@ def _describe_lower_bounds(bounds: LowerBounds) -> str:
 
 def _describe_dwell(noise: DwellNoise) -> str:
     return (
-        f"the number of visits has a standard deviation of {noise.deviation:,.3g}, in both directions, so nothing "
-        f"about it is certain. At most {noise.visits_per_person} visits of each person count, each with a length of at "
-        f"most {spell_duration(noise.longest_visit)}."
+        f"the number of visits has a standard deviation of {format_amount(noise.deviation)}, in both directions, so "
+        f"nothing about it is certain. At most {noise.visits_per_person} visits of each person count, each with a "
+        f"length of at most {spell_duration(noise.longest_visit)}."
     )
 
 

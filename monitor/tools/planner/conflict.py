@@ -10,7 +10,7 @@ from itertools import combinations
 from monitor.errors import ContradictionError
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
-from monitor.tools.check.compute_report import format_percent
+from monitor.tools.check.wording import format_percent
 from monitor.tools.planner.designs import Design
 from monitor.tools.planner.outcomes import Plan
 from monitor.tools.planner.solve import bound_epsilon, compute_allowed_chance, find_highest_threshold, find_plans, solve

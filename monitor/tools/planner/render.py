@@ -11,7 +11,8 @@ from rich.table import Table
 
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import format_duration
-from monitor.tools.check.compute_report import ASSUMPTION, format_percent
+from monitor.tools.check.report import ASSUMPTION
+from monitor.tools.check.wording import format_percent
 from monitor.tools.planner.curves import Curves
 from monitor.tools.planner.designs import OverTime
 from monitor.tools.planner.nearby import Choice

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.privacy.epsilon import LARGEST, SMALLEST
-from monitor.tools.check.compute_report import find_threshold
+from monitor.privacy.odds import find_threshold
 from monitor.tools.planner.designs import Design
 from monitor.tools.planner.outcomes import Plan, find_unmet
 from monitor.tools.planner.targets import Targets

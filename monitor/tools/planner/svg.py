@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
-from monitor.tools.check.compute_report import format_percent
+from monitor.tools.check.wording import format_percent
 from monitor.tools.planner.curves import Curves
 
 _WIDTH, _BLOCK = 960, 400

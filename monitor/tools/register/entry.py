@@ -16,7 +16,8 @@ import yaml
 
 from monitor import __version__
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.check.compute_report import ASSUMPTION, spell_duration
+from monitor.tools.check.report import ASSUMPTION
+from monitor.tools.check.wording import spell_duration
 from monitor.tools.register.figures import Figures, MonitorFigures, format_factor, spell_rhythm
 from monitor.tools.register.publisher import Publisher, fill_in
 

@@ -11,17 +11,12 @@ from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.config import ValidConfig
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import compute_mean_noise
+from monitor.privacy.odds import compute_mean_noise, find_threshold
 from monitor.public.instants import MILLISECOND
 from monitor.tools.check import factors
-from monitor.tools.check.compute_report import (
-    CheckReport,
-    MonitorReport,
-    compute_report,
-    find_threshold,
-    format_percent,
-    spell_duration,
-)
+from monitor.tools.check.compute_report import compute_report
+from monitor.tools.check.report import SELDOM, CheckReport, MonitorReport
+from monitor.tools.check.wording import format_percent, spell_duration
 
 _NAMED: Final = 8
 """The largest number of places that a sentence names."""
@@ -170,7 +165,7 @@ def _describe_width(report: MonitorReport) -> str:
         )
     widths = (
         f"{compute_mean_noise(odds.epsilon):,.2g} people on average "
-        f"and fewer than {find_threshold(odds.epsilon, 1)} with a chance of "
+        f"and fewer than {find_threshold(odds.epsilon, 1, SELDOM)} with a chance of "
         f"95 % (ε of an answer {format_epsilon(odds.epsilon)})"
         for odds in report.odds
         if odds.people == 0

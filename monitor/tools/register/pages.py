@@ -10,8 +10,8 @@ from typing import Final
 
 from monitor import __version__
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.check.compute_report import spell_duration
 from monitor.tools.check.default_stay import APART
+from monitor.tools.check.wording import spell_duration
 from monitor.tools.register.figures import Figures, MonitorFigures, format_factor, spell_rhythm
 from monitor.tools.register.publisher import Publisher, fill_in
 

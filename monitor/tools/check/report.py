@@ -1,0 +1,158 @@
+"""The report of `check`: what a configuration costs, how its answers behave, and verdicts about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.payments import Charge
+from monitor.public.instants import format_duration
+from monitor.tools.check.default_stay import Overlap
+
+Level = Literal["useless", "risky", "fine"]
+USELESS: Final = "useless"
+RISKY: Final = "risky"
+FINE: Final = "fine"
+
+SELDOM: Final = 0.05
+"""Up to this chance of a false alarm at an empty location, a monitor is fine. Proposed thresholds keep below it."""
+
+OFTEN: Final = 0.2
+"""Above this chance, the monitor is useless: too many of its alarms are about empty locations."""
+
+ASSUMPTION: Final = (
+    "A person is assumed to be reported at one place at a time; a person reported at two places pays at both."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judgement about a monitor or a section (`about`). The text of `useless` and `risky` says what to change."""
+
+    level: Level
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return the text with its subject."""
+        return f"{self.about}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """The chances of a false alarm with `people` people at a location; `locations` locations have this `epsilon`.
+
+    `epsilon` is the ε of an answer. The chances are those of one update and of all `MonitorReport.updates` together.
+    """
+
+    epsilon: Fraction
+    locations: int
+    people: int
+    per_update: float
+    over_updates: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The pause after k = `answers` noisy answers. A mark runs for `ticks` = W + F ticks, which last for `duration`."""
+
+    ticks: int
+    duration: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The noise of the counts of hot spots, of which the `top` highest are published.
+
+    It is `mean_noise` people on average. With a chance above 1 - `SELDOM`, it is less than `below` at all locations.
+    """
+
+    top: int
+    mean_noise: float
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBounds:
+    """The noise of lower bounds: a bound is `mean_noise` people below the number who consented, on average.
+
+    At one location, the gap is less than `below` people with a chance above 1 - `SELDOM`.
+    """
+
+    epsilon: Fraction
+    mean_noise: float
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class DwellNoise:
+    """The two-sided noise of dwell times: `deviation` is the standard deviation of the number of visits."""
+
+    longest_visit: int
+    visits_per_person: int
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReport:
+    """The cost of one monitor, and the chances of its false alarms.
+
+    `updates`: W for `over_time`, the most ticks within a horizon for `at_times`, or 1 for `hot_spots` and `dwell`.
+    """
+
+    name: str
+    kind: str
+    threshold: int | None
+    epsilon: Fraction
+    charge: Charge
+    explanation: str
+    updates: int
+    pause: Pause | None
+    odds: tuple[Odds, ...]
+    ranking: Ranking | None
+    lower_bounds: LowerBounds | None
+    dwell: DwellNoise | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
+
+    `overlap` is None without monitors of designated times. `verdicts` begins with one for each monitor.
+    """
+
+    service: str
+    locations: int
+    period: int
+    stated: Fraction
+    total: Fraction
+    monitors: tuple[MonitorReport, ...]
+    overlap: Overlap | None
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The verdicts that ask for a change, as texts."""
+        return tuple(str(verdict) for verdict in self.verdicts if verdict.level != FINE)
+
+    def to_json(self) -> str:
+        """Return the report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
+        tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
+        tree["warnings"] = self.warnings
+        tree["overlap"] = None if self.overlap is None else self.overlap.to_tree()
+        for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
+            if monitor.pause is not None:
+                entry["pause"]["duration"] = format_duration(monitor.pause.duration)
+            if monitor.dwell is not None:
+                entry["dwell"]["longest_visit"] = format_duration(monitor.dwell.longest_visit)
+        return json.dumps(tree, ensure_ascii=False, indent=2, default=_format_exact)
+
+
+def _format_exact(value: object) -> Any:
+    if isinstance(value, Fraction):
+        return format_epsilon(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

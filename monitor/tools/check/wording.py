@@ -1,0 +1,38 @@
+"""Durations, chances and amounts as `check` prints them."""
+
+from __future__ import annotations
+
+import math
+
+from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
+
+
+def spell_duration(duration: int) -> str:
+    """Format a duration in words: `14 days 1 hour`."""
+    parts = []
+    for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
+        amount, duration = divmod(duration, unit)
+        if amount:
+            parts.append(f"{amount} {name}" if amount == 1 else f"{amount} {name}s")
+    if duration or not parts:
+        parts.append(format_duration(duration))
+    return " ".join(parts)
+
+
+def format_percent(chance: float) -> str:
+    """Format a chance as a percentage: `30.1 %`, `0.0045 %`, `> 99.9 %`."""
+    percent = 100 * chance
+    if percent > 99.9:  # noqa: PLR2004  # such a chance would be rounded to 100 %
+        return "> 99.9 %"
+    if percent >= 10:  # noqa: PLR2004  # from here on, one decimal is enough
+        return f"{percent:.1f} %"
+    if percent < 1e-4:  # noqa: PLR2004  # one in a million
+        return "< 0.0001 %"
+    return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
+
+
+def format_amount(amount: float) -> str:
+    """Format a number of people, visits or locations for reading: `140`, `5.2`, `< 0.01`; never as a power of ten."""
+    if amount >= 9.95:  # noqa: PLR2004  # from here on, whole numbers are enough
+        return f"{amount:,.0f}"
+    return f"{amount:.2g}" if amount >= 0.01 or amount == 0 else "< 0.01"  # noqa: PLR2004  # fewer digits say nothing

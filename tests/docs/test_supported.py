@@ -1,0 +1,50 @@
+"""The page of what is supported agrees with the configuration."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from pydantic import ValidationError
+
+from monitor.config.servers import SASL_MECHANISMS, KafkaSettings, RedisSettings
+from tests.docs.conftest import ROOT
+
+PAGE: Final = (ROOT / "docs" / "supported.md").read_text(encoding="utf-8")
+KAFKA: Final[dict[str, Any]] = {
+    "bootstrap_servers": ["localhost:9092"],
+    "topics": {"visits": "visits", "alerts": "alerts", "dead_letters": "dead"},
+}
+
+
+def find_line(word: str) -> str:
+    """Return the one line of the page that names a thing."""
+    (line,) = (line for line in PAGE.splitlines() if word in line)
+    return line
+
+
+def test_mechanisms_are_listed() -> None:
+    """The page has the SASL mechanisms that the configuration accepts as supported."""
+    line = find_line("`SCRAM-SHA-512`, with")
+    assert [f"`{mechanism}`" in line for mechanism in SASL_MECHANISMS] == [True] * len(SASL_MECHANISMS)
+    assert "not supported" not in line
+
+
+@pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"])
+def test_other_mechanisms_are_refused(mechanism: str) -> None:
+    """A mechanism that the page calls not supported is refused by the configuration."""
+    assert "**not supported**" in find_line(f"`{mechanism}`")
+    with pytest.raises(ValidationError):
+        KafkaSettings.model_validate({**KAFKA, "sasl_mechanism": mechanism})
+
+
+def test_client_certificates_of_redis() -> None:
+    """The page says whether Redis may require a client certificate, as the configuration has keys for it or not."""
+    assert ("**not supported**" in find_line("tls-auth-clients")) is (
+        "certificate_file" not in RedisSettings.model_fields
+    )
+
+
+def test_readme_links_the_page() -> None:
+    """The README leads to the page."""
+    assert "(docs/supported.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
