@@ -56,6 +56,8 @@ LAPLACE, DAWA, RR, ONE_SIDED, L1, DAWAZ = "Laplace", "DAWA", "OsdpRR", "OsdpLapl
 ALGORITHMS: Final = (LAPLACE, DAWA, RR, ONE_SIDED, L1, DAWAZ)
 PURE_OSDP: Final = (RR, ONE_SIDED, L1)
 SUPPRESS: Final = {"Suppress10": 10, "Suppress100": 100}
+"""The paper's τ by ε. It is for replaced records, as in its Laplace mechanism, so a count gets noise at τ/2."""
+
 AT_EPSILON: Final = "DAWA at ε"
 """The published program at ε, which is too little noise if records are replaced."""
 
@@ -172,7 +174,7 @@ def _estimate_all(
     if given.variant != EXACT:
         simple: dict[str, Algorithm] = {LAPLACE: Laplace(epsilon), ONE_SIDED: OsdpLaplace(epsilon)}
         simple[L1] = OsdpLaplaceL1(epsilon)
-        simple |= {name: SuppressLaplace(times * epsilon) for name, times in SUPPRESS.items()}
+        simple |= {name: SuppressLaplace(times * epsilon / 2) for name, times in SUPPRESS.items()}
         for name, algorithm in simple.items():
             runs[name] = [algorithm(counts, non_sensitive, random) for _ in range(RUNS)]
     else:

@@ -76,14 +76,14 @@ class OsdpLaplaceL1:
 
 @dataclass(frozen=True, slots=True)
 class SuppressLaplace:
-    """Suppress: the counts of the non-sensitive records with Laplace noise at τ. Its OSDP loss is τ, not ε."""
+    """`monitor.onesided.osdp.mechanisms.Suppress` with Laplace noise at τ in each count. Its OSDP loss is τ."""
 
     tau: float
 
     def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
-        """Return the noisy counts, with noise of scale 2/τ."""
+        """Return the noisy counts, with noise of scale 1/τ."""
         del counts
-        return non_sensitive + random.laplace(0.0, 2 / self.tau, non_sensitive.size)
+        return non_sensitive + random.laplace(0.0, 1 / self.tau, non_sensitive.size)
 
 
 class FastNoise:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from monitor.privacy.epsilon import parse_epsilon, require_drawable
 from monitor.privacy.noise import Noise
 
 R = TypeVar("R")
+
+_ZERO: Final = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +47,32 @@ class Subsample:
         return [record for record, drop in zip(records, dropped.tolist(), strict=True) if not drop]
 
 
-def amplify(y: Fraction, kept: Fraction) -> Fraction:
-    """Return e^-ε' of a mechanism for addition at e^-ε = y on a Poisson sample with chance `kept` (p).
+def amplify(y: Fraction, kept: Fraction, delta: Fraction = _ZERO) -> tuple[Fraction, Fraction]:
+    """Return (e^-ε', δ') of a mechanism for addition at e^-ε = y and δ on a Poisson sample with chance `kept` (p).
 
-    e^ε' = 1 + p(e^ε - 1) ([OSN], section on subsampling). Proof: Pr[M(S(x)) in T] is p times the chance with the record
-    plus 1 - p times the chance without it, and the first is at most e^ε times the second.
+    e^ε' = 1 + p(e^ε - 1) and δ' = p·δ ([OSN], section on subsampling). Proof: Pr[M(S(x)) in T] is p times the chance
+    with the record plus 1 - p times the chance without it, and the first is at most e^ε times the second plus δ.
 
-    Raise PrivacyError if y is not in (0, 1) or p not in [0, 1].
+    Raise PrivacyError if y is not in (0, 1), or p or δ not in [0, 1].
     """
-    if not 0 < y < 1 or not 0 <= kept <= 1:
-        raise PrivacyError(f"y is {y}, kept is {kept}: expected y between 0 and 1, and kept from 0 to 1.")
-    return 1 / (1 + kept * (1 / y - 1))
+    if not 0 < y < 1 or not 0 <= kept <= 1 or not 0 <= delta <= 1:
+        raise PrivacyError(
+            f"y is {y}, kept is {kept}, delta is {delta}: expected y between 0 and 1, and the others from 0 to 1."
+        )
+    return 1 / (1 + kept * (1 / y - 1)), kept * delta
 
 
-def two_sided_loss(y: Fraction, kept: Fraction) -> Fraction:
-    """Return e^-ε' of M(S_p(x)) for addition and removal, if M is private for addition at y ([OSN], Theorem 6).
+def two_sided_loss(y: Fraction, kept: Fraction, delta: Fraction = _ZERO) -> tuple[Fraction, Fraction]:
+    """Return (e^-ε', δ') of M(S_p(x)) for addition and removal, if M is (ε, δ)-private for addition, y = e^-ε.
 
-    e^ε' = max(1/(1 - p), 1 + p(e^ε - 1)). Proof: for removal, M is post-processing of the sample (Theorem 5); for
-    addition, `amplify`. Raise PrivacyError if y is not in (0, 1) or p not in [0, 1).
+    e^ε' = max(1/(1 - p), 1 + p(e^ε - 1)) and δ' = p·δ ([OSN], Theorem 6). Proof: for removal, M is post-processing of
+    the sample (Theorem 5); for addition, `amplify`. Raise PrivacyError if y is not in (0, 1), p not in [0, 1) or δ not
+    in [0, 1].
     """
     if kept == 1:
         raise PrivacyError("kept is 1: expected less than 1, because without sampling nothing is private for removal.")
-    return min(1 - kept, amplify(y, kept))
+    amplified, other = amplify(y, kept, delta)
+    return min(1 - kept, amplified), other
 
 
 @dataclass(frozen=True, slots=True)

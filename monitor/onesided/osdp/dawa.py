@@ -131,8 +131,7 @@ class Dawa:
 
     def add_noise(self, counts: NDArray[np.int64], lengths: tuple[int, ...], noise: Noise) -> Buckets:
         """Return the totals of the buckets with noise at `total_epsilon`."""
-        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
-        totals = np.add.reduceat(counts, starts) + draw_two_sided(noise, self.total_epsilon, starts.size)
+        totals = sum_buckets(counts, lengths) + draw_two_sided(noise, self.total_epsilon, len(lengths))
         return Buckets(lengths, tuple(totals.tolist()))
 
 
@@ -142,6 +141,12 @@ def require_share(name: str, share: object) -> None:
         raise ExactnessError(f"{name} is a {type(share).__name__}: expected an exact rational, such as Fraction(1, 4).")
     if not 0 < share < 1:
         raise PrivacyError(f"{name} is {share}: expected a number between 0 and 1, such as 1/4.")
+
+
+def sum_buckets(counts: NDArray[np.int64], lengths: Sequence[int]) -> NDArray[np.int64]:
+    """Return the exact total of each bucket."""
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+    return np.add.reduceat(counts, starts)
 
 
 def largest_length(bins: int) -> int:

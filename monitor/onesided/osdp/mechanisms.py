@@ -1,4 +1,4 @@
-"""OsdpRR, OsdpLaplace and OsdpLaplaceL1 in exact integers, and Suppress ([OSDP], sections 3.4, 4 and 5.1).
+"""OsdpRR, OsdpLaplace, OsdpLaplaceL1 and the hybrid in exact integers, and Suppress ([OSDP], sections 3.4, 4 to 6).
 
 Real-valued noise is replaced by geometric noise: the floats that can occur as a sum would reveal the count ([Mironov]).
 docs/references.md defines [OSDP] and [Mironov].
@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.errors import CountsError
 from monitor.onesided.counts import as_counts
 from monitor.onesided.estimates import margin
 from monitor.privacy.epsilon import parse_epsilon, require_drawable
@@ -116,12 +117,49 @@ class ClampedHistogram:
 
 
 @dataclass(frozen=True, slots=True)
+class HybridHistogram:
+    """For policies by value: two-sided noise where records are sensitive, noise that only subtracts elsewhere.
+
+    `sensitive` marks the bins whose records are all sensitive. The other bins have no sensitive records. So all records
+    are counted ([OSDP], section 6.3.3, in the results for TIPPERS). All noise is drawn at ε/2.
+
+    Proof. Towards a one-sided neighbour a sensitive record leaves its bin, so that a count falls by 1, and a count of
+    any bin rises by 1. Counts of other bins than the marked ones never fall. Two-sided noise at ε/2 costs ε/2 for each
+    change by 1, and noise that only subtracts costs ε/2 for a rise by 1. The paper composes both parts in sequence: if
+    each has half of ε, the noise of the marked bins is drawn at ε/4.
+    """
+
+    epsilon: Fraction
+    sensitive: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        """Raise EpsilonError for a bad ε."""
+        require_drawable(parse_epsilon(self.epsilon) / 2, "ε of the noise")
+
+    def release(self, counts: Counts, noise: Noise) -> NDArray[np.int64]:
+        """Return the noisy counts, which may be negative.
+
+        Raise CountsError unless each count has a mark, and the errors of `monitor.onesided.counts.as_counts`.
+        """
+        exact, marked = as_counts(counts), np.array(self.sensitive, np.bool_)
+        if marked.shape != exact.shape:
+            raise CountsError(f"{marked.size} bins are marked: expected {exact.size}, one mark for each count.")
+        exact[marked] += draw_two_sided(noise, self.epsilon / 2, int(marked.sum()))
+        exact[~marked] -= noise.geometric(self.epsilon / 2, int((~marked).sum()))
+        return exact
+
+
+@dataclass(frozen=True, slots=True)
 class Suppress:
     """A counterexample: drop the sensitive records, publish the rest with two-sided noise at τ ([OSDP], section 3.4).
 
-    It is personalised differential privacy, but its OSDP loss is exactly τ, and unbounded without noise (`tau` None):
-    a record that is missing from the result must be sensitive, which is an exclusion attack. Do not publish with it
-    unless ε = τ is meant.
+    `tau` is the ε of the noise of each count. An open record costs τ if it is added or removed, and 2τ if it is
+    replaced by another open one. For the paper's histograms, in which records are replaced, a computation at τ is
+    therefore `Suppress` at τ/2.
+
+    The OSDP loss is exactly τ, because a sensitive record that becomes open changes one count. It is unbounded without
+    noise (`tau` None): a record that is missing from the result must be sensitive, which is an exclusion attack. Do not
+    publish with it unless ε = τ is meant.
     """
 
     tau: Fraction | None

@@ -1,4 +1,6 @@
-"""The recipe that turns a two-phase DP algorithm into an OSDP one, and DAWAz ([OSDP], section 5.2, Algorithm 3).
+"""The recipes that turn a two-phase DP algorithm into an OSDP one: DAWAz, and the naive extension of DAWA.
+
+DAWAz is Algorithm 3 of [OSDP], section 5.2. `NaiveDawa` is described in the same section.
 
 A share ρ of ε publishes a histogram of the non-sensitive records with an OSDP primitive; its empty bins are Z. The rest
 of ε runs a DP algorithm that partitions the bins and publishes totals. Then the bins of Z become 0, and the total of
@@ -22,8 +24,8 @@ from numpy.typing import NDArray
 
 from monitor.errors import CountsError
 from monitor.onesided.counts import as_counts
-from monitor.onesided.osdp.dawa import Buckets, Dawa, require_share
-from monitor.onesided.osdp.mechanisms import Counts, TruthfulSample
+from monitor.onesided.osdp.dawa import Buckets, Dawa, measure_costs, require_share, sum_buckets
+from monitor.onesided.osdp.mechanisms import Counts, OneSidedHistogram, TruthfulSample
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.privacy.noise import Noise
 
@@ -74,3 +76,33 @@ class ZeroAware:
         published = self.primitive(self.epsilon * self.share, open_counts, noise)
         buckets = self.algorithm(self.epsilon * (1 - self.share), exact, noise)
         return buckets.estimate(published <= 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NaiveDawa:
+    """DAWA on the non-sensitive records, with noise that only subtracts on its totals ([OSDP], section 5.2).
+
+    ε is the total, and `partition_share` the share of ε1. The error is large if the non-sensitive records are unlike
+    all records.
+
+    Proof. Towards a one-sided neighbour, at most one count of non-sensitive records rises, by 1, and none falls
+    (`OneSidedHistogram`). So the partition costs ε1 with the noise of `Dawa` for an added record, at most one total
+    rises, by 1, and noise that only subtracts costs ε2.
+    """
+
+    epsilon: Fraction
+    partition_share: Fraction = Fraction(1, 4)
+
+    def __post_init__(self) -> None:
+        """Raise EpsilonError for a bad ε, ExactnessError or PrivacyError for a bad share."""
+        self._make_dawa()
+
+    def release(self, non_sensitive: Counts, noise: Noise) -> Buckets:
+        """Return a private partition with noisy totals, which may be negative. Raise the errors of `Dawa.release`."""
+        exact, dawa = as_counts(non_sensitive), self._make_dawa()
+        lengths = dawa.choose(measure_costs(exact), exact.size, noise)
+        totals = OneSidedHistogram(dawa.total_epsilon).release(sum_buckets(exact, lengths), noise)
+        return Buckets(lengths, tuple(totals.tolist()))
+
+    def _make_dawa(self) -> Dawa:
+        return Dawa(self.epsilon, self.partition_share, "added or removed")

@@ -147,9 +147,32 @@ def test_theorem_6_by_enumeration(sampled: int, noised: int) -> None:
     removal = worst_ratio((laws[n], laws[n + 1]) for n in range(3))
     assert addition is not None
     assert removal is not None
-    assert addition <= 1 / amplify(y, kept)
+    assert addition <= 1 / amplify(y, kept)[0]
     assert removal == 1 / (1 - kept)
-    assert max(addition, removal) <= 1 / two_sided_loss(y, kept)
+    assert max(addition, removal) <= 1 / two_sided_loss(y, kept)[0]
+
+
+@pytest.mark.parametrize("sampled", [1, 2])
+@pytest.mark.parametrize("delta", [2, 5])
+def test_sampling_lowers_delta(sampled: int, delta: int) -> None:
+    """If the exact count leaks with chance δ, the least δ' at ε' is p·δ for addition, and 0 for removal (Theorem 6)."""
+
+    def leak(records: str, noise: Noise) -> tuple[bool, int]:
+        kept = len(Subsample(Fraction(sampled)).release(records, noise))
+        leaked = bool(noise.reaches(Fraction(delta), np.ones(1, np.int64))[0])
+        return leaked, kept if leaked else min(int(OneSidedCounts(ONE, "addition").release([kept], noise)[0]), 6)
+
+    law_of = laws_of(leak, one_sided(6))
+    factor, least = two_sided_loss(HALF, 1 - HALF**sampled, HALF**delta)
+    assert least == (1 - HALF**sampled) * HALF**delta
+
+    def excess(law: Law, neighbour: Law) -> Fraction:
+        return sum((max(law[z] - neighbour.get(z, Fraction(0)) / factor, Fraction(0)) for z in law), Fraction(0))
+
+    for records in ("", "a", "ab"):
+        assert excess(law_of(f"{records}z"), law_of(records)) <= least
+        assert excess(law_of(records), law_of(f"{records}z")) == 0
+    assert excess(law_of("z"), law_of("")) == least
 
 
 @pytest.mark.parametrize("y", [*QS, Fraction(1, 10)])
@@ -159,7 +182,7 @@ def test_equation_3_costs_epsilon_both_ways(y: Fraction) -> None:
     laws = [{z: chance for z, chance in law_of(n).items() if cast("int", z) <= 5} for n in range(4)]
     assert worst_ratio((laws[n + 1], laws[n]) for n in range(3)) == 1 / y
     assert worst_ratio((laws[n], laws[n + 1]) for n in range(3)) == 1 / y
-    assert two_sided_loss(y / (1 + y), 1 - y) == y
+    assert two_sided_loss(y / (1 + y), 1 - y) == (y, Fraction(0))
 
 
 def test_noise_counts_odd_draws() -> None:
@@ -208,7 +231,7 @@ def test_smaller_samples_do_not_help() -> None:
             for share in range(1, 11):
                 p = (1 - y) * Fraction(share, 10)
                 r = p / (p + 1 / y - 1)
-                assert amplify(r, p) == y
+                assert amplify(r, p) == (y, Fraction(0))
                 found.append(n * (1 - p) / p + r / (1 - r) ** 2 / p**2)
             assert found == sorted(found, reverse=True)
 
@@ -254,6 +277,8 @@ def test_bad_input_is_refused() -> None:
     for y, kept in ((ONE, HALF), (HALF, Fraction(2))):
         with pytest.raises(PrivacyError):
             amplify(y, kept)
+    with pytest.raises(PrivacyError, match="delta is 2"):
+        amplify(HALF, HALF, Fraction(2))
     with pytest.raises(PrivacyError, match="kept is 1"):
         two_sided_loss(HALF, ONE)
     with pytest.raises(PrivacyError, match="q is 0"):

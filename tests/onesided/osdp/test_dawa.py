@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, ExactnessError, PrivacyError
 from monitor.onesided.osdp.composition import Neighbours
-from monitor.onesided.osdp.dawa import Buckets, Costs, Dawa, cheapest, largest_length, measure_costs
-from monitor.onesided.osdp.recipe import ZeroAware, run_dawa, sample_histogram
+from monitor.onesided.osdp.dawa import Buckets, Costs, Dawa, cheapest, largest_length, measure_costs, sum_buckets
+from monitor.onesided.osdp.recipe import NaiveDawa, ZeroAware, run_dawa, sample_histogram
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from simulators.osdp.published_dawa import PublishedDawa, partition_loss
 from tests.onesided.laws import HALF, ONE, Given, align, laws_of, two_sided, worst
@@ -112,10 +112,6 @@ NEIGHBOURS: Final[dict[int, Neighbours]] = {2: "added or removed", 4: "replaced"
 """The neighbours with a Δ."""
 
 
-def sum_buckets(counts: NDArray[np.int64], lengths: Sequence[int]) -> NDArray[np.int64]:
-    return np.array([part.sum() for part in np.split(counts, np.cumsum(lengths)[:-1])])
-
-
 @pytest.mark.parametrize(("bins", "most_records"), [(2, 2), (3, 2), (4, 1), (5, 1)])
 def test_shifted_noise_gives_the_same_buckets(bins: int, most_records: int) -> None:
     """For every histogram with counts of 0 to 1 or 2 and every neighbour, the proof's shift keeps what is published.
@@ -179,6 +175,25 @@ def test_penalty_is_the_published_one() -> None:
     assert removed.penalty(64) == 64 * 2
     assert Dawa(ONE, Fraction(1, 2)).penalty(64) == 64 * 4
     assert Dawa(ONE, Fraction(1, 2), extra_penalty=Fraction(3)).penalty(64) == 64 * (4 + 3 * 16)
+
+
+@pytest.mark.parametrize("bins", [3, 4])
+def test_naive_extension_costs_epsilon(bins: int) -> None:
+    """With a non-sensitive record more in any bin, the proof's shift keeps the buckets, and costs at most ε."""
+    random, unit, costs, rule = np.random.default_rng(bins), largest_length(bins), [], NaiveDawa(Fraction(32))
+    for counts, one in product(product(range(2), repeat=bins), range(bins)):
+        before = make_array(*counts)
+        other = before + (np.arange(bins) == one)
+        pair = measure_costs(before), measure_costs(other)
+        for spread in (1, 4, 16):
+            drawn = random.integers(-spread * unit, spread * unit + 1, sum(each.size for each in pair[0])).tolist()
+            drawn += random.integers(0, 9, bins).tolist()
+            lengths = rule.release(before, Given(*drawn, signed=True)).lengths
+            shifts = shift_noise(lengths, before != other, *pair, 2 * unit)[0]
+            subtracted = sum_buckets(other, lengths) - sum_buckets(before, lengths)
+            shift = [*np.concatenate(shifts).tolist(), *subtracted.tolist()]
+            costs.append(align(partial(rule.release, before), partial(rule.release, other), drawn[: len(shift)], shift))
+    assert 28 < max(costs) <= 32
 
 
 def test_uniform_regions_share_buckets() -> None:

@@ -23,10 +23,16 @@ from monitor.errors import (
 )
 from monitor.onesided.osdp.composition import Guarantee, compose_in_parallel, compose_in_sequence
 from monitor.onesided.osdp.exclusion import LawOf, Prior, extended_loss, odds_change, one_sided_loss, worst_ratio
-from monitor.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram, Suppress, TruthfulSample
+from monitor.onesided.osdp.mechanisms import (
+    ClampedHistogram,
+    HybridHistogram,
+    OneSidedHistogram,
+    Suppress,
+    TruthfulSample,
+)
 from monitor.onesided.osdp.policies import OneSidedPolicy, Records
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
-from tests.onesided.laws import HALF, ONE, Given, laws_of, one_sided, two_sided, worst
+from tests.onesided.laws import HALF, ONE, Given, align, laws_of, one_sided, two_sided, worst
 
 UNIVERSE = ("lounge", "office", "hall")
 BINS = ("office", "hall")
@@ -94,6 +100,24 @@ def test_histogram_functions_cost_epsilon(release: Callable[[list[int], Noise], 
         assert worst(law_of(count), law_of(count + 1)) == 2
 
 
+def test_hybrid_costs_epsilon() -> None:
+    """If a sensitive record moves to any bin, noise shifted by the changes gives the same counts, at a cost of ε."""
+    rule, before = HybridHistogram(ONE, (True, True, False)), np.array([3, 2, 4])
+    for source, goal in product((0, 1), (0, 1, 2)):
+        other = before - (np.arange(3) == source) + (np.arange(3) == goal)
+        change = (before - other).tolist()
+        shift = [*change[:2], -change[2]]  # the noise of the last bin is subtracted
+        for drawn in product((-2, 0, 3), (-1, 2), (0, 4)):
+            run, neighbour = partial(rule_counts, rule, before), partial(rule_counts, rule, other)
+            assert align(run, neighbour, drawn, shift) == (source != goal)
+    with pytest.raises(CountsError, match="3 bins are marked: expected 2"):
+        rule.release([1, 2], Given())
+
+
+def rule_counts(rule: HybridHistogram, counts: NDArray[np.int64], noise: Noise) -> tuple[int, ...]:
+    return tuple(rule.release(counts, noise).tolist())
+
+
 def test_histogram_is_below_the_truth() -> None:
     """Every published count is at most the count of non-sensitive records, and so of all records."""
     law_of = histogram_law()
@@ -146,6 +170,13 @@ def test_replaced_open_record_costs_twice() -> None:
     one, two, moved = law_of(("hall",)), law_of(("hall", "hall")), law_of(("office",))
     assert worst_ratio([(one, two), (two, one)]) == 2
     assert worst_ratio([(one, moved), (moved, one)]) == 4
+
+
+def test_public_number_breaks_theorem_3_4() -> None:
+    """The exact number of open records is 0-DP for replaced open records, but its OSDP loss is unbounded."""
+    law_of = laws_of(lambda dataset, _: sum(count_open(POLICY, dataset, BINS)), one_sided(1))
+    assert worst_ratio([(law_of(("hall",)), law_of(("office",)))]) == 1
+    assert one_sided_loss(law_of, POLICY, 2) is None
 
 
 def test_suppress_without_noise_loses_everything() -> None:
