@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deploy.release.sbom import EXTRAS
-from monitor.config.servers import MetricsSettings
+from monitor.config.servers import AuditorSettings, MetricsSettings
 
 
 def _read_pins(path: Path) -> dict[str, set[str]]:
@@ -85,6 +85,15 @@ def test_final_stage_runs_no_commands(containerfile: list[Any]) -> None:
     """The final stage contains no RUN and no ADD."""
     last = max(instruction.stage for instruction in containerfile)
     assert not [line for line in containerfile if line.stage == last and line.word in {"RUN", "ADD"}]
+
+
+def test_image_serves_its_metrics(containerfile: list[Any]) -> None:
+    """Outside a container the metrics listen on localhost; the image sets all addresses of the container."""
+    assert (MetricsSettings().host, AuditorSettings().host) == ("localhost", "localhost")
+    last = max(instruction.stage for instruction in containerfile)
+    environment = next(line.rest for line in containerfile if line.stage == last and line.word == "ENV")
+    for section in ("METRICS", "AUDITOR"):
+        assert f"LOCATION_MONITOR__{section}__HOST=0.0.0.0" in environment.split()
 
 
 def test_health_probe_uses_default_port(containerfile: list[Any]) -> None:

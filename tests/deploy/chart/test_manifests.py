@@ -237,6 +237,22 @@ def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> 
     assert policy["spec"]["ingress"][0]["from"]
 
 
+def test_metrics_are_for_prometheus(helm: Helm, rendered: dict[str, Answer]) -> None:
+    """Unless it is set otherwise, Prometheus and the release itself reach the metrics; never everybody."""
+    own = {"app.kubernetes.io/name": "location-monitor", "app.kubernetes.io/instance": "city"}
+
+    def list_peers(answer: Answer) -> list[dict[str, str]]:
+        (policy, _) = answer.of_kind("NetworkPolicy")
+        (rule,) = policy["spec"]["ingress"]
+        return [peer["podSelector"]["matchLabels"] for peer in rule["from"]]
+
+    prometheus, release = list_peers(rendered["minimal"])
+    assert prometheus == {"app.kubernetes.io/name": "prometheus"}
+    assert own.items() <= release.items()
+    closed = helm.template(value_set("minimal"), set_json=["networkPolicy.metricsFrom=[]"])
+    assert list_peers(closed) == [release]
+
+
 def test_notes_say_how_to_change_registry(helm: Helm, tmp_path: Path) -> None:
     """If Helm cannot see the content of the registry, the notes say how the instances read a new one.
 
