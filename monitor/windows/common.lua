@@ -12,6 +12,25 @@ local MERGED = 50000      -- facts after which a script stops merging, so that t
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START
 
+local MARK = ''           -- the member of each window and of the waiting facts that is not a fact; its score is +inf
+
+-- Stop if a key that every begun shard has is missing: the server lost a part of the shard, as when a move to another
+-- server was broken off. Delete the shard's hash first, with its progress, so that nobody relies on the rest. The facts
+-- are then read from the input again.
+local function lose(meta)
+  redis.call('UNLINK', meta)
+  error(redis.error_reply('LOST a key of this shard is missing'))
+end
+
+local function require_all(meta, keys)
+  for i = 1, #keys, PORTION do
+    local last = math.min(i + PORTION - 1, #keys)
+    if redis.call('EXISTS', unpack(keys, i, last)) < last - i + 1 then
+      lose(meta)
+    end
+  end
+end
+
 -- Return the present slot and instant (µs), by the server's clock or, if `now` is not empty, by a replay's clock.
 local function find_present_slot(now, origin, length)
   if now == '' then
@@ -55,45 +74,61 @@ local function was_renewed_before(meta, seconds)
   return not passed or passed < 0 or passed > seconds
 end
 
--- Add facts of a row to its window. `slots`: the last slot as text, by its difference to the stamp (4 bytes). `renew`:
--- also renew the expiry. A new window gets its expiry at once.
-local function add_people(key, count, blob, at, slots, renew, expiry)
-  local added = 0
+-- Add facts of a row to its window. `slots`: the last slot as text, by its difference to the stamp (4 bytes).
+local function add_people(key, count, blob, at, slots)
   for first = 0, count - 1, PORTION do
     local size = math.min(PORTION, count - first)
     local people = {struct.unpack(string.rep('c4c16', size), blob, at + SEEN * first)}
     for i = 1, 2 * size, 2 do
       people[i] = slots[people[i]]
     end
-    added = added + redis.call('ZADD', key, 'GT', unpack(people, 1, 2 * size))  -- the last element is a position
+    redis.call('ZADD', key, 'GT', unpack(people, 1, 2 * size))  -- the last element is a position
   end
-  if renew or (added > 0 and redis.call('ZCARD', key) == added) then
-    redis.call('EXPIRE', key, expiry)
+end
+
+-- Return the keys of the windows in a block, and the number of facts of each.
+local function read_groups(prefix, blob, from)
+  local keys, counts = {}, {}
+  for group = 1, struct.unpack('>I4', blob, from) do
+    local row, count = struct.unpack('>I4I4', blob, from - 4 + 8 * group)
+    keys[group], counts[group] = prefix .. 'w:' .. row, count
   end
+  return keys, counts
 end
 
 -- Add packed facts to the windows, beginning at a place in the blob.
 local function add_seen(meta, prefix, stamp, blob, from, expiry)
-  local renew = was_renewed_before(meta, expiry / 2)
+  local keys, counts = read_groups(prefix, blob, from)
+  require_all(meta, keys)
   local slots = setmetatable({}, {__index = function(slots, ahead)
     slots[ahead] = string.format('%.0f', stamp + struct.unpack('>i4', ahead))
     return slots[ahead]
   end})
-  local groups = struct.unpack('>I4', blob, from)
-  local at = from + 4 + 8 * groups
-  for group = 0, groups - 1 do
-    local row, count = struct.unpack('>I4I4', blob, from + 4 + 8 * group)
-    add_people(prefix .. 'w:' .. row, count, blob, at, slots, renew, expiry)
-    at = at + SEEN * count
+  local renew, at = was_renewed_before(meta, expiry / 2), from + 4 + 8 * #keys
+  for i, key in ipairs(keys) do
+    add_people(key, counts[i], blob, at, slots)
+    at = at + SEEN * counts[i]
+    if renew then
+      redis.call('EXPIRE', key, expiry)
+    end
   end
 end
 
+-- Return the key of a set of a designated time, before facts are added to it. The shard's hash names each set that exists,
+-- so one that it names must not be missing.
+local function name_set(meta, prefix, name)
+  if redis.call('HSETNX', meta, name, 1) == 0 then
+    require_all(meta, {prefix .. name})
+  end
+  return prefix .. name
+end
+
 -- Add packed facts, sorted by time, to the sets of designated times. Skip evicted times, because no tick counts them.
-local function add_present(prefix, dropped, blob, from, expiry)
+local function add_present(meta, prefix, dropped, blob, from, expiry)
   local instant, arguments, count, i = nil, {}, 0, from
   local function flush()
     if count > 0 and not (dropped and instant <= dropped) then
-      local key = prefix .. 't:' .. string.format('%.0f', instant)
+      local key = name_set(meta, prefix, 't:' .. string.format('%.0f', instant))
       redis.call('SADD', key, unpack(arguments, 1, count))
       redis.call('EXPIRE', key, expiry)
     end
@@ -112,11 +147,11 @@ local function add_present(prefix, dropped, blob, from, expiry)
 end
 
 -- Add packed visits, sorted by time, to the lengths at designated times. Of several lengths, the longest remains.
-local function add_stays(prefix, dropped, blob, from, expiry)
+local function add_stays(meta, prefix, dropped, blob, from, expiry)
   local instant, arguments, count, i = nil, {}, 0, from
   local function flush()
     if count > 0 and not (dropped and instant <= dropped) then
-      local key = prefix .. 'd:' .. string.format('%.0f', instant)
+      local key = name_set(meta, prefix, 'd:' .. string.format('%.0f', instant))
       redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * count))
       redis.call('EXPIRE', key, expiry)
     end
@@ -140,17 +175,18 @@ local function add(meta, kind, stamp, blob, from, expiry)
   if kind == 's' then
     add_seen(meta, prefix, stamp, blob, from, expiry)
   elseif kind == 'd' then
-    add_stays(prefix, get_number(meta, 'dropped'), blob, from, expiry)
+    add_stays(meta, prefix, get_number(meta, 'dropped'), blob, from, expiry)
   else
-    add_present(prefix, get_number(meta, 'dropped'), blob, from, expiry)
+    add_present(meta, prefix, get_number(meta, 'dropped'), blob, from, expiry)
   end
 end
 
 -- Move waiting facts stamped up to a slot into the windows, the earliest first; return whether any are left. Facts are
 -- added before they are removed, because an error stops a script without undoing its changes.
-local function merge(meta, waiting, slot, expiry, most)
+local function merge(meta, waiting, slot, expiry)
+  require_all(meta, {waiting})
   local merged = 0
-  while merged < (most or MERGED) do
+  while merged < MERGED do
     local blob = redis.call('ZRANGEBYSCORE', waiting, '-inf', slot, 'LIMIT', 0, 1)[1]
     if not blob then
       return false
@@ -163,16 +199,23 @@ local function merge(meta, waiting, slot, expiry, most)
   return redis.call('ZCOUNT', waiting, '-inf', slot) > 0
 end
 
--- Initialize a shard without `opened`. Its windows are emptied first, because nothing shows which facts they contain.
-local function begin_shard(meta, slot)
-  if redis.call('HEXISTS', meta, 'opened') == 0 then
-    for i = 2, #KEYS do
-      redis.call('UNLINK', KEYS[i])
-    end
-    set_number(meta, 'opened', slot - 1)
-    set_number(meta, 'shown', NOTHING_SHOWN)
-    set_number(meta, 'renewed', redis.call('TIME')[1])
+-- Initialize a shard without `opened`. It is emptied first, because nothing shows which facts its keys contain. Then the
+-- waiting facts and every window get their mark, so that one that is missing later is noticed. `windows`: how many of the
+-- keys from KEYS[4] on are windows.
+local function begin_shard(meta, slot, windows, expiry)
+  if redis.call('HEXISTS', meta, 'opened') == 1 then
+    return
   end
+  for i = 2, #KEYS do
+    redis.call('UNLINK', KEYS[i])
+    if i == 2 or (i > 3 and i <= 3 + windows) then
+      redis.call('ZADD', KEYS[i], '+inf', MARK)
+      redis.call('EXPIRE', KEYS[i], expiry)
+    end
+  end
+  set_number(meta, 'opened', slot - 1)
+  set_number(meta, 'shown', NOTHING_SHOWN)
+  set_number(meta, 'renewed', redis.call('TIME')[1])
 end
 
 local function raise(meta, field, value)

@@ -2,14 +2,12 @@
 -- Evict facts that are no longer counted, record the eviction in the shard's hash, and renew the expiry of the rest if
 -- an eighth of it has passed. (Renewing it at each tick would write a line to the append-only file for each key.)
 --
--- KEYS[1]            meta: the shard's hash
--- KEYS[2]            the waiting facts
--- KEYS[3..2+w]       the sorted sets of its watched rows
--- KEYS[3+w..2+w+d]   sets of designated times to delete, of people and of lengths
--- KEYS[3+w+d..]      the sets of designated times to keep
--- ARGV[1]            expiry of meta in seconds; facts expire after twice this time, so later than the progress that
---                    claims them
--- ARGV[2]            w: the number of sorted sets
+-- KEYS[1..3]         as in begin.lua
+-- KEYS[4..3+w]       the windows
+-- KEYS[4+w..3+w+d]   sets of designated times to delete, of people and of lengths
+-- KEYS[4+w+d..]      the sets of designated times to keep
+-- ARGV[1]            expiry of meta in seconds, as ARGV[4] in begin.lua
+-- ARGV[2]            w: the number of windows
 -- ARGV[3]            d: the number of sets to delete
 -- ARGV[4]            trimmed: facts about slots before this one are removed
 -- ARGV[5]            dropped: the latest designated time to delete; missing if d = 0
@@ -24,11 +22,12 @@ raise(KEYS[1], 'trimmed', ARGV[4])
 if dropped > 0 then
   raise(KEYS[1], 'dropped', ARGV[5])
 end
-for i = 3, 2 + windows do
+for i = 4, 3 + windows do
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. ARGV[4])
 end
-for i = 3 + windows, 2 + windows + dropped do
+for i = 4 + windows, 3 + windows + dropped do
   redis.call('UNLINK', KEYS[i])
+  redis.call('HDEL', KEYS[1], string.sub(KEYS[i], #KEYS[1] - 3))  -- the name without the prefix
 end
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 if renews then

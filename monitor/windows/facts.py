@@ -139,7 +139,10 @@ class Windows(Protocol):
         """
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        """Open the slots that the ticks count, and return, by shard, everything that a tick needs, read in one step."""
+        """Open the slots that the ticks count, and return, by shard, everything that a tick needs, read in one step.
+
+        A shard that a cluster is moving is missing, unless this is true of all shards. Then UnreachableError is raised.
+        """
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant by the clock of the shards' server; of several servers, by the latest clock."""

@@ -2,15 +2,21 @@
 
     {name:fingerprint:shard}:meta         hash: p<partition> (progress), opened, shown, renewed, and three more:
                                           since (`complete_from`), trimmed (`evicted_before`) and dropped
-                                          (`times_evicted_until`) of `monitor.windows.facts.Reading`
+                                          (`times_evicted_until`) of `monitor.windows.facts.Reading`; also the names
+                                          (t:<instant>, d:<instant>) of the sets of designated times that exist
     {name:fingerprint:shard}:waiting      sorted set: packed facts by the slot in which their records were stamped
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
     {name:fingerprint:shard}:d:<instant>  sorted set, at a designated time with dwell times: the same members, by the
                                           length of the visit in seconds
+    {name:fingerprint:shard}:never        no key: scripts declare it, so that a cluster refuses them while it moves the
+                                          shard (docs/runtime.md, section 3)
     {name:fingerprint:0}:rights           no data: a script uses this key to test whether the user may run each command
 
-The text in braces is the hash tag. It places all keys of a shard in one slot of Redis Cluster, as transactions require.
+Each window and the waiting facts also contain one member that is no fact: the empty string, with the score +inf. It
+exists from the beginning of the shard on, so a script notices if such a key is lost.
+
+The text in braces is the hash tag. It places all keys of a shard in one slot of Redis Cluster, as scripts require.
 """
 
 from __future__ import annotations
@@ -58,6 +64,10 @@ class Keys:
     def waiting(self, shard: int) -> str:
         """Return the key of the waiting facts, which no tick may count yet."""
         return f"{self.tag(shard)}:waiting"
+
+    def never(self, shard: int) -> str:
+        """Return the key that never exists."""
+        return f"{self.tag(shard)}:never"
 
     @property
     def rights(self) -> str:

@@ -17,7 +17,7 @@ All numbers are big-endian.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -163,11 +163,11 @@ def read_stays(members: Iterable[tuple[bytes, float]]) -> list[tuple[bytes, int,
     return [(member[row_bytes:], int.from_bytes(member[:row_bytes]), int(length)) for member, length in members]
 
 
-def count_members(members: Collection[bytes], rows: Ints) -> tuple[Ints, Ints, Ints]:
+def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints, Ints]:
     """Count the distinct people by location in a designated time's set.
 
     Args:
-        members: distinct members of 20 bytes, each a person at a row.
+        members: distinct members of 20 bytes, each a person at a row, in sequence.
         rows: the shard's rows in registry order, shape (locations,).
 
     Returns:
@@ -176,11 +176,10 @@ def count_members(members: Collection[bytes], rows: Ints) -> tuple[Ints, Ints, I
     Raises:
         WindowsError: a member is not in this format, or its row is not in this shard.
     """
-    packed = b"".join(members)
-    if len(packed) != len(members) * MEMBER.itemsize:
+    if len(members) % MEMBER.itemsize:
         size = MEMBER.itemsize
         raise WindowsError(f"a designated time's set has members that are not {size} bytes long: {_REMEDY}")
-    member_rows = np.frombuffer(packed, MEMBER)["row"].astype(np.int64)
+    member_rows = np.frombuffer(members, MEMBER)["row"].astype(np.int64)
     consented = member_rows >= CONSENT
     visited, index = np.unique(member_rows % CONSENT, return_inverse=True)
     places = np.searchsorted(rows, visited)

@@ -15,7 +15,7 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
-    ExecAbortError,
+    ClusterError,
     MasterDownError,
     MovedError,
     NoPermissionError,
@@ -37,8 +37,12 @@ from monitor.public.instants import SECOND
 Client = Redis | RedisCluster
 """A connection pool to one server, or to the nodes of a cluster."""
 
-REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError)
-"""All errors that redis-py raises if a server fails or cannot be reached."""
+REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError, AttributeError)
+"""All errors that redis-py raises if a server fails or cannot be reached.
+
+redis-py 8.1 raises an AttributeError if a cluster moves keys to a node that it does not know: one that has just joined
+and owns no hash slots yet.
+"""
 
 _RESPONSE_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 2.0
@@ -55,11 +59,12 @@ _TRANSIENT: Final = {
     "MASTERDOWN": "it is a replica that has lost its primary",
     "CLUSTERDOWN": "the cluster is down",
     "TRYAGAIN": "the cluster is moving these keys",
+    "LOST": "it lacks keys of a shard, so the facts of this shard are read from the input again",
     "MOVED": "the cluster has moved these keys",
     "ASK": "the cluster is moving these keys",
-    "EXECABORT": "it refused the transaction as a whole",
     "WRONGPASS": "it requires a user and a password, or refused them: check redis.username and redis.password_file",
 }
+_MOVING: Final = frozenset({"TRYAGAIN", "ASK", "MOVED"})
 _KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py removes the code from the text
     OutOfMemoryError: "OOM",
     ReadOnlyError: "READONLY",
@@ -67,15 +72,14 @@ _KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py remo
     MasterDownError: "MASTERDOWN",
     ClusterDownError: "CLUSTERDOWN",
     TryAgainError: "TRYAGAIN",
+    ClusterError: "TRYAGAIN",  # redis-py was told to try again too often
     MovedError: "MOVED",
     AskError: "ASK",
-    ExecAbortError: "EXECABORT",
     AuthenticationError: "WRONGPASS",
     NoPermissionError: "NOPERM",
 }
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
 _IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name the command
-_NO_MULTI: Final = "EXEC without MULTI"  # the error of redis-py if MULTI was refused
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CONNECTING: Final = "Timeout connecting"  # a server without TLS waits for the rest of what it takes for a command
 _CHECK_PORT: Final = (
@@ -119,13 +123,6 @@ def create_client(address: RedisAddress) -> Client:
     }
     if address.ca_file is not None and address.url.startswith("rediss:"):
         options["ssl_ca_certs"] = address.ca_file
-    client = _connect(address, options)
-    # By default, redis-py turns a reply to SMEMBERS into a set, which takes longer than counting its members.
-    client.set_response_callback("SMEMBERS", list)
-    return client
-
-
-def _connect(address: RedisAddress, options: dict[str, Any]) -> Client:
     if not address.cluster:
         return Redis.from_url(address.url, **options)
     try:
@@ -187,7 +184,7 @@ def translate_error(error: Exception, place: str) -> FailedError:
     refused = _find_refused_permission(error)
     if refused is not None:
         return WindowsError(f"{place} refused {refused} (NOPERM): check the permissions of its user")
-    code = find_error_code(error)
+    code = "ASK" if isinstance(error, AttributeError) else find_error_code(error)
     if code in _TRANSIENT:
         return UnreachableError(f"{place}: {_TRANSIENT[code]}")
     if isinstance(error, SlowError):
@@ -210,8 +207,13 @@ def _find_refused_permission(error: Exception) -> str | None:
         return "a key of this service"
     if _IN_SCRIPT in text:
         return "a command of a script"
-    command = "multi" if _NO_MULTI in text else (match := _COMMAND.search(text)) and match[1]
-    return f"the command {command}" if command else None
+    match = _COMMAND.search(text)
+    return f"the command {match[1]}" if match else None
+
+
+def is_moving(error: Exception) -> bool:
+    """Return whether a server's error reply says that a cluster moves the keys of the command."""
+    return find_error_code(error) in _MOVING
 
 
 def is_transient(error: Exception) -> bool:

@@ -1,8 +1,8 @@
-"""Windows in Redis or Valkey: sets of facts with their progress, with one transaction per shard.
+"""Windows in Redis or Valkey: sets of facts with their progress, with one script per shard and operation.
 
-A write is one script per shard, which unpacks the facts and advances the progress. For a tick, one script moves the
-facts that the tick counts into the windows, and counts. If the sets of designated times are read too, the script and
-the reads are in one MULTI. Every other operation is one script, which is also atomic.
+Every operation is one script per shard, so it is atomic. A write unpacks the facts and advances the progress. For a
+tick, one script moves the facts that the tick counts into the windows, and counts. Each script that reads or changes
+facts also declares a key that never exists. While a cluster moves a shard, both of its servers refuse such a script.
 """
 
 from __future__ import annotations
@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
-from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from redis.cluster import RedisCluster
 
 from monitor.errors import WindowsError
 from monitor.public.instants import SECOND
@@ -30,6 +27,7 @@ from monitor.windows.redis_client import (
     Client,
     describe_client,
     find_error_code,
+    is_moving,
     is_transient,
     pair_scores,
     parse_fields,
@@ -37,13 +35,9 @@ from monitor.windows.redis_client import (
     translate_error,
 )
 from monitor.windows.scripts import Command, make_eval
-from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
+from monitor.windows.time_counts import SparseCounts, TimeCounts
 
 _LEAST_EXPIRY: Final = 3_600
-
-MANY_WAITING: Final = 50_000
-FEW_WAITING: Final = 2_000
-"""About how many waiting facts one script moves into the windows: a script without counting, and one that counts."""
 
 
 class RedisWindows:
@@ -71,8 +65,6 @@ class RedisWindows:
         )
         self._client = client
         self._clock = clock
-        self._time_counts = TimeCountsCache()
-        self._unsettled: dict[int, int] = {}  # by shard, the tick whose facts were last found waiting
 
     @property
     def address(self) -> str:
@@ -101,7 +93,12 @@ class RedisWindows:
     def _set_progress(self, script: str, partition: int, offset: int, complete_from: int) -> None:
         arguments = (*self._read_clock(), f"{PROGRESS}{partition}", offset, complete_from)
         times = self._find_unexpired_times()
-        self._run({shard: make_eval(script, self._list_all_keys(shard, times), *arguments) for shard in self._all})
+        work: dict[int, Command] = {}
+        for shard in self._all:
+            windows = self._list_windows(shard)
+            keys = [*self._declare_keys(shard), *windows, *self._list_time_keys(shard, times)]
+            work[shard] = make_eval(script, keys, *arguments, len(windows))
+        self._run(work)
 
     def _read_clock(self) -> tuple[str | int, ...]:
         """Return the arguments of scripts about time: the clock, the slot grid, and the expiry of keys in seconds."""
@@ -116,17 +113,17 @@ class RedisWindows:
             {int(at) for timed in self._parameters.timed for at in timed.times.find_between(now - kept, now + kept)}
         )
 
-    def _list_all_keys(self, shard: int, times: Iterable[int]) -> list[str]:
-        windows = (self._keys.window(shard, row) for row in self._watched[shard])
-        return [*self._list_shard_keys(shard), *windows, *self._list_time_keys(shard, times)]
+    def _list_windows(self, shard: int) -> list[str]:
+        return [self._keys.window(shard, row) for row in self._watched[shard]]
 
     def _list_time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         """Return the keys of designated times: one each, and one more if there are dwell times."""
         names = (self._keys.time, self._keys.lengths) if self._parameters.dwell else (self._keys.time,)
         return [name(shard, instant) for instant in times for name in names]
 
-    def _list_shard_keys(self, shard: int) -> list[str]:
-        return [self._keys.meta(shard), self._keys.waiting(shard)]
+    def _declare_keys(self, shard: int) -> list[str]:
+        """Return the first keys that a script declares: the shard's hash, the waiting facts, and the missing key."""
+        return [self._keys.meta(shard), self._keys.waiting(shard), self._keys.never(shard)]
 
     def pack(self, facts: Facts) -> PackedFacts:
         """Prepare a batch's facts for `write`: the arguments of each shard's script."""
@@ -143,7 +140,7 @@ class RedisWindows:
         arguments = (*self._read_clock(), len(spans), *advance)
         replies = self._run(
             {
-                shard: make_eval("write", self._list_shard_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
+                shard: make_eval("write", self._declare_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
                 for shard in self._all
             }
         )
@@ -153,27 +150,19 @@ class RedisWindows:
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step.
 
-        Usually few facts wait, and the script that counts also moves them into the windows. If more wait, or if the
-        shard was not settled before, another script moves them first. Each script moves a limited number, to end soon.
+        A script moves a limited number of waiting facts, to end soon. The reading is not settled if more wait.
         """
-        ticks = {shard: question.tick for shard, question in questions.items() if question.tick is not None}
-        known = {shard for shard, tick in ticks.items() if self._unsettled.get(shard) == tick}
-        first = {shard: question for shard, question in questions.items() if shard not in known}
-        readings = self._read_at_once(first, FEW_WAITING)
-        waiting = known | {shard for shard, reading in readings.items() if not reading.settled}
-        replies = self._run({shard: self._make_settle_command(shard, ticks[shard]) for shard in waiting})
-        settled = {shard for shard, reply in replies.items() if reply == 1}
-        self._unsettled |= {shard: ticks[shard] for shard in waiting - settled}
-        again = {shard: questions[shard] if shard in settled else Question() for shard in settled | known}
-        for shard, reading in self._read_at_once(again, MANY_WAITING).items():
-            readings[shard] = reading if shard in settled else replace(reading, settled=False)
-        return readings
-
-    def _make_settle_command(self, shard: int, tick: int, most: int = MANY_WAITING) -> Command:
-        return make_eval("settle", self._list_shard_keys(shard), *self._make_tick_arguments(tick, most))
-
-    def _make_tick_arguments(self, tick: int, most: int) -> tuple[str | int, ...]:
-        return (*self._read_clock(), tick, self._parameters.tolerance, most)
+        work = {shard: self._make_tick_command(shard, question) for shard, question in questions.items()}
+        replies = self._execute(work)
+        failed = {shard: reply for shard, reply in replies.items() if isinstance(reply, Exception)}
+        for shard, error in failed.items():
+            if len(failed) == len(questions) or not is_moving(error):
+                self._raise_failure(shard, error)
+        return {
+            shard: self._parse_reading(shard, questions[shard], reply)
+            for shard, reply in replies.items()
+            if shard not in failed
+        }
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant: the latest of the clocks of the shards' servers."""
@@ -184,88 +173,29 @@ class RedisWindows:
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Move facts stamped up to a slot into the windows, if it has begun."""
-        self._run(
-            {shard: make_eval("open", self._list_shard_keys(shard), *self._read_clock(), slot) for shard in shards}
+        self._run({shard: make_eval("open", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards})
+
+    def _make_tick_command(self, shard: int, question: Question) -> Command:
+        windows = (part for start, rows in question.windows for part in (start, np.asarray(rows, ">u4").tobytes()))
+        return make_eval(
+            "tick",
+            self._declare_keys(shard),
+            *self._read_clock(),
+            "" if question.tick is None else question.tick,
+            self._parameters.tolerance,
+            len(question.windows),
+            len(question.times),
+            *windows,
+            *question.times,
+            *question.stays,
         )
 
-    def _read_at_once(self, questions: Mapping[int, Question], most: int) -> dict[int, Reading]:
-        """Read each shard in one step. Read a shard again if a set grew after its size was read.
-
-        `most`: about how many waiting facts of each shard the script moves into the windows.
-        """
-        readings: dict[int, Reading] = {}
-        waiting = dict(questions)
-        while waiting:
-            unchanged = self._find_unchanged(waiting)
-            replies = self._transact(
-                {
-                    shard: self._make_commands(shard, question, unchanged[shard], most)
-                    for shard, question in waiting.items()
-                }
-            )
-            for shard, question in list(waiting.items()):
-                reading = self._parse_reading(shard, question, unchanged[shard], replies[shard])
-                if reading is not None:
-                    readings[shard] = reading
-                    del waiting[shard]
-        return readings
-
-    def _find_unchanged(self, questions: Mapping[int, Question]) -> dict[int, dict[int, SparseCounts]]:
-        """Return, by shard, the known counts of the designated times whose sets have not grown."""
-        known = {
-            shard: self._time_counts.find(shard, question.tick, question.times) for shard, question in questions.items()
+    def _parse_reading(self, shard: int, question: Question, reply: Sequence[Any]) -> Reading:
+        settled, counts, meta, time, members, lengths = reply
+        present = {
+            instant: SparseCounts.of(of_time, self._rows[shard])
+            for instant, of_time in zip(question.times, members, strict=bool(settled))
         }
-        sizes = self._transact(
-            {
-                shard: [("SCARD", self._keys.time(shard, instant)) for instant in counts]
-                for shard, counts in known.items()
-                if counts
-            }
-        )
-        return {
-            shard: {
-                instant: counts
-                for (instant, counts), size in zip(of_shard.items(), sizes.get(shard, ()), strict=True)
-                if counts.members == size
-            }
-            for shard, of_shard in known.items()
-        }
-
-    def _make_commands(self, shard: int, question: Question, unchanged: Collection[int], most: int) -> list[Command]:
-        return [
-            self._make_count_command(shard, question, most),
-            *(
-                ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
-                for instant in question.times
-            ),
-            *(
-                ("ZRANGEBYSCORE", self._keys.lengths(shard, instant), "-inf", "+inf", "WITHSCORES")
-                for instant in question.stays
-            ),
-        ]
-
-    def _make_count_command(self, shard: int, question: Question, most: int) -> Command:
-        keys, windows = self._list_shard_keys(shard), list(_pack_windows(question.windows))
-        if question.tick is None:
-            return make_eval("count", keys, *windows)
-        return make_eval("tick", keys, *self._make_tick_arguments(question.tick, most), *windows)
-
-    def _parse_reading(
-        self, shard: int, question: Question, unchanged: Mapping[int, SparseCounts], replies: list[Any]
-    ) -> Reading | None:
-        """Return the reading; None if a set in `unchanged` has grown since its size was read."""
-        (settled, counts, meta, time), *sets = replies
-        members, lengths = sets[: len(question.times)], sets[len(question.times) :]
-        present: dict[int, SparseCounts] = {}
-        for instant, of_time in zip(question.times, members, strict=True):
-            if instant not in unchanged:
-                present[instant] = SparseCounts.of(of_time, self._rows[shard])
-            elif unchanged[instant].members == of_time:
-                present[instant] = unchanged[instant]
-            else:
-                return None
-        if settled:
-            self._time_counts.keep(shard, question.tick, present)
         fields = parse_fields(meta)
         return Reading(
             progress=parse_progress(fields),
@@ -276,10 +206,12 @@ class RedisWindows:
             counts=_split_counts(question.windows, counts) if settled else (),
             present=TimeCounts(present),
             settled=settled == 1,
-            consenting=TimeCounts({instant: present[instant] for instant in question.consenting}, consenting=True),
+            consenting=TimeCounts(
+                {instant: present[instant] for instant in question.consenting} if settled else {}, consenting=True
+            ),
             stays={
                 instant: read_stays(pair_scores(of_time))
-                for instant, of_time in zip(question.stays, lengths, strict=True)
+                for instant, of_time in zip(question.stays, lengths, strict=bool(settled))
             },
         )
 
@@ -287,9 +219,9 @@ class RedisWindows:
         """Evict facts about slots before a slot and the designated times `drop`, and renew the other expiries."""
         work: dict[int, Command] = {}
         for shard in shards:
-            windows = [self._keys.window(shard, row) for row in self._watched[shard]]
+            windows = self._list_windows(shard)
             dropped, kept = (self._list_time_keys(shard, instants) for instants in (drop, keep))
-            keys = [*self._list_shard_keys(shard), *windows, *dropped, *kept]
+            keys = [*self._declare_keys(shard), *windows, *dropped, *kept]
             latest = [max(drop)] if drop else []
             work[shard] = make_eval("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
         self._run(work)
@@ -312,7 +244,7 @@ class RedisWindows:
         with self._translate_errors():
             self._client.ping()
             policies = read_eviction_policies(self._client)
-            reply = self._execute([make_eval("rights", [self._keys.rights])], transaction=False)[0]
+            reply = self._execute({0: make_eval("rights", [self._keys.rights])})[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
         require_no_eviction(policies)
@@ -321,44 +253,25 @@ class RedisWindows:
         """Close the connections."""
         self._client.close()
 
-    def _transact(self, work: Mapping[int, Sequence[Command]]) -> dict[int, list[Any]]:
-        """Run each shard's commands in a transaction, and return the replies by shard. A script alone needs none.
-
-        Raises:
-            UnreachableError: a transaction was refused, or its outcome is unknown.
-            WindowsError: a key has foreign data.
-        """
-        with self._translate_errors():
-            if isinstance(self._client, RedisCluster):
-                replies = {
-                    shard: self._execute(commands, transaction=len(commands) > 1) for shard, commands in work.items()
-                }
-            else:
-                several = any(len(commands) > 1 for commands in work.values())
-                all_replies = iter(self._execute(chain.from_iterable(work.values()), transaction=several))
-                replies = {shard: [next(all_replies) for _ in commands] for shard, commands in work.items()}
-        for shard, of_shard in replies.items():
-            self._raise_failure(shard, of_shard)
-        return replies
-
-    def _execute(self, commands: Iterable[Command], *, transaction: bool = True) -> list[Any]:
-        with self._client.pipeline(transaction=transaction) as pipeline:
-            for command in commands:
-                pipeline.execute_command(*command)
-            return pipeline.execute(raise_on_error=False)
-
     def _run(self, work: Mapping[int, Command]) -> dict[int, Any]:
-        """Run one script per shard, without MULTI, because Redis 7 refuses MULTI when it is out of memory.
+        """Run one script per shard, and return the replies by shard.
 
         Raises:
             UnreachableError: a script did not run, or its outcome is unknown.
             WindowsError: a key has foreign data.
         """
-        with self._translate_errors():
-            replies = dict(zip(work, self._execute(work.values(), transaction=False), strict=True))
+        replies = self._execute(work)
         for shard, reply in replies.items():
-            self._raise_failure(shard, [reply])
+            if isinstance(reply, Exception):
+                self._raise_failure(shard, reply)
         return replies
+
+    def _execute(self, work: Mapping[int, Command]) -> dict[int, Any]:
+        """Run one script per shard. Return the replies by shard; that of a script that failed is an error."""
+        with self._translate_errors(), self._client.pipeline(transaction=False) as pipeline:
+            for command in work.values():
+                pipeline.execute_command(*command)
+            return dict(zip(work, pipeline.execute(raise_on_error=False), strict=True))
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -367,21 +280,15 @@ class RedisWindows:
         except REDIS_ERRORS as error:
             raise translate_error(error, describe_client(self._client)) from None
 
-    def _raise_failure(self, shard: int, replies: Sequence[Any]) -> None:
-        """Raise the first error of a shard's replies.
+    def _raise_failure(self, shard: int, error: Exception) -> NoReturn:
+        """Raise the error of a shard's script.
 
         If a key has foreign data, facts are missing. In this case, first delete the shard's progress, so that it does
         not claim these facts after an operator has deleted the key.
         """
-        error = next((reply for reply in replies if isinstance(reply, Exception)), None)
-        if error is None:
-            return
         if find_error_code(error) != "WRONGTYPE":
             raise translate_error(error, describe_client(self._client))
-        with self._translate_errors():
-            reply = self._execute(
-                [make_eval("forget_progress", [self._keys.meta(shard)], PROGRESS)], transaction=False
-            )[0]
+        reply = self._execute({shard: make_eval("forget_progress", [self._keys.meta(shard)], PROGRESS)})[shard]
         if isinstance(reply, Exception):
             raise translate_error(reply, describe_client(self._client))
         tag = self._keys.tag(shard)
@@ -390,12 +297,6 @@ class RedisWindows:
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."
         )
-
-
-def _pack_windows(windows: Iterable[Window]) -> Iterator[int | bytes]:
-    """Yield the arguments of the script that counts: each first slot, then its rows (4 bytes each) in one argument."""
-    for start, rows in windows:
-        yield from (start, np.asarray(rows, ">u4").tobytes())
 
 
 def _split_counts(windows: Sequence[Window], counts: Sequence[int]) -> list[NDArray[np.int64]]:

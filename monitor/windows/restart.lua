@@ -5,7 +5,7 @@
 --
 -- Returns the partition's progress.
 
-begin_shard(KEYS[1], (find_present_slot(ARGV[1], ARGV[2], ARGV[3])))
+begin_shard(KEYS[1], (find_present_slot(ARGV[1], ARGV[2], ARGV[3])), tonumber(ARGV[8]), 2 * ARGV[4])
 redis.call('HSET', KEYS[1], ARGV[5], ARGV[6])
 raise(KEYS[1], 'since', ARGV[7])
 redis.call('EXPIRE', KEYS[1], ARGV[4])

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Run every command that the other scripts and the transactions use, so that a missing permission is reported at start.
+-- Run every command that the other scripts use, so that a missing permission is reported at start.
 -- Otherwise it would be reported at the first use of the command, which for some commands is after a failure.
 --
 -- KEYS[1]  a key that nothing else uses, in a shard's slot; it does not exist afterwards, even if a command is refused
@@ -10,9 +10,9 @@ local key = KEYS[1]
 local commands = {
   {'TIME'}, {'TYPE', key},
   {'HGET', key, 'f'}, {'HGETALL', key}, {'HKEYS', key}, {'HDEL', key, 'f'},
-  {'HEXISTS', key, 'f'}, {'ZCOUNT', key, 0, '+inf'}, {'ZCARD', key}, {'ZRANGEBYSCORE', key, '-inf', 0}, {'ZREM', key, 'm'},
+  {'HEXISTS', key, 'f'}, {'EXISTS', key}, {'ZCOUNT', key, 0, '+inf'}, {'ZRANGEBYSCORE', key, '-inf', 0}, {'ZREM', key, 'm'},
   {'ZREMRANGEBYSCORE', key, '-inf', 0}, {'ZADD', key, 'XX', 0, 'm'},
-  {'SMEMBERS', key}, {'SCARD', key}, {'EXPIRE', key, 1}, {'UNLINK', key},
+  {'SMEMBERS', key}, {'EXPIRE', key, 1}, {'UNLINK', key},
   {'HSET', key, 'f', 0}, {'UNLINK', key}, {'HSETNX', key, 'f', 0}, {'UNLINK', key}, {'SADD', key, 'm'}, {'UNLINK', key},
 }
 for _, command in ipairs(commands) do

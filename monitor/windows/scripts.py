@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -10,18 +10,8 @@ from typing import Any, Final
 Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
-_PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "count": ("counting",),
-    "forget_progress": (),
-    "read": (),
-    "rights": (),
-    "settle": ("common", "settling"),
-    "tick": ("common", "settling", "counting"),
-    "usage": (),
-}
-"""The files that are inserted into a script. Scripts that are not listed have `_USUAL_PARTS`."""
-
-_USUAL_PARTS: Final = ("common",)
+_ALONE: Final = frozenset({"forget_progress", "read", "rights", "usage"})
+"""The scripts that do not use the functions of common.lua."""
 
 
 def _read_text(name: str) -> str:
@@ -36,9 +26,9 @@ def _read_text(name: str) -> str:
 
 @cache
 def _load_script(name: str) -> str:
-    """Return a script's text, with the files that it uses inserted after the first line, which has the flags."""
+    """Return a script's text, with the functions it uses inserted after the first line, which has the flags."""
     flags, _, text = _read_text(name).partition("\n")
-    return "".join((flags, "\n", *map(_read_text, _PARTS.get(name, _USUAL_PARTS)), text))
+    return "".join((flags, "\n", "" if name in _ALONE else _read_text("common"), text))
 
 
 def make_eval(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:

@@ -2,10 +2,78 @@
 -- Read a shard for a tick: move the facts that the tick counts into the windows, and count. The script may run when
 -- memory is full (allow-oom), because it only moves facts that are in Redis already.
 --
--- KEYS[1..2]  as in write.lua
--- ARGV[1..7]  as in settle.lua
--- ARGV[8..]   the windows, as in counting.lua
+-- KEYS[1..3]     as in begin.lua
+-- ARGV[1..4]     as in begin.lua
+-- ARGV[5]        the tick; empty to count what the windows contain, without moving facts
+-- ARGV[6]        the tolerance of clocks (µs): the tick is counted from as_of + tolerance until the next tick closes
+-- ARGV[7]        w: the number of windows
+-- ARGV[8]        d: the number of designated times whose people are asked for
+-- ARGV[9..8+2w]  by window: its first slot, and rows (4 bytes each, big-endian)
+-- ARGV[9+2w..]   the d designated times, then those whose lengths of visits are asked for
 --
--- Returns the same as count.lua, but 0 and no counts if the windows lack facts of the tick, or have others.
+-- Returns {1 or 0, the counts by row, {field, value, field, value, …} of the hash, {seconds, microseconds} of the
+-- server's clock, the members of each set of a designated time in one string, {member, length, …} of each}. Returns 0,
+-- and nothing that was asked for, if the windows lack facts of the tick, or have others.
 
-return read_shard(KEYS[1], settle(KEYS[1], KEYS[2]), 8)
+local meta, prefix = KEYS[1], string.sub(KEYS[1], 1, -5)
+
+-- Move the facts that the tick counts into the shard's windows: those stamped up to the tick. Return true if the windows
+-- have these facts and no others. Return false if this is impossible, because the clock is not in the time in which the
+-- tick is counted or a later slot is open, or if facts still wait, so that the script must be called again.
+local function settle(tick)
+  if redis.call('HEXISTS', meta, 'opened') == 0 then
+    return false
+  end
+  local slot, now = find_present_slot(ARGV[1], ARGV[2], ARGV[3])
+  if slot ~= tick + 1 or now < ARGV[2] + slot * ARGV[3] + ARGV[6] or adapt_opened(meta, slot) > tick then
+    return false
+  end
+  local left = merge(meta, KEYS[2], tick, 2 * ARGV[4])
+  return not left
+end
+
+-- Return, by row, the number of people last seen in the first slot or later. There is no upper bound: a person who came
+-- again later still belongs to the window.
+local function count_windows(last)
+  local counts, begun = {}, redis.call('HEXISTS', meta, 'opened') == 1
+  for i = 9, last, 2 do
+    local start, rows = ARGV[i], ARGV[i + 1]
+    for place = 1, #rows, 4 do
+      local people = redis.call('ZCOUNT', prefix .. 'w:' .. struct.unpack('>I4', rows, place), start, '+inf')
+      if begun and people == 0 then
+        lose(meta)
+      end
+      counts[#counts + 1] = math.max(people - 1, 0)  -- without the mark
+    end
+  end
+  return counts
+end
+
+-- Return the people and the lengths of visits at designated times.
+local function read_times(first, last)
+  local members, lengths = {}, {}
+  for i = first, #ARGV do
+    local name = (i <= last and 't:' or 'd:') .. ARGV[i]
+    local found
+    if i <= last then
+      found = redis.call('SMEMBERS', prefix .. name)
+      members[#members + 1] = table.concat(found)
+    else
+      found = redis.call('ZRANGEBYSCORE', prefix .. name, '-inf', '+inf', 'WITHSCORES')
+      lengths[#lengths + 1] = found
+    end
+    if #found == 0 and redis.call('HEXISTS', meta, name) == 1 then
+      lose(meta)
+    end
+  end
+  return members, lengths
+end
+
+local counts, members, lengths = {}, {}, {}
+local settled = ARGV[5] == '' or settle(tonumber(ARGV[5]))
+if settled then
+  local windows = 8 + 2 * ARGV[7]
+  counts = count_windows(windows)
+  members, lengths = read_times(windows + 1, windows + ARGV[8])
+end
+return {settled and 1 or 0, counts, redis.call('HGETALL', meta), redis.call('TIME'), members, lengths}

@@ -1,11 +1,9 @@
 #!lua
 -- Add a batch's facts to a shard, and advance its progress.
 --
--- KEYS[1]          meta: the shard's hash
--- KEYS[2]          the waiting facts: a sorted set by stamp
+-- KEYS[1..3]       as in begin.lua
 -- (The script computes the keys of windows and designated times from the facts. They have the same hash tag.)
--- ARGV[1..4]       as in begin.lua: the present instant or empty, origin, length, expiry of meta in seconds; facts
---                  expire after twice this time, so later than the progress that claims them
+-- ARGV[1..4]       as in begin.lua
 -- ARGV[5]          n: the number of spans
 -- ARGV[6..5+3n]    by span: the field of the partition's progress, start, end
 -- ARGV[6+3n..]     by portion of facts: s, p or d (common.lua), the stamp, the packed facts

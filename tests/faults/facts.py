@@ -133,7 +133,7 @@ def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], l
                 meta, waiting, *held = pipeline.execute()
             shard = Shard({field.decode(): int(number) for field, number in meta.items()})
             for row, members in zip(windows.values(), held, strict=False):
-                shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members}
+                shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members if person}  # "" is no fact
             for time, members in zip(moments.values(), held[len(windows) :], strict=True):
                 rows_and_people = ((member[:ROW_BYTES], member[ROW_BYTES:]) for member in members)
                 shard.present |= {unflag(time, int.from_bytes(row), person) for row, person in rows_and_people}
@@ -146,7 +146,7 @@ def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], l
 
 def unpack(waiting: list[bytes], shard: Shard) -> None:
     """Add the facts that wait for their slot (monitor/windows/packing.py defines the bytes)."""
-    for blob in waiting:
+    for blob in filter(None, waiting):  # an empty member is no fact
         stamp, kind = WAITING.unpack_from(blob)
         packed = blob[WAITING.size :]
         if kind == b"s":

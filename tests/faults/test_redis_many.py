@@ -4,48 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import Any, Final
 
 import pytest
-import redis
 
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene
 from tests.faults.forwarder import Forwarder, parse_address
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape
+from tests.redis_cluster import SLOTS, connect, join_nodes
 from tests.shared_kafka import SharedKafka
 
 NODES: Final = 3
-SLOTS: Final = 16_384
 LASTING_NODE: Final = ValkeySettings(
     appendonly=True, cluster=True, arguments=("--appendfsync", "always", "--cluster-node-timeout", "1000")
 )
 PRIMARY: Final = "town"
-
-
-@contextmanager
-def connect(url: str) -> Iterator[Any]:
-    """Open a client without types, because redis-py declares every response as possibly awaitable."""
-    with closing(redis.Redis.from_url(url)) as client:
-        yield client
-
-
-def join(nodes: list[EmbeddedValkey]) -> None:
-    """Join single nodes to one cluster, and divide the slots among them."""
-    first_address = parse_address(nodes[0].url)
-    with ExitStack() as stack:
-        clients = [stack.enter_context(connect(node.url)) for node in nodes]
-        bus = clients[0].config_get("cluster-port")["cluster-port"]
-        for number, client in enumerate(clients):
-            client.execute_command("CLUSTER RESET", "HARD")
-            client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
-            first, beyond = SLOTS * number // NODES, SLOTS * (number + 1) // NODES
-            client.execute_command("CLUSTER ADDSLOTSRANGE", first, beyond - 1)
-        for client in clients[1:]:
-            client.execute_command("CLUSTER MEET", *first_address, bus)
-        until(lambda: all(state(client) == ("ok", str(NODES)) for client in clients), 20, "the nodes are one cluster")
 
 
 def state(client: Any) -> tuple[str, str]:
@@ -56,7 +32,7 @@ def state(client: Any) -> tuple[str, str]:
 
 def count_shards(node: EmbeddedValkey) -> int:
     """Return the number of the service's shards on a node."""
-    with connect(node.url) as client:
+    with connect(node) as client:
         return sum(1 for _ in client.scan_iter(match="*:meta", count=1_000))
 
 
@@ -65,7 +41,7 @@ def cluster(valkey: EmbeddedValkey) -> Iterator[list[EmbeddedValkey]]:
     """A cluster that the test may break. It writes each command to disk and requires all slots (the default)."""
     with ExitStack() as stack:
         nodes = [stack.enter_context(EmbeddedValkey(LASTING_NODE)) for _ in range(NODES)]
-        join(nodes)
+        join_nodes(nodes, [range(SLOTS * number // NODES, SLOTS * (number + 1) // NODES) for number in range(NODES)])
         yield nodes
 
 
@@ -84,7 +60,7 @@ def test_cluster_loses_and_regains_node(
     *others, lost = sorted(cluster, key=count_shards)
     assert count_shards(lost) > 0
     lost.kill()
-    with connect(others[0].url) as client:
+    with connect(others[0]) as client:
         until(lambda: state(client)[0] == "fail", 20, "the others detect the loss")
     since = scene.town.now() + 1
     last = scene.subscriber.wait_tick(since + 1)
@@ -111,14 +87,14 @@ class Sentinel(EmbeddedValkey):
     @property
     def primary(self) -> tuple[str, int]:
         """The address of the primary, by Sentinel."""
-        with connect(self.url) as client:
+        with connect(self) as client:
             host, port = client.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", PRIMARY)
             return (host.decode() if isinstance(host, bytes) else host), int(port)
 
     @property
     def knows_a_replica(self) -> bool:
         """Whether Sentinel has found a replica of the primary."""
-        with connect(self.url) as client:
+        with connect(self) as client:
             return bool(client.execute_command("SENTINEL REPLICAS", PRIMARY))
 
     def _prepare(self) -> None:
@@ -165,7 +141,7 @@ def test_sentinel_promotes_lagging_replica(
     host, port = parse_address(impatient_store.url)
     with ExitStack() as stack:
         replica = stack.enter_context(EmbeddedValkey(ValkeySettings(arguments=("--replicaof", f"{host} {port}"))))
-        primary = stack.enter_context(connect(impatient_store.url))
+        primary = stack.enter_context(connect(impatient_store))
         until(lambda: primary.info("replication")["connected_slaves"] == 1, 20, "the replica follows")
         sentinel = stack.enter_context(Sentinel(impatient_store))
         until(lambda: sentinel.knows_a_replica, 20, "Sentinel has found the replica")
@@ -181,7 +157,7 @@ def test_sentinel_promotes_lagging_replica(
         reached = read_progress(primary)
         impatient_store.kill()
         replica.resume()
-        promoted = stack.enter_context(connect(replica.url))
+        promoted = stack.enter_context(connect(replica))
         until(lambda: sentinel.primary == parse_address(replica.url), 30, "Sentinel has promoted the replica")
         assert read_progress(promoted) < reached
         proxy.turn(sentinel.primary)

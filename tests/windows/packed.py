@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from monitor.windows.facts import ShardFacts
+from monitor.windows.packing import pack_shard_facts, pack_stays
 
 _SEEN: Final = struct.Struct(">Ii16s")
 _PRESENT: Final = struct.Struct(">qI16s")
@@ -46,3 +50,14 @@ def unpack_present(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Presen
         for some in of_stamps:
             for instant, row, person in _PRESENT.iter_unpack(some.present):
                 yield Present(some.stamp, shard, instant, row, person)
+
+
+def pack_people(slot: int, places: int, person: bytes, instant: int) -> ShardFacts:
+    """Pack the facts of a person at the first places: in a slot, and at a designated time for half an hour."""
+    rows = np.arange(places)
+    packed = pack_shard_facts(
+        slot, {row: [(person, slot)] for row in range(places)}, {instant: [(row, person) for row in range(places)]}
+    )
+    hashes = np.frombuffer(person * places, np.uint8).reshape(places, -1)
+    stays = pack_stays(np.full(places, instant), np.full(places, 1_800), rows, hashes)
+    return replace(packed, stays=stays.tobytes())

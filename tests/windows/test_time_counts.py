@@ -1,4 +1,4 @@
-"""Counts of designated times by place, and when the counts of an earlier tick are used."""
+"""Counts of designated times by place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from monitor.errors import WindowsError
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import CONSENT
-from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache, find_visited
+from monitor.windows.time_counts import SparseCounts, TimeCounts, find_visited
 
 ROWS = np.array([3, 4, 9, 20])
 
@@ -18,11 +18,6 @@ ROWS = np.array([3, 4, 9, 20])
 def make_member(row: int, person: int) -> bytes:
     """Return a member of a designated time's set."""
     return row.to_bytes(4) + person.to_bytes(HASH_BYTES)
-
-
-def make_counts() -> SparseCounts:
-    """Return the counts of three members."""
-    return SparseCounts.of([make_member(3, 1), make_member(4, 1), make_member(4, 2)], ROWS)
 
 
 def test_counts_are_those_of_the_set() -> None:
@@ -33,8 +28,7 @@ def test_counts_are_those_of_the_set() -> None:
         agreed = {who for who in people if rng.random() < 0.3}
         members = [*(make_member(*who) for who in people), *(make_member(row + CONSENT, who) for row, who in agreed)]
         rng.shuffle(members)
-        sparse = SparseCounts.of(members, ROWS)
-        assert sparse.members == len(members)
+        sparse = SparseCounts.of(b"".join(members), ROWS)
         present = TimeCounts({5: sparse})
         assert present[5].tolist() == [sum(at == row for at, _ in people) for row in ROWS.tolist()]
         consenting = TimeCounts({5: sparse}, consenting=True)
@@ -51,28 +45,10 @@ def test_counts_are_those_of_the_set() -> None:
 def test_place_of_another_shard_is_refused(row: int) -> None:
     """A member whose row is not in the shard is an error, at either end of the rows and between them."""
     with pytest.raises(WindowsError, match="another shard"):
-        SparseCounts.of([make_member(3, 1), make_member(row, 1)], ROWS)
+        SparseCounts.of(make_member(3, 1) + make_member(row, 1), ROWS)
 
 
 def test_member_of_another_length_is_refused() -> None:
     """A member that is not 20 bytes long is an error."""
     with pytest.raises(WindowsError, match="not 20 bytes"):
-        SparseCounts.of([make_member(3, 1), b"other"], ROWS)
-
-
-def test_earlier_tick_uses_nothing() -> None:
-    """Counts kept at tick t serve tick t and later ones. A question without a tick neither uses nor keeps any."""
-    cache, counts = TimeCountsCache(), make_counts()
-    cache.keep(0, None, {5: counts})
-    assert cache.find(0, 9, [5]) == {}
-    cache.keep(0, 7, {5: counts})
-    assert [set(cache.find(0, tick, [5, 6])) for tick in (6, 7, 8, None)] == [set(), {5}, {5}, set()]
-    assert cache.find(1, 8, [5]) == {}
-
-
-def test_other_times_are_forgotten() -> None:
-    """Only the counts of the last reading are kept, so the memory does not grow."""
-    cache, counts = TimeCountsCache(), make_counts()
-    cache.keep(0, 7, {5: counts, 6: counts})
-    cache.keep(0, 8, {6: counts})
-    assert set(cache.find(0, 9, [5, 6])) == {6}
+        SparseCounts.of(make_member(3, 1) + b"other", ROWS)

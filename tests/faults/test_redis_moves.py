@@ -1,0 +1,107 @@
+"""A running service on a Redis Cluster that moves its shards from server to server."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
+from tests.faults.conftest import MakeScene, Scene
+from tests.faults.processes import until
+from tests.faults.town import Shape
+from tests.missing import report_missing
+from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
+from tests.shared_kafka import SharedKafka
+
+HALVES: Final = (range(SLOTS // 2), range(SLOTS // 2, SLOTS))
+
+
+@pytest.fixture(params=["valkey", "valkey, atomic", "redis"])
+def nodes(request: pytest.FixtureRequest) -> Iterator[tuple[list[EmbeddedValkey], bool]]:
+    """A cluster of two servers, and whether it moves slots as a whole."""
+    path = shutil.which("redis-server") if request.param == "redis" else None
+    if request.param == "redis" and path is None:
+        report_missing("Redis (no redis-server on the PATH)", "make test-tools")
+    settings = ValkeySettings(cluster=True, binary=None if path is None else Path(path))
+    with ExitStack() as stack:
+        started = [stack.enter_context(EmbeddedValkey(settings)) for _ in HALVES]
+        join_nodes(started, HALVES)
+        yield started, request.param.endswith("atomic")
+
+
+def find_moves(clients: list[Any]) -> Iterator[Move]:
+    """Yield the move of each slot with a shard to the other server."""
+    for source, target in (clients, clients[::-1]):
+        metas = list(source.scan_iter(match="*:meta", count=1_000))
+        for slot in sorted({int(source.execute_command("CLUSTER KEYSLOT", key)) for key in metas}):
+            yield Move(source, target, slot)
+
+
+def move_classic(move: Move, scene: Scene, *, slowly: bool) -> None:
+    """Move a slot key by key. `slowly`: stop in the middle until two more ticks have been answered."""
+    move.begin()
+    for number, key in enumerate(move.list_keys()):
+        if slowly and number == 3:
+            scene.subscriber.wait_tick(scene.subscriber.wait_new())
+        move.move(key)
+    move.finish()
+
+
+def move_atomically(move: Move) -> None:
+    """Move a slot as a whole."""
+    target = read_node_id(move.target)
+    move.source.execute_command("CLUSTER MIGRATESLOTS", "SLOTSRANGE", move.slot, move.slot, "NODE", target)
+    until(lambda: move.slot in list_slots(move.target), 30, "the slot has moved")
+
+
+def list_slots(client: Any) -> set[int]:
+    """Return the slots of a server, by itself."""
+    own = read_node_id(client)
+    return {
+        slot
+        for first, last, primary, *_ in client.execute_command("CLUSTER SLOTS")
+        if primary[2].decode() == own
+        for slot in range(first, last + 1)
+    }
+
+
+@pytest.mark.promise(1)
+@pytest.mark.promise(6)
+def test_service_during_moves(
+    kafka: SharedKafka, nodes: tuple[list[EmbeddedValkey], bool], make_scene: MakeScene
+) -> None:
+    """While each shard moves, no answer is false, and afterwards no fact is missing.
+
+    server 1  ├── shards a, b ──┤ a, b move, one after another ├── shards c, d ──┤
+    server 2  ├── shards c, d ──┤ c, d move                    ├── shards a, b ──┤
+    answers   ├── known ────────┤ known or unknown             ├── known ────────┤
+    """
+    servers, atomic = nodes
+    scene = make_scene(kafka.bootstrap_servers, servers[0].url, Shape(inputs=1, ledger_partitions=1, cluster=True))
+    instance = scene.start()
+    scene.subscriber.wait_complete()
+    first = scene.town.now() + 1
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connect(server)) for server in servers]
+        moves = list(find_moves(clients))
+        assert len(moves) > 1
+        for number, move in enumerate(moves):
+            if atomic:
+                move_atomically(move)
+            else:
+                move_classic(move, scene, slowly=number == 0)
+            scene.subscriber.wait_new()
+    last = scene.subscriber.last_tick
+    statuses = scene.subscriber.statuses("edges", first)
+    ticks = {tick for _, tick in statuses if tick <= last}
+    unknown = {tick for (_, tick), status in statuses.items() if status == "unknown" and tick <= last}
+    print(f"{len(moves)} moves: {len(unknown)} of {len(ticks)} ticks had an unknown answer")
+    scene.subscriber.wait_complete(60)
+    verdict = scene.settle(instance)
+    assert verdict.broken == []
+    assert verdict.count("safe") > 0

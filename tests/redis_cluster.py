@@ -1,0 +1,103 @@
+"""A Redis Cluster of a few nodes, and the moves of its hash slots, key by key, as redis-cli makes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import redis
+
+from monitor.tools.embedded import EmbeddedValkey
+
+SLOTS: Final = 16_384
+_SECONDS: Final = 20.0
+_MIGRATE_MS: Final = 5_000
+
+
+@contextmanager
+def connect(node: EmbeddedValkey) -> Iterator[Any]:
+    """Open a client of one node without types, because redis-py declares every response as possibly awaitable."""
+    with closing(redis.Redis.from_url(node.url)) as client:
+        yield client
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        TimeoutError: it did not hold within 20 seconds.
+    """
+    deadline = time.monotonic() + _SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"it did not happen within {_SECONDS:.0f} s: {what}")
+        time.sleep(0.02)
+
+
+def join_nodes(nodes: Sequence[EmbeddedValkey], ranges: Sequence[range]) -> None:
+    """Join single nodes to one cluster. Each gets a range of slots, or none if its range is empty."""
+    first = urlsplit(nodes[0].url)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connect(node)) for node in nodes]
+        bus = clients[0].config_get("cluster-port")["cluster-port"]
+        for number, (client, slots) in enumerate(zip(clients, ranges, strict=True)):
+            client.execute_command("CLUSTER RESET", "HARD")
+            client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
+            if slots:
+                client.execute_command("CLUSTER ADDSLOTSRANGE", slots[0], slots[-1])
+        for client in clients[1:]:
+            client.execute_command("CLUSTER MEET", first.hostname, first.port, bus)
+        wait_for(lambda: all(_is_joined(client, len(nodes)) for client in clients), "the nodes are one cluster")
+
+
+def _is_joined(client: Any, nodes: int) -> bool:
+    info = client.cluster("INFO")
+    return (info["cluster_state"], info["cluster_known_nodes"], info["cluster_slots_assigned"]) == (
+        "ok",
+        str(nodes),
+        str(SLOTS),
+    )
+
+
+def read_node_id(client: Any) -> str:
+    """Return the id of a node."""
+    return str(client.cluster("MYID").decode())
+
+
+@dataclass(frozen=True)
+class Move:
+    """The move of one slot from one node to another. `source` and `target` are clients."""
+
+    source: Any
+    target: Any
+    slot: int
+
+    def begin(self) -> None:
+        """Mark the slot as moving at both nodes."""
+        self.target.execute_command("CLUSTER SETSLOT", self.slot, "IMPORTING", read_node_id(self.source))
+        self.source.execute_command("CLUSTER SETSLOT", self.slot, "MIGRATING", read_node_id(self.target))
+
+    def list_keys(self) -> list[str]:
+        """Return the keys of the slot at the source, in the order in which redis-cli moves them."""
+        keys: list[str] = self.source.execute_command("CLUSTER GETKEYSINSLOT", self.slot, 10_000)
+        return keys
+
+    def move(self, key: str, *options: str) -> None:
+        """Move one key."""
+        options_of_target = self.target.connection_pool.connection_kwargs
+        host, port = options_of_target["host"], options_of_target["port"]
+        self.source.execute_command("MIGRATE", host, port, key, 0, _MIGRATE_MS, *options)
+
+    def finish(self) -> None:
+        """Give the slot to the target. The other nodes learn it by themselves."""
+        for client in (self.target, self.source):
+            client.execute_command("CLUSTER SETSLOT", self.slot, "NODE", read_node_id(self.target))
+
+    def break_off(self) -> None:
+        """Leave the slot to the source. Keys that have moved stay at the target."""
+        for client in (self.target, self.source):
+            client.execute_command("CLUSTER SETSLOT", self.slot, "STABLE")
