@@ -22,8 +22,8 @@ from monitor.release.ledger import EncodedRecord, read_partitions, require_topic
 
 _T = TypeVar("_T")
 
-ATTEMPTS: Final = 5
-RETRY_SECONDS: Final = 0.1  # a broker lists a new partition shortly before it has the partition's log
+ATTEMPTS: Final = 3
+RETRY_SECONDS: Final = 0.2  # a broker lists a new partition shortly before it has the partition's log
 CLOSE_SECONDS: Final = 5.0
 _CLOSED: Final = "the input topic is closed, because the service stops"
 # A leader returns the high watermark to a consumer, and its log end offset to this replica id.
