@@ -216,11 +216,28 @@ class Reader:
         self._observer.record_timestamps(batch.oldest_stamp, batch.newest_stamps)
         self._observer.count_several_places(self._several_places.count_in(batch.accepted.facts))
         self._observer.count_cut(batch.accepted.cut)
-        behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
-        if behind:
-            self._observer.count_recovery("windows_behind")
-            self._source.park(behind)
+        behind = {
+            span.partition: (lowest[span.partition], span.start)
+            for span in batch.spans
+            if lowest[span.partition] < span.start
+        }
+        self._reread(behind)
         return not behind
+
+    def _reread(self, behind: Mapping[int, tuple[int, int]]) -> None:
+        """Read again what the windows have lost. `behind`: by partition, the offset that they have reached, and had."""
+        if not behind:
+            return
+        for partition, (reached, expected) in sorted(behind.items()):
+            log.warning(
+                "Redis has lost facts of input partition %d: it has them up to offset %d, and had them up to offset "
+                "%d. They are read again",
+                partition,
+                max(0, reached),
+                expected,
+            )
+        self._observer.count_recovery("windows_behind")
+        self._source.park(behind)
 
     def _abandon(self) -> None:
         """Park all partitions, so that they are started again. A sent batch may still be written; then it counts."""
@@ -244,10 +261,8 @@ class Reader:
             # of the loss. (In a partition without a loss, the last batch of an earlier member may be ahead.)
             if partition in reading and _find_highest(progress, partition) > reading[partition]:
                 self._start_offsets.repeat_loss(partition, min(written[partition], _find_lowest(progress, partition)))
-        behind = [partition for partition in written if _find_lowest(progress, partition) < written[partition]]
-        if behind:
-            self._observer.count_recovery("windows_behind")
-            self._source.park(behind)
+        reached = {partition: _find_lowest(progress, partition) for partition in written}
+        self._reread({one: (reached[one], written[one]) for one in written if reached[one] < written[one]})
 
     def _commit_periodically(self) -> None:
         if time.monotonic() - self._committed_at < COMMIT_SECONDS:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from kafka import OffsetSpec, TopicPartition
 from kafka.errors import KafkaError, for_code
 from kafka.protocol.admin import DescribeProducersRequest
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.ledger_entries import read_record
@@ -159,6 +159,16 @@ class InputTopic:
             if self._leaders == known:
                 return ends
         raise UnreachableError(f"could not read the end offsets of {self._topic}: {why}")
+
+    def read_stable_ends(self, partitions: Iterable[int]) -> Mapping[int, int]:
+        """Return the last stable offset of each of these partitions, up to which consumers can read now."""
+        wanted = {TopicPartition(self._topic, partition): OffsetSpec.LATEST for partition in partitions}
+
+        def read() -> Mapping[int, int]:
+            found = self._admin.list_partition_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+            return {place.partition: int(stable.offset) for place, stable in found.items()}
+
+        return self._run_exclusively(read) if wanted else {}
 
     def require_same(self) -> None:
         """Check that both topics still have their known ids."""

@@ -23,7 +23,7 @@ from monitor.release.evidence import EvidenceReader
 from monitor.release.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
 from monitor.release.owner import Owner
 from monitor.release.read_ahead import ReadAhead
-from monitor.release.unknown import STORE_UNREACHABLE, count_causes, explain
+from monitor.release.unknown import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
 from monitor.release.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -302,9 +302,9 @@ class PartitionRelease:
         self._skipped = (first, tick - 1) if tick > first else None
         owner.note_input_partitions(self._context.input_topic.most_partitions)
         decision = owner.decide(tick, evidence, self._compute_append_seconds(tick))
-        self._report_unknown(tick, evidence, decision)
+        self.trouble = self._report_unknown(tick, evidence, decision)
         self._count_skipped(owner)
-        self._reason, self.trouble = _HELD_UP, ""
+        self._reason = _HELD_UP
         return decision
 
     def _compute_append_seconds(self, tick: int) -> float:
@@ -339,8 +339,11 @@ class PartitionRelease:
         )
         self._context.observer.count_lost(self.partition, self._context.monitors, last - first + 1)
 
-    def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> None:
-        """Count the causes of an unknown tick, and log them in one line, the same causes at most once a minute."""
+    def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> str:
+        """Count the causes of an unknown tick, and log them in one line, the same causes at most once a minute.
+
+        Return what an operator has to end: a transaction that keeps the input from being read. Empty if there is none.
+        """
         observer = self._context.observer
         observer.set_missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
         causes = count_causes(evidence, decision.unknown)
@@ -348,15 +351,26 @@ class PartitionRelease:
         if not causes:
             if before:
                 log.warning("ledger partition %d: ticks are known again", self.partition)
-            return
+            return ""
         observer.count_unknown(causes)
+        stable = self._read_stable_ends(evidence) if INPUT_BEHIND in causes else {}
+        hidden = "; ".join(explain_hidden(evidence.behind, stable))
         now = time.monotonic()
         if self._unknown == before and now - self._unknown_logged_at < REPEAT_SECONDS:
-            return
+            return hidden
         self._unknown_logged_at = now
         as_of = format_instant(self._context.parameters.grid.as_of(tick))
-        reasons = explain(causes, evidence.behind)
+        reasons = explain(causes, evidence.behind, stable)
         log.warning("ledger partition %d: the tick of %s is unknown: %s", self.partition, as_of, reasons)
+        return hidden
+
+    def _read_stable_ends(self, evidence: Evidence) -> Mapping[int, int]:
+        """Return the last stable offsets of the partitions that a tick lacks; nothing if Kafka does not answer."""
+        try:
+            short = [partition for partition, (reached, end) in evidence.behind.items() if reached < end]
+            return self._context.input_topic.read_stable_ends(short)
+        except UnreachableError:  # the next tick will notice it too
+            return {}
 
     def _report_decision(self, tick: int, decision: Decision) -> None:
         unknown = {monitor for monitor, status in decision.answers if status == "unknown"}

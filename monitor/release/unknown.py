@@ -33,8 +33,13 @@ def count_causes(evidence: Evidence, unknown: Iterable[tuple[int, str]]) -> Coun
     return Counter([*evidence.causes.values(), *(cause for _, cause in unknown)])
 
 
-def explain(causes: Mapping[str, int], behind: Mapping[int, tuple[int, int]]) -> str:
-    """Return the reasons for an unknown tick. Operators may see offsets of the input."""
+def explain(
+    causes: Mapping[str, int], behind: Mapping[int, tuple[int, int]], stable: Mapping[int, int] | None = None
+) -> str:
+    """Return the reasons for an unknown tick. Operators may see offsets of the input.
+
+    `behind`: as in `Evidence`. `stable`: as in `explain_hidden`.
+    """
     reasons = [_EXPLANATIONS[cause] for cause in causes if cause in _EXPLANATIONS]
     if INPUT_BEHIND in causes:
         reasons += [
@@ -42,4 +47,17 @@ def explain(causes: Mapping[str, int], behind: Mapping[int, tuple[int, int]]) ->
             for partition, (reached, end) in sorted(behind.items())
             if reached < end
         ]
-    return "; ".join(reasons)
+    return "; ".join([*reasons, *explain_hidden(behind, stable or {})])
+
+
+def explain_hidden(behind: Mapping[int, tuple[int, int]], stable: Mapping[int, int]) -> list[str]:
+    """Return a sentence for each input partition that nobody can read to the end that a tick has to reach.
+
+    `stable`: the last stable offset by partition, as far as it is known.
+    """
+    return [
+        f"input partition {partition} cannot be read beyond offset {stable[partition]}: a producer has an open "
+        "transaction there, or followers have not copied the last records"
+        for partition, (_, end) in sorted(behind.items())
+        if stable.get(partition, end) < end
+    ]

@@ -34,8 +34,8 @@ def test_added_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.promise(6)
-def test_flush_rereads_everything(world: World, drain: Drain) -> None:
-    """After a flush, everything is read again, even without new records."""
+def test_flush_rereads_everything(world: World, drain: Drain, caplog: pytest.LogCaptureFixture) -> None:
+    """After a flush, everything is read again, even without new records. The log says what Redis has lost."""
     world.create(2)
     world.put(persons(20, "a"), partition=0)
     world.put(persons(10, "b"), partition=1)
@@ -46,6 +46,12 @@ def test_flush_rereads_everything(world: World, drain: Drain) -> None:
     drain(world, reader)
     assert world.count("inn", NOW_SLOT) == 30
     assert world.windows.read_progress() == [{0: 20, 1: 10}] * 4
+    lost = [line for line in caplog.messages if line.startswith("Redis has lost facts")]
+    assert lost == [
+        f"Redis has lost facts of input partition {partition}: it has them up to offset 0, and had them up to offset "
+        f"{written}. They are read again"
+        for partition, written in ((0, 20), (1, 10))
+    ]
 
 
 @pytest.mark.promise(6)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
 import pytest
 
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.public.instants import HOUR, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, Parameters
@@ -18,6 +20,7 @@ from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.state import LedgerState
 from monitor.release.unknown import CAUSES, FACTS_MISSING, INPUT_BEHIND, LATE, LEDGER_LOST, count_causes, explain
 from monitor.windows.facts import Span
+from tests.conftest import Eventually
 from tests.release.deciding import decide_complete, make_mark, read
 from tests.release.test_evidence import find_closed
 from tests.release.worlds import FrozenClock, release_instant
@@ -54,6 +57,43 @@ def test_unread_record_is_named(
     assert lines[0].endswith("is unknown: the windows contain input partition 1 up to offset 1 of 2")
     assert site.observer.causes == [{INPUT_BEHIND: 1}]
     assert site.observer.missing_records == {0: 0, 1: 1}
+
+
+@pytest.mark.promise(39)
+def test_open_transaction_is_named(
+    make_site: Callable[..., Any],
+    make_parameters: Make,
+    put: Callable[..., None],
+    connections: KafkaConnections,
+    eventually: Eventually,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """
+    While a producer's transaction keeps a tick unknown, the log and the readiness say so, and no longer after its end.
+
+        offset    0  1  2
+                  x  o  x       "o" is open: nobody can read beyond offset 1
+    """
+    parameters = find_closed(make_parameters)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    put(site.input_topic, 1, 1)
+    with closing(connections.create_producer(transactional_id=f"{site.input_topic}-open")) as open_one:
+        open_one.init_transactions()
+        open_one.begin_transaction()
+        open_one.send(site.input_topic, value=b"o", partition=1).get(timeout=10)
+        put(site.input_topic, 1, 1)
+        site.windows.write([Span(1, 0, 1)], {})
+        clock.instant = release_instant(parameters, 0)
+        with caplog.at_level(logging.WARNING, "monitor.release.partition"):
+            assert site.tick(0)
+        said = "input partition 1 cannot be read beyond offset 1: a producer has an open transaction there"
+        assert caplog.text.count(said) == 1
+        assert said in site.release.trouble
+        open_one.abort_transaction()
+    lacking = Evidence({}, {0: INPUT_BEHIND}, {1: (1, 3)})
+    eventually(lambda: site.release._report_unknown(1, lacking, Decision((), {})) == "")
 
 
 def test_same_causes_are_logged_once(

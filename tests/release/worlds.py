@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -176,6 +176,9 @@ class FakeInputTopic:
     def read_end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # the same at all ticks
         self.require_same()
         return {0: self.end}
+
+    def read_stable_ends(self, partitions: Iterable[int]) -> Mapping[int, int]:  # noqa: ARG002  # no transaction
+        return {}
 
     def require_same(self) -> None:
         self.asked += 1
