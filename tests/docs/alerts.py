@@ -13,6 +13,9 @@ ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "alerts.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "rules.yml"
 AUDITOR_RULES: Final = ROOT / "deploy" / "prometheus" / "auditor.yml"
+RUNBOOK_BASE: Final = "https://location-monitor.example/docs/"
+"""The address of docs/ in the rules, which operators replace by their own."""
+
 PAGE_RULES: Final = ROOT / "deploy" / "prometheus" / "page.yml"
 
 _HEAD: Final = """# Alerts
@@ -21,9 +24,17 @@ _HEAD: Final = """# Alerts
 `location-monitor` on every instance. `deploy/prometheus/prometheus.yml` shows how to load them. This page is generated
 from the rules.
 
+The links to the runbooks (`runbook_url`) begin with a placeholder. Replace it by the address at which your people read
+the folder `docs/` of this project. In the chart, `monitoring.prometheusRule.runbookBase` does this.
+
+<!-- not run: changes files of the checkout -->
+```sh
+sed -i 's|https://location-monitor.example/docs|https://wiki.example.org/location-monitor|' deploy/prometheus/*.yml
+```
+
 Objectives are counted in ticks and not in minutes, because a service with slots of an hour decides 24 ticks in a day. A
 **page** needs a person now. A **ticket** can wait for the next working day. Each alert has a runbook with meaning,
-impact, diagnosis and mitigation. Its annotation `runbook_url` is a path in this repository.
+impact, diagnosis and mitigation.
 `deploy/prometheus/alertmanager.yml` is an example for Alertmanager: it sends pages and tickets to different receivers.
 
 | alert | severity | summary | runbook |
@@ -60,6 +71,11 @@ def alerts(*files: Path) -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
 
 
+def find_runbook(alert: dict[str, Any]) -> Path:
+    """Return the runbook that the link of an alert leads to."""
+    return ROOT / "docs" / str(alert["annotations"]["runbook_url"]).removeprefix(RUNBOOK_BASE)
+
+
 def render() -> str:
     """Return the page."""
     parts = ((_HEAD, RULES), (_AUDITOR, AUDITOR_RULES), (_PAGE, PAGE_RULES))
@@ -68,7 +84,7 @@ def render() -> str:
 
 def _row(alert: dict[str, Any]) -> str:
     annotations = alert["annotations"]
-    link = annotations["runbook_url"].removeprefix("docs/")
+    link = annotations["runbook_url"].removeprefix(RUNBOOK_BASE)
     # Without the formatting of a value, because a `|` would end the cell.
     summary = re.sub(r"\{\{ \$(?:labels\.)?(\w+)(?: \| \w+)? \}\}", r"`\1`", annotations["summary"])
     return f"| `{alert['alert']}` | {alert['labels']['severity']} | {summary} | [{Path(link).stem}]({link}) |\n"

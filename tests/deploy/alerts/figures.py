@@ -18,7 +18,7 @@ from typing import Final
 from tests.deploy.alerts.drills import DRILLS, NOT_CAUSED, Drill
 from tests.deploy.alerts.scaled import DAYS_FACTOR, FACTOR, parse_seconds
 from tests.deploy.alerts.site import SLOT_SECONDS
-from tests.docs.alerts import ROOT, alerts
+from tests.docs.alerts import ROOT, alerts, find_runbook
 
 RESULTS: Final = ROOT / "build" / "drills"
 HEADING: Final = "## Measured"
@@ -64,7 +64,7 @@ def format_true_figure(measured: float, times: tuple[str, ...], factor: int) -> 
 def find_page(alert: str) -> Path:
     """Return the runbook of an alert."""
     (rule,) = (rule for rule in alerts() if rule["alert"] == alert)
-    return ROOT / str(rule["annotations"]["runbook_url"])
+    return find_runbook(rule)
 
 
 def render_row(drill: Drill, measured: Measured | None, page: str) -> str:
@@ -85,7 +85,7 @@ def render(page: Path, results: dict[str, Measured]) -> str:
     """Return the text of a runbook with its figures."""
     text = page.read_text(encoding="utf-8")
     body = text.partition(f"\n{HEADING}\n")[0].rstrip("\n") + "\n"
-    here = [alert["alert"] for alert in alerts() if ROOT / alert["annotations"]["runbook_url"] == page]
+    here = [alert["alert"] for alert in alerts() if find_runbook(alert) == page]
     rows = [render_row(drill, results.get(drill.alert), text) for drill in DRILLS if drill.alert in here]
     reasons = [f"\n`{alert}` was not measured: {NOT_CAUSED[alert]}\n" for alert in here if alert in NOT_CAUSED]
     table = _INTRODUCTION + "".join(rows) if rows else f"\n{HEADING}\n"
@@ -94,7 +94,7 @@ def render(page: Path, results: dict[str, Measured]) -> str:
 
 def list_pages() -> list[Path]:
     """Return all runbooks."""
-    return sorted({ROOT / alert["annotations"]["runbook_url"] for alert in alerts()})
+    return sorted({find_runbook(alert) for alert in alerts()})
 
 
 def load_stored() -> dict[str, Measured]:
