@@ -33,7 +33,7 @@ from monitor.tools.auditor.config_files import list_configs
     "give a folder of configurations, of which the last name is the newest.",
 )
 @click.option("--alerts", type=EXISTING, help="With VISITS: the alerts file that replay wrote.")
-@click.option("--live", is_flag=True, help="With VISITS: the service ran in real time, so ticks may have been skipped.")
+@click.option("--live", is_flag=True, help="With VISITS: files of a run in real time, so ticks may have been skipped.")
 @click.option("--follow", is_flag=True, help="Follow the topics until SIGTERM, with metrics and health.")
 @click.option("--output-only", is_flag=True, help="With --follow: do not read the input, check only the output.")
 @click.option(
@@ -57,7 +57,8 @@ def audit(
 
     The audit shares no code with the service. It exits with 1 if the run breaks a promise, and otherwise with 2 if some
     records were not judged, because their configuration was not given. Without VISITS and --alerts it reads the topics
-    of the configuration: once, or continuously with --follow.
+    of the configuration, which is how to audit a running service: once, or continuously with --follow. No file of
+    visits is needed then.
     """
     options = FollowOptions(**follow_options)
     if (visits is None) != (alerts is None):
