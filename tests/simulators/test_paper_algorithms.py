@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.errors import CountsError, EpsilonError, SelectionError
 from simulators.adaptive import CHEAP, FULL, Branches, run_adaptive, threshold_share
 from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector, Scale, combine_estimates
-from simulators.continuous_noise import Exceedances, Exponential, Laplace, Law
+from simulators.continuous_noise import Exceedances, Exponential, Laplace, LaplaceSum, Law
 from simulators.paper_algorithms import NoisyMax, SparseVector
 from simulators.top_k import (
     NOTHING,
@@ -76,6 +76,27 @@ def test_sparse_baseline_error(scale: Scale) -> None:
     weight = (1 / taken_for) / (1 / taken_for + 1 / measure)
     observed, standard_error = measure_error(FreeGapSparseVector(APART, EPSILON, K, scale), 12)
     assert abs(observed - (weight**2 * gap + (1 - weight) ** 2 * measure)) < 6.5 * standard_error
+
+
+@pytest.mark.parametrize("scale", [GENERAL, MONOTONE])
+def test_sparse_baseline_answers_far_and_near(scale: Scale) -> None:
+    """With equal counts, the number of answers is that of the noise of queries and thresholds (6.5 standard errors).
+
+    A value is above the threshold with chance 1/2, and far above it if the noise is 4·√2 scales of a full query.
+    An answer that is far costs half. A first draw that is only above the threshold leads to a second draw.
+    """
+    share = threshold_share(K)
+    query, threshold = scale * K / (EPSILON / 2 * (1 - share)), scale / (EPSILON / 2 * share)
+    far = np.array([4 * math.sqrt(2) * query])
+    first, second = (float(LaplaceSum(each, threshold).survival(far)[0]) for each in (2 * query, query))
+    cheap, full = first + (1 / 2 - first) * second, (1 / 2 - first) * (1 / 2 - second)
+    cheap /= cheap + full
+    expected = [0.0, cheap]
+    for budget in range(2, 2 * K + 1):
+        expected.append(1 + cheap * expected[budget - 1] + (1 - cheap) * expected[budget - 2])
+    found = FreeGapSparseVector(np.full(200, 50), EPSILON, K, scale)(4_000, make_rng(13))
+    answers = (found.items != NOTHING).sum(axis=1)
+    assert abs(answers.mean() - expected[-1]) < 6.5 * answers.std() / math.sqrt(answers.size)
 
 
 @pytest.mark.parametrize("law", [Exponential(4.0), Laplace(4.0)], ids=repr)
