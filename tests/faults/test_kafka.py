@@ -61,8 +61,8 @@ def add_output_partitions(_kafka: EmbeddedKafka, scene: Scene) -> None:
 def let_reading_lag(_kafka: EmbeddedKafka, scene: Scene) -> None:
     """Stop the only instance for more than F + 2 slots, so that it reads old records later.
 
-    The stamp decides a visit's fate: an arrival more than F slots after it makes a dead letter, even if that slot has
-    begun at the time of reading, and a departure is cut F slots after it.
+    The stamp decides a visit's fate: an arrival more than accept_ahead after it makes a dead letter, even if that slot
+    has begun at the time of reading, and a departure is cut F slots after it.
     """
     town, instance = scene.town, find_running(scene)
     instance.pause()
