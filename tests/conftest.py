@@ -64,6 +64,7 @@ _LONG = (
     "tests/public/test_schedule.py",
     "tests/release/test_loss.py",
     "tests/release/test_period_account.py",
+    "tests/release/test_period_worlds.py",
     "tests/security",
     "tests/simulators",
     "tests/statistics",

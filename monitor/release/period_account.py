@@ -27,6 +27,7 @@ from monitor.release.state import Spent
 _BEGINNING: Final = -(2**62)
 
 _Watched = tuple[str, str]  # a monitor and a location
+_Times = tuple[str, str, str]  # the kind and name of a monitor, and the digest of its designated times
 
 
 class PeriodAccount:
@@ -179,15 +180,14 @@ class PeriodAccount:
     @cached_property
     def _other_times_total(self) -> Fraction:
         """The ε that other configurations may charge for the designated times of a period, in addition to this one."""
-        own = {(time.kind, time.monitor): time for time in map(declare_times, self._parameters.charged)}
-        totals: dict[tuple[str, str], Fraction] = {}
+        own = {_identify(time): parse_recorded(time.epsilon) for time in map(declare_times, self._parameters.charged)}
+        totals: dict[_Times, Fraction] = {}
         for time in self._list_other_times():
-            key, epsilon = (time.kind, time.monitor), parse_recorded(time.epsilon)
-            own_time = own.get(key)
-            if own_time is not None and own_time.instants == time.instants:
-                epsilon = max(Fraction(0), epsilon - parse_recorded(own_time.epsilon))
-            # A person is at one place at a time, so only one partition charges them.
-            totals[key] = max(totals.get(key, Fraction(0)), epsilon * self._count_max_times(time))
+            key = _identify(time)
+            more = max(Fraction(0), parse_recorded(time.epsilon) - own.get(key, Fraction(0)))
+            # A person is at one place at an instant, so one partition charges them for it. At different instants they
+            # may be in several partitions, so different schedules add up.
+            totals[key] = max(totals.get(key, Fraction(0)), more * self._count_max_times(time))
         return sum(totals.values(), Fraction(0))
 
     def _list_other_times(self) -> Iterator[TimeCharges]:
@@ -198,6 +198,10 @@ class PeriodAccount:
         """Return an upper bound of the times in a period: (its days + 3) per time of day, and 1 per single instant."""
         days = self._parameters.period // DAY + 3
         return sum(1 if "T" in at else days for at in time.at)
+
+
+def _identify(time: TimeCharges) -> _Times:
+    return time.kind, time.monitor, time.instants
 
 
 _find_bound = lru_cache(maxsize=1024)(Bound.of)

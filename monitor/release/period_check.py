@@ -3,7 +3,8 @@
 An owner first writes its owner record, which contains the charges of its configuration. Then it reads the other
 partitions. If two owners take over at the same time, at least one of them sees the record of the other.
 
-While an owner with another configuration may continue, each place and time counts with the larger of the two charges.
+While owners with other configurations may continue, each place and each set of designated times counts with the largest
+charge, and different sets of designated times add up (`monitor.release.period_account`).
 If the sum is too large only because of that, the other owner is fenced and its records are read again.
 """
 

@@ -116,6 +116,25 @@ class TestOthers:
         old = replace(parameters, at_times=(other,))
         assert compute_total(parameters, {0: old, 1: old}, 2) == worst(parameters) + 6 * more
 
+    @pytest.mark.promise(15)
+    @pytest.mark.parametrize(
+        ("others", "more"), [(("12:10", "12:20"), 2), (("12:10", "12:10"), 1), (("12:00", "12:10"), 1)]
+    )
+    def test_different_times_add_up(self, others: tuple[str, ...], more: int, parameters: Parameters) -> None:
+        """
+        Owners of three configurations ask about one time of day each. A person pays at each different instant.
+
+            partition    0      1      2       one person
+            time         12:10  12:20  12:00   pays 3 a day: at each time in another partition
+            time         12:10  12:10  12:00   pays 2 a day: at 12:10 in one of the two partitions
+        """
+        (noon,) = parameters.at_times
+        running = {
+            partition: replace(parameters, at_times=(replace(noon, times=Schedule.of((at,), "UTC")),))
+            for partition, at in enumerate(others)
+        }
+        assert compute_total(parameters, running, 3) == worst(parameters) + 6 * more
+
     def test_no_date_while_others_run(self, parameters: Parameters) -> None:
         """While other owners run there is no date from which the sum fits."""
         account = PeriodAccount(
