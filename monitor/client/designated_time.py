@@ -124,17 +124,19 @@ class AtTime:
         return dict(sorted(noisy_counts.items()))
 
     @cached_property
-    def intervals(self) -> dict[str, tuple[int, int | None]]:
+    def bounds(self) -> dict[str, tuple[int, int | None]]:
         """The certain lower and upper bound of each location with a lower bound or a noisy count, sorted by id.
 
-        A missing lower bound is 0. If a safe location has no noisy count, its upper bound is T - 1. A noisy count is an
-        upper bound as of its own tick. If later reports raised the lower bound above it, the upper bound is None. A
-        location with neither a noisy count nor the status "safe" is left out.
+        A missing lower bound is 0. If a safe location has no noisy count, its upper bound is T - 1, and both bounds
+        hold at once. A noisy count is an upper bound as of its own tick. The lower bound is as of the final tick, so
+        the two are no interval (`find_upper_bound`). A location with neither a noisy count nor the status "safe" is
+        left out.
         """
         most = {place: self.sample.threshold - 1 for place, status in self.statuses.items() if status == "safe"}
         most |= self.noisy_counts
         places = sorted(self.noisy_counts.keys() | (self.counts_at_least.keys() & most.keys()))
-        return {place: make_interval(self.counts_at_least.get(place, 0), most[place]) for place in places}
+        least = {place: self.counts_at_least.get(place, 0) for place in places}
+        return {place: (least[place], find_upper_bound(least[place], most[place])) for place in places}
 
     @cached_property
     def statuses(self) -> dict[str, AtTimeStatus]:
@@ -158,9 +160,10 @@ class AtTime:
         return "unknown" not in self.statuses.values()
 
 
-def make_interval(least: int, noisy_count: int) -> tuple[int, int | None]:
-    """Return the certain lower and upper bound of a count.
+def find_upper_bound(least: int, noisy_count: int) -> int | None:
+    """Return a noisy count as the upper bound as of its own tick; None if it is below the lower bound.
 
-    A noisy count below the lower bound is from an earlier tick, so the upper bound is None.
+    Then later reports have exceeded it, so it has no more information. If it is not below, later reports may have
+    exceeded it too: "between the two bounds" would not be certain.
     """
-    return least, None if noisy_count < least else noisy_count
+    return None if noisy_count < least else noisy_count

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from monitor.client.designated_time import Shards, Snapshots, Unreadable, calls_others_safe, make_interval
+from monitor.client.designated_time import Shards, Snapshots, Unreadable, calls_others_safe, find_upper_bound
 from monitor.client.known import About, Answer, Kind, Known, Reason, State
 from monitor.client.subscriber_view import Alert, NewerAlert, SubscriberView
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
@@ -117,7 +117,7 @@ class KnownPlaces:
         about = _make_about(monitor, "at_times", time, snapshot.threshold)
         if noisy is not None:
             counted = max(0, as_of - max(0, snapshot.tick - noisy.tick) * self.slot)
-            most = make_interval(least, noisy.noisy_count)[1]
+            most = find_upper_bound(least, noisy.noisy_count)
             return Answer("noisy_count", "noisy", counted, until, most, least, about)
         registries = (self.view.registry, *self.view.earlier)
         if any(calls_others_safe(snapshot, one) and location_id in one.rows for one in registries):

@@ -79,7 +79,7 @@ class Words:
     def at_time(self, at: AtTime) -> str:
         """Describe all locations at one designated time."""
         parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {self.people})"]
-        parts += [f"{place} {_describe_bounds(*interval)}" for place, interval in at.intervals.items()]
+        parts += [f"{place} {_describe_bounds(at, place)}" for place in at.bounds]
         parts += _describe_unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
 
@@ -123,16 +123,21 @@ class Words:
         Lower bounds are published once, so every lower bound is new.
         """
         parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_describe_unknown(at)]
-        places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.intervals.keys()))
-        parts += [f"{place} {_describe_bounds(*at.intervals[place])} {self.people}" for place in places]
+        places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.bounds.keys()))
+        parts += [f"{place} {_describe_bounds(at, place, f' {self.people}')}" for place in places]
         return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
 
 
-def _describe_bounds(least: int, most: int | None) -> str:
-    """Return certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
+def _describe_bounds(at: AtTime, place: str, people: str = "") -> str:
+    """Return the certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
+    least, most = at.bounds[place]
     if most is None:
-        return f"at least {least}"
-    return f"{least} to {most}" if least else f"at most {most}"
+        return f"at least {least}{people}"
+    if not least:
+        return f"at most {most}{people}"
+    if place in at.noisy_counts:
+        return f"at least {least}{people} (at most {most} before later reports)"
+    return f"{least} to {most}{people}"
 
 
 def _describe_unknown(at: AtTime) -> list[str]:

@@ -198,16 +198,19 @@ def test_hot_spots_are_per_monitor(subscriber_view: SubscriberView, hot_spots_of
 
 
 @pytest.mark.promise(41)
-def test_intervals_have_certain_bounds(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
-    """An interval is the lower bound and the noisy count, or T - 1 where the location is safe (T = 8)."""
+def test_bounds_are_certain(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
+    """The bounds are the lower bound and the noisy count, or T - 1 where the location is safe (T = 8).
+
+    The noisy count 2 of the school, of tick 3, is exceeded by the final lower bound: it is no upper bound any more.
+    """
     snapshots = [
-        snapshot_record(0, 6, bounds={"park": 2, "elsewhere": 1}),
+        snapshot_record(0, 6, {"school": (3, 2)}, bounds={"park": 2, "elsewhere": 1, "school": 4}),
         snapshot_record(1, 6, {"market": (3, 9), "clinic": (5, 8)}, bounds={"market": 4}),
     ]
     assert any(change is not None for change in add_all(subscriber_view, snapshots))
     (at,) = subscriber_view.times
-    assert at.counts_at_least == {"elsewhere": 1, "market": 4, "park": 2}
-    assert at.intervals == {"clinic": (0, 8), "market": (4, 9), "park": (2, 7)}
+    assert at.counts_at_least == {"elsewhere": 1, "market": 4, "park": 2, "school": 4}
+    assert at.bounds == {"clinic": (0, 8), "market": (4, 9), "park": (2, 7), "school": (4, None)}
 
 
 def test_lower_bounds_are_kept(subscriber_view: SubscriberView, snapshot_record: Record) -> None:

@@ -201,20 +201,23 @@ def test_times_durations_and_chances() -> None:
     assert [chance(p_value) for p_value in (0.99, 0.0183, 1e-5)] == ["99 %", "1.8 %", "less than 0.01 %"]
 
 
-def test_intervals_are_described(
+@pytest.mark.promise(41)
+def test_bounds_are_described(
     news: NewsOf, subscriber_view: SubscriberView, words: Words, snapshot_record: Record
 ) -> None:
-    """A place with a lower bound is described with both bounds; a safe one has at most T - 1 people."""
+    """A noisy count is older than a lower bound, so the two are no interval. A safe place has at most T - 1 people."""
     final = [
         snapshot_record(0, 6, bounds={"park": 2}),
         snapshot_record(1, 6, {"market": (3, 9), "clinic": (5, 8)}, bounds={"market": 4}),
     ]
     (line,) = news(final)
     assert line.startswith("Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 target people, ")
-    assert line.endswith(", market 4 to 9 target people, park 2 to 7 target people")
+    assert line.endswith(
+        ", market at least 4 target people (at most 9 before later reports), park 2 to 7 target people"
+    )
     assert list(describe_view(subscriber_view, words, words.grid.as_of(6)))[1] == (
-        "midday Mon 5 Jan 02:30: 2 of 4 locations safe (fewer than 8 target people), clinic at most 8, market 4 to 9, "
-        "park 2 to 7; final"
+        "midday Mon 5 Jan 02:30: 2 of 4 locations safe (fewer than 8 target people), clinic at most 8, "
+        "market at least 4 (at most 9 before later reports), park 2 to 7; final"
     )
 
 

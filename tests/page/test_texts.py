@@ -90,6 +90,14 @@ def test_upper_bounds_name_as_of(language: Language) -> None:
         assert "as_of" in find_fields(texts[key]), key
 
 
+@pytest.mark.promise(41)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_old_upper_bound_makes_no_interval(language: Language) -> None:
+    """Beside a lower bound, a noisy count counts only the visits before later reports, and the few words say so."""
+    later = {"en": "before later reports", "de": "vor späteren Meldungen", "ja": "後の報告より前"}
+    assert later[language] in read_texts(language)["between_short"]
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_hot_spots_have_other_advice(language: Language) -> None:
     """A hot spot may have a count of 1: it has other advice than an alarm."""

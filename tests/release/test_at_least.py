@@ -183,3 +183,23 @@ def test_drawn_bounds_count_after_a_change(
         state.fold(record, make().grid)
     parameters = replace(make(at_least=at_least), period=24 * 3_600_000_000)
     assert CarriedOverTimes(parameters, [state.summarize_spent()]).compute_excess(14) == excess
+
+
+@pytest.mark.promise(41)
+def test_bound_exceeds_an_earlier_noisy_count(make: Callable[..., Parameters], noise: Any) -> None:
+    """
+    A lower bound is at most the count and the noisy count of its own tick. It can exceed an earlier noisy count.
+
+        tick                12            13 (final)
+        people, consenting  50 at place-0   90 at place-0, 60 at place-1
+        noisy count         50            the same 50; 60 + 5 at place-1
+        at least                          90 - 1;      60 - 2
+    """
+    parameters, state = make(), LedgerState()
+    decide(parameters, 12, noise, state, consented={0: 50})
+    noise.script[:] = [0, 0, 5, 1, 2, 0]  # two comparisons and a noisy count, then the draws of the bounds
+    (final,) = decide(parameters, 13, noise, state, consented={0: 90, 1: 60}).records
+    value = AtTimesSnapshot.model_validate_json(final.value)
+    noisy = {place: (one.tick, one.noisy_count) for place, one in value.noisy_counts.items()}
+    assert noisy == {"place-0": (12, 50), "place-1": (13, 65)}
+    assert value.counts_at_least == {"place-0": 89, "place-1": 58}

@@ -30,9 +30,11 @@ function statement(known, words, leads) {
 
 const pair = (title, text) => [element("dt", {}, title), element("dd", {}, text)];
 
-/** The certain interval of the number of people, with a mark at the threshold. */
-function interval({ countAtLeast: least, countAtMost: most, about }, words) {
+/** The certain interval of the number of people, as of one tick, with a mark at the threshold. A noisy count is of an
+ * earlier tick than the lower bound beside it, so it is drawn from 0. */
+function interval({ state, countAtLeast, countAtMost: most, about }, words) {
   if (most === null || !about?.threshold) return null;
+  const least = state === "safe" ? countAtLeast : 0;
   const { threshold } = about;
   const scale = Math.max(most, threshold) * 1.15;
   const percent = (count) => `${((100 * count) / scale).toFixed(2)}%`;
