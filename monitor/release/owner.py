@@ -103,13 +103,20 @@ class Owner:
         self.first_tick = min(self.first_tick, slot)
         self._owner_record_at = min(self._owner_record_at, slot)
 
-    def decide(self, tick: int, evidence: Evidence, within: float = ACKNOWLEDGED_SECONDS) -> Decision:
-        """Decide a tick and append its answers. When this returns, they are in the ledger, unless commits are deferred.
+    def decide(self, tick: int, evidence: Evidence) -> Decision:
+        """Draw every answer of a tick. If they are not appended, close this owner: its state already contains them.
 
+        Nobody has seen answers that were not appended, so the next owner may draw again.
+        """
+        return self._decider.decide(tick, evidence, self.state)
+
+    def append(self, tick: int, decision: Decision, within: float = ACKNOWLEDGED_SECONDS) -> None:
+        """Append the answers of a tick. When this returns, they are in the ledger, unless commits are deferred.
+
+        The work depends on the answers only, and not on the visits, so its duration reveals nothing more than they do.
         The append is given up after about `within` seconds (`Writer.append`).
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
-        decision = self._decider.decide(tick, evidence, self.state)
         records = Records([self._build_due_owner_records(tick, empty=not decision.records), decision.records])
         if not self._place.defer_commits:
             self._writer.append(records, within)
@@ -121,7 +128,6 @@ class Owner:
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )
         self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
-        return decision
 
     def _build_due_owner_records(self, tick: int, *, empty: bool) -> list[EncodedRecord]:
         """Return an owner record if one is due.

@@ -231,7 +231,11 @@ class PartitionRelease:
         return True
 
     def _try_to_decide(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:
-        """Read the evidence, wait for the release time, and append the answers. Return None if a step fails."""
+        """Read the evidence, draw the answers, wait for the release time, and append. Return None if a step fails.
+
+        Whatever depends on the visits is done before the wait, because the time of publication would reveal how many
+        there are (docs/rules.md, rule 10).
+        """
         due, spans = self.find_release_time(tick), self._context.spans
         try:
             with spans.span("tick.read"):
@@ -247,19 +251,17 @@ class PartitionRelease:
             self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
             self._ahead.start(tick + 1, owner.build_questions, stop, self._note_heartbeat, self._reached)
             failpoint("tick.read")
-            waits = time.perf_counter()
+            self._skipped = (owner.first_undecided, tick - 1) if tick > owner.first_undecided else None
+            decision = owner.decide(tick, evidence)
             with spans.span("tick.wait"):
-                released = self._wait_for_release(due, stop)
-            if not released:
+                hindrance = self._wait_for_release(tick, due, stop)
+            if hindrance:
+                if not stop.is_set():  # on a stop, `close` closes the owner
+                    self._drop_owner(hindrance)
                 return None
-            self._waited = time.perf_counter() - waits
             failpoint("tick.released")
-            # The margin is for answers that are due at the last instant: they are appended just after it.
-            if self._is_too_late(tick, self._context.parameters.tolerance):
-                self._reason = _TOO_LATE
-                return None
             with spans.span("tick.append"):
-                return self._append(owner, tick, evidence)
+                return self._append(owner, tick, evidence, decision)
         except (UnreachableError, FencedError) as error:
             log.warning("tick %d: ledger partition %d is taken over again: %s", tick, self.partition, error)
             self._drop_owner(str(error))
@@ -283,25 +285,28 @@ class PartitionRelease:
         self.trouble = self._reason = trouble
         stop.wait(RETRY_SECONDS)
 
-    def _wait_for_release(self, due: int, stop: threading.Event) -> bool:
-        """Wait for the release time. Return False if the clock was set back, or on a stop far from the release."""
+    def _wait_for_release(self, tick: int, due: int, stop: threading.Event) -> str:
+        """Wait for the release time. Return why the answers may not be published; empty if they may.
+
+        They may not on a stop far from the release, if the clock was set back, or if it is too late.
+        """
         clock = self._context.clock
-        before = clock.now()
+        waits, before = time.perf_counter(), clock.now()
         never = threading.Event()
         while (now := clock.now()) < due:
             self._note_heartbeat()
             stopping = stop.is_set()
             if now < before or (stopping and (clock.simulated or due - now > NEAR_RELEASE)):
-                return False
+                return _HELD_UP
             before = now
             clock.wait_until(min(due, now + LONGEST_WAIT), never if stopping else stop)
-        return True
+        self._waited = time.perf_counter() - waits
+        # The margin is for answers that are due at the last instant: they are appended just after it.
+        return _TOO_LATE if self._is_too_late(tick, self._context.parameters.tolerance) else ""
 
-    def _append(self, owner: Owner, tick: int, evidence: Evidence) -> Decision:
-        first = owner.first_undecided
-        self._skipped = (first, tick - 1) if tick > first else None
+    def _append(self, owner: Owner, tick: int, evidence: Evidence, decision: Decision) -> Decision:
         owner.note_input_partitions(self._context.input_topic.most_partitions)
-        decision = owner.decide(tick, evidence, self._compute_append_seconds(tick))
+        owner.append(tick, decision, self._compute_append_seconds(tick))
         self.trouble = self._report_unknown(tick, evidence, decision)
         self._count_skipped(owner)
         self._reason = _HELD_UP

@@ -15,10 +15,10 @@ from monitor.operate.preflight import Preflight, run_preflight
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
-from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 from tests.builders import build_counts
+from tests.release import owning
 
 
 @pytest.fixture
@@ -57,6 +57,6 @@ def published(
                     )
                     for shard, question in owner.build_questions(tick).items()
                 }
-                owner.decide(tick, Evidence(readings))
+                owning.publish(owner, tick, readings)
 
     return publish

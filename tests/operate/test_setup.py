@@ -21,12 +21,12 @@ from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.public.clock import SteppedClock, SystemClock
 from monitor.public.instants import HOUR, SECOND, format_instant
 from monitor.public.parameters import Parameters, Registry
-from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
+from tests.release.owning import publish
 
 Create = Callable[..., SetupResult]
 
@@ -133,7 +133,7 @@ def test_ledger_lost_pauses_all_locations(
         place = LedgerPlace(ledger, topic_id, "input", "fingerprint", now)
         with closing(Owner(connections, place, partition, parameters, OneSidedNoise(SystemEntropy()), clock)) as owner:
             for tick in (10, 34, 35):
-                answers = owner.decide(tick, Evidence({})).answers
+                answers = publish(owner, tick, {}).answers
                 statuses[tick] = statuses.get(tick, set()) | {
                     status for monitor, status in answers if monitor == "stations"
                 }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.alerts import LEDGER, OWNER
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
-from monitor.release.decide import Evidence
+from monitor.release.decide import Decision, Evidence
 from monitor.release.ledger import EncodedRecord, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
@@ -25,7 +25,14 @@ def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
         )
         for shard, question in owner.build_questions(tick).items()
     }
-    return owner.decide(tick, Evidence(readings)).records
+    return publish(owner, tick, readings).records
+
+
+def publish(owner: Owner, tick: int, readings: Mapping[int, Reading]) -> Decision:
+    """Decide a tick on these readings, and append its answers."""
+    decision = owner.decide(tick, Evidence(readings))
+    owner.append(tick, decision)
+    return decision
 
 
 def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[EncodedRecord]:

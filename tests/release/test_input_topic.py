@@ -18,10 +18,10 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
-from monitor.release.decide import Evidence
 from monitor.release.input_topic import InputTopic
 from monitor.release.owner import LedgerPlace, Owner
 from tests.ingest import crafted
+from tests.release.owning import publish
 from tests.release.worlds import release_instant
 
 MakeTopic = Callable[..., tuple[str, str]]
@@ -71,7 +71,7 @@ def test_owner_records_decide_no_tick(
     parameters, place = make_parameters(places=8, shards=3), make_ledger(ledger_partitions=3)
     owners = [take_over(place, partition, parameters) for partition in (0, 1)]
     for owner in owners:
-        owner.decide(0, Evidence({}))
+        publish(owner, 0, {})
     clock.move_to(release_instant(parameters, 3))
     terms = owners[0].state.terms
     assert terms is not None

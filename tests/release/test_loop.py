@@ -123,14 +123,14 @@ class TestSideBySide:
             partition 1       | 100    | 101
         """
         answering = threading.Event()
-        decide = FakeOwner.decide
+        append = FakeOwner.append
 
         def slow(owner: FakeOwner, *arguments: Any) -> Any:
             if owner.partition == 0:
                 answering.wait(30)
-            return decide(owner, *arguments)
+            return append(owner, *arguments)
 
-        monkeypatch.setattr(FakeOwner, "decide", slow)
+        monkeypatch.setattr(FakeOwner, "append", slow)
         world = run_world(2)
         try:
             eventually(lambda: is_ready(world))
@@ -238,19 +238,19 @@ class TestSideBySide:
         Each takeover writes to a ledger that takes no answers.
         """
         pauses = note_pauses(monkeypatch)
-        decide = FakeOwner.decide
+        append = FakeOwner.append
 
         def refused(*_: Any) -> Any:
             raise UnreachableError("the record is too large")
 
-        monkeypatch.setattr(FakeOwner, "decide", refused)
+        monkeypatch.setattr(FakeOwner, "append", refused)
         world = run_world(1, lambda world: world.publish_up_to(99))
         eventually(lambda: is_ready(world))
         for attempt in range(8):
             world.clock.move_to(world.parameters.grid.as_of(100) + (attempt + 1) * world.parameters.release_delay)
             eventually(lambda seen=attempt: len(world.takeover_attempts) > seen + 1)
         assert pauses[:6] == [0.5, 1, 2, 4, 8, 8]
-        monkeypatch.setattr(FakeOwner, "decide", decide)
+        monkeypatch.setattr(FakeOwner, "append", append)
         world.clock.move_to(world.clock.now() + world.parameters.release_delay)
         eventually(lambda: list_ticks(world) == [100])
 

@@ -293,6 +293,7 @@ class TestLostTicks:
         assert not release.decide_tick(100, world.stop)
         assert world.statuses_by_tick() == []
         world.clock.wait_until = RunningClock.wait_until.__get__(world.clock)
+        assert release.take_over()
         assert release.find_next_tick() == 101
         assert release.decide_tick(101, world.stop)
         assert world.statuses_by_tick() == [(101, ["safe"])]

@@ -26,13 +26,13 @@ from monitor.privacy.payments import compute_over_time_payment
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY
 from monitor.public.parameters import OverTime, Parameters, Registry, find_shard
-from monitor.release.decide import Evidence
 from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.ledger_reader import LedgerReader
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.period_check import ATTEMPTS, PeriodCheck, PeriodLimits
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 from tests.builders import build_counts
+from tests.release.owning import publish
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 IDS = tuple(
@@ -115,7 +115,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
         )
         for shard, question in owner.build_questions(tick).items()
     }
-    owner.decide(tick, Evidence(readings))
+    publish(owner, tick, readings)
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
 from monitor.errors import UnreachableError
@@ -197,14 +198,18 @@ class FakeInputTopic:
 
 
 class FakeOwner:
-    """An owner of an in-memory ledger. Successive owners share `state`; `published` contains this owner's answers."""
+    """An owner of an in-memory ledger. `published` contains this owner's answers, and `state` those drawn so far.
+
+    Successive owners share `ledger`, the state that their appended answers give.
+    """
 
     def __init__(
         self, partition: int, parameters: Parameters, slot: int, noise: Any, ledger_partitions: int, state: LedgerState
     ) -> None:
-        self.partition, self.state, self.input_partitions = partition, state, 0
-        state.owned_since = parameters.grid.start(slot) if state.owned_since is None else state.owned_since
-        self.first_tick = min(slot, parameters.grid.find_slot(state.owned_since))
+        self.partition, self.ledger, self.state, self.input_partitions = partition, state, deepcopy(state), 0
+        owned_since = parameters.grid.start(slot) if state.owned_since is None else state.owned_since
+        self.ledger.owned_since = self.state.owned_since = owned_since
+        self.first_tick = min(slot, parameters.grid.find_slot(owned_since))
         self.shards = [shard for shard in range(parameters.registry.shards) if shard % ledger_partitions == partition]
         self.published: list[tuple[int, dict[tuple[str, str], int]]] = []
         self.refused: Exception | None = None
@@ -228,15 +233,18 @@ class FakeOwner:
     def may_decide(self, tick: int) -> bool:
         return tick >= self.first_undecided
 
-    def decide(self, tick: int, evidence: Evidence, within: float) -> Decision:
+    def decide(self, tick: int, evidence: Evidence) -> Decision:
+        return self._decider.decide(tick, evidence, self.state)
+
+    def append(self, tick: int, decision: Decision, within: float) -> None:
         self.within = within
         if self.refused is not None:
             raise self.refused
-        decision = self._decider.decide(tick, evidence, self.state)
+        for each in fields(LedgerState):
+            setattr(self.ledger, each.name, deepcopy(getattr(self.state, each.name)))
         self.published.append((tick, dict(decision.answers)))
         if self.unacknowledged is not None:
             raise self.unacknowledged
-        return decision
 
     def close(self) -> None:
         """Do nothing."""
