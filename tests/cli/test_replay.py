@@ -222,10 +222,25 @@ def test_topics_with_records_are_refused(make_site: Callable[[], Site]) -> None:
     site = make_site()
     path = site.write(visits())
     assert site.replay(path, "--until", hour(2)).returncode == 0
-    second = site.replay(path, "--until", hour(2))
+    second = site.replay(path, "--until", hour(2), "--again")
     assert second.returncode == 3
     assert f"{site.name}.alerts" in second.stderr
     assert "--embedded" in second.stderr
+
+
+def test_second_replay_is_refused(make_site: Callable[[], Site]) -> None:
+    """A file with the answers of an earlier replay is kept unless --again is given. The first replay says why."""
+    site = make_site()
+    path = site.write(visits())
+    first = site.replay(path, "--until", hour(2), "--embedded")
+    assert "Publish only one replay of the same visits" in first.stdout
+    before = site.out.read_bytes()
+    second = site.replay(path, "--until", hour(2), "--embedded")
+    assert second.returncode == 2
+    assert "the lowest of several noisy counts is close to the true count" in " ".join(second.stderr.split())
+    assert site.out.read_bytes() == before
+    assert site.replay(path, "--until", hour(2), "--embedded", "--again").returncode == 0
+    assert site.out.read_bytes() != before
 
 
 def test_existing_redis_keys_are_refused(make_site: Callable[[], Site], valkey: EmbeddedValkey) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
@@ -20,9 +21,18 @@ from monitor.tools.replay.lines import Extent, check_header
 from monitor.tools.replay.output import write_output
 from monitor.tools.replay.progress import show_progress
 
+FRESH_NOISE: Final = (
+    "Each replay draws fresh noise, and costs each person its ε again. Publish only one replay of the same visits: the "
+    "lowest of several noisy counts is close to the true count."
+)
 
-def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | None, *, embedded: bool) -> None:
+
+def replay_command(
+    visits: Path, config_file: Path, alerts: Path, until: int | None, *, embedded: bool, again: bool
+) -> None:
     """Replay a file and write the output topic to another file. Progress goes to standard error.
+
+    `again`: whether the file may contain the answers of an earlier replay, which are replaced.
 
     Raises:
         MonitorError: the replay failed; the error has the exit code.
@@ -30,6 +40,8 @@ def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | N
     stderr = Console(stderr=True)
     check_header(visits)
     _require_writable(alerts)
+    if not again:
+        _require_first(alerts)
     valid = load_valid_config(config_file, os.environ)
     with _open_settings(valid, stderr, embedded=embedded) as settings:
         planned = _plan(visits, settings, until, stderr)
@@ -44,6 +56,16 @@ def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | N
     print_summary(summary, Console())
     print_warnings(summary, planned.extent, Console())
     Console().print(f"{written:,} records of {topics.alerts} in {alerts}", highlight=False)
+    Console().print(FRESH_NOISE, highlight=False, soft_wrap=True)
+
+
+def _require_first(alerts: Path) -> None:
+    """Raise UsageError if the file already has content, which may be the answers of an earlier replay."""
+    if alerts.stat().st_size if alerts.exists() else 0:
+        raise UsageError(
+            f"--alerts {alerts} already has content. {FRESH_NOISE} If it was not published, or is not about the same "
+            "visits, replace it with --again"
+        )
 
 
 def _require_writable(alerts: Path) -> None:

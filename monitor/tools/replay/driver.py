@@ -112,7 +112,8 @@ def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]
     if used:
         raise NotEmptyError(
             f"replay needs topics that were never written to, but records were written to {', '.join(used)}: set other "
-            "names in kafka.topics, or use --embedded"
+            "names in kafka.topics, or use --embedded. If they contain published answers about the same visits, do not "
+            "publish another replay: the lowest of several noisy counts is close to the true count"
         )
 
 
