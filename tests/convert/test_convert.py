@@ -218,7 +218,7 @@ def test_registry_of_seen_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["id,lat", "A,1"], "no column location_id"),
+        (["id,lat", "A,1"], "is named location_id"),
         (["location_id", "A", "A"], "line 3: the location is listed twice"),
         (["location_id,lat,lon", "A,north,1"], "line 2: latitude or longitude is not a number"),
     ],
@@ -257,6 +257,45 @@ def test_no_visit_exits_with_1(tmp_path: Path) -> None:
     assert "1 rows: the person id has 0 bytes" in result.output
     assert "olga" not in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
+
+
+@pytest.mark.parametrize(
+    ("content", "option", "reason"),
+    [
+        (b"x" * 40_000_000, "--visits", "the row is longer than"),
+        (b"x" * 40_000_000, "--locations", "the row is longer than"),
+        (HEADER.encode() + b"\n" + (b'"' + b"x" * 1_000 + b'\n",') * 40_000, "--visits", "the row is longer than"),
+        (HEADER.encode() + b"\n" + b"x" * 999 + (b"\n" + b"x" * 999) * 40_000, "--visits", "more than 200 times"),
+    ],
+    ids=["one line", "one line of places", "one row", "ratio"],
+)
+def test_compressed_bomb_is_refused(content: bytes, option: str, reason: str, tmp_path: Path) -> None:
+    """A small gzip file that expands to one row, or to much more than its size, is refused with bounded memory."""
+    bomb, good = tmp_path / "bomb.csv.gz", write(tmp_path / "good.csv", HEADER, "a,b,2026-01-01T00:00:00Z")
+    bomb.write_bytes(gzip.compress(content))
+    files = {"--visits": good, option: bomb}
+    tracemalloc.start()
+    try:
+        result = run(*(word for pair in files.items() for word in pair), "--out", tmp_path / "v.csv")
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert result.exit_code == 2
+    assert reason in " ".join(result.output.split())
+    assert most < 200_000_000
+    assert not (tmp_path / "v.csv").exists()
+
+
+def test_unknown_header_is_not_printed(tmp_path: Path) -> None:
+    """A header can contain escape sequences of the terminal, or a person's id: only its number of columns is shown."""
+    evil = write(tmp_path / "l.csv", "x\x1b[2J,\x1b]0;PWN\x07", "1,2")
+    for option in ("--visits", "--locations"):
+        files = {"--visits": write(tmp_path / "p.csv", HEADER, "a,b,2026-01-01T00:00:00Z"), option: evil}
+        result = run(*(word for pair in files.items() for word in pair), "--out", tmp_path / "v.csv")
+        assert result.exit_code == 2
+        assert "of the 2 columns in the header is named" in " ".join(result.output.split())
+        assert "\x1b" not in result.output
+        assert "PWN" not in result.output
 
 
 def test_broken_gzip_exits_with_1(tmp_path: Path) -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Final, NamedTuple, TextIO
+from typing import Final, NamedTuple
 
 from monitor.errors import MonitorError, TimeError, UsageError
 from monitor.public.instants import SECOND, format_instant, parse_instant, to_datetime, to_instant
+from monitor.tools.bounded_lines import BoundedLines, open_lines
 from monitor.tools.convert.files import (
     CONSENT_HEADER,
     REGISTRY_HEADER,
@@ -126,13 +124,14 @@ def read_locations(path: Path) -> dict[str, tuple[str, str, str]]:
         UsageError: a column is missing, a line is invalid, or a location is listed twice.
     """
     found: dict[str, tuple[str, str, str]] = {}
-    with _open_text(path) as (text, _):
-        rows = csv.DictReader(text, restval="")
+    with open_lines(path) as lines:
+        rows = csv.DictReader(lines, restval="")
         names = rows.fieldnames or []
         if "location_id" not in names:
-            raise UsageError(f"{path}: the header has no column location_id: found {', '.join(names) or 'nothing'}")
+            raise UsageError(f"{path}: none of the {len(names)} columns in the header is named location_id")
         latitude, longitude = (next((n for n in some if n in names), "") for some in (_LATITUDES, _LONGITUDES))
         for row in rows:
+            lines.begin_row()
             location_id = row["location_id"]
             try:
                 _check_id("location", location_id)
@@ -186,16 +185,16 @@ class Conversion:
             BadRowError: a row is invalid and `strict` is true. No file is written.
             NoVisitError: no row is valid. No file is written.
         """
-        with _open_text(visits) as (text, position), open_atomically(out) as target:
+        with open_lines(visits) as lines, open_atomically(out) as target:
             target.write(format_csv_line(VISITS_HEADER if self._shape.consent is None else CONSENT_HEADER))
-            points = self._read_points(text, visits, strict=strict)
+            points = self._read_points(lines, visits, strict=strict)
             stays = self._merge_points(points) if self._shape.merge_gap is not None else self._make_stays(points)
             for stay in stays:
                 target.write(self._format_line(stay))
                 self.tally.visits += 1
                 if self.tally.visits % _REPORT_EVERY == 0:
-                    on_progress(position(), self.tally.visits)
-            on_progress(position(), self.tally.visits)
+                    on_progress(lines.position(), self.tally.visits)
+            on_progress(lines.position(), self.tally.visits)
             if not self.tally.visits:
                 raise NoVisitError(self._describe_no_visit(visits))
 
@@ -203,8 +202,8 @@ class Conversion:
         rows = f"{path}: no visit in {self.tally.rows:,} rows, so nothing is written"
         return "\n  ".join([rows, *(f"{count:,} rows: {reason}" for reason, count in self.tally.reasons.most_common())])
 
-    def _read_points(self, text: TextIO, path: Path, *, strict: bool) -> Iterator[Point]:
-        rows = csv.reader(text, delimiter=self._columns.delimiter)
+    def _read_points(self, lines: BoundedLines, path: Path, *, strict: bool) -> Iterator[Point]:
+        rows = csv.reader(lines, delimiter=self._columns.delimiter)
         header = next(rows, [])
         wanted = (self._columns.person, self._columns.location, self._columns.time)
         missing = [name for name in wanted if name not in header]
@@ -216,6 +215,7 @@ class Conversion:
             )
         where = tuple(header.index(name) for name in wanted)
         while True:
+            lines.begin_row()
             try:
                 row = next(rows)
                 self.tally.rows += 1
@@ -276,15 +276,6 @@ class Conversion:
         if self._shape.consent is None:
             return format_csv_line(fields)
         return format_csv_line((*fields, "true" if consents(stay.person_id, self._shape.consent) else "false"))
-
-
-@contextmanager
-def _open_text(path: Path) -> Iterator[tuple[TextIO, Callable[[], int]]]:
-    """Open a file, gzipped if its name ends in .gz. Yield it and a function that returns the number of bytes read."""
-    with path.open("rb") as raw:
-        plain = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-        with plain, io.TextIOWrapper(plain, "utf-8-sig", "surrogateescape", "") as text:
-            yield text, raw.tell
 
 
 def _check_id(what: str, text: str) -> None:

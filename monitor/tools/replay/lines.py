@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.contracts.visits import Fault, Visit, read_visit
 from monitor.errors import TimeError, UsageError
 from monitor.public.instants import parse_instant
 from monitor.public.parameters import Parameters
+from monitor.tools.bounded_lines import LONGEST_ROW, open_lines, read_rows
 from monitor.tools.replay.refusals import BAD_REPORT_TIME, TOO_FAR_AHEAD, UNKNOWN_LOCATION, Refusals
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at", "consent")
 _CONSENT: Final = {"true": True, "false": False}
-
-# An id of 1 MB must become a dead letter. With the default limit of csv it would stop the reader.
-_FIELD_BYTES: Final = 2**30
 
 
 class Line(NamedTuple):
@@ -73,13 +70,6 @@ class Extent:
         self.last_tick = after if self.last_tick is None else max(self.last_tick, after)
 
 
-def open_text(path: Path) -> IO[str]:
-    """Open a file, gzipped if its name ends in .gz. Bytes that are not UTF-8 become lone surrogates."""
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="")
-    return path.open(encoding="utf-8", errors="surrogateescape", newline="")
-
-
 def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
     """Yield every line with its time of report, and add the valid visits to `extent`.
 
@@ -88,12 +78,12 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
     Raises:
         UsageError: the file cannot be read, the header lacks a column, or no line is a valid visit.
     """
-    limit = csv.field_size_limit(_FIELD_BYTES)  # a setting of the whole process, so it is restored
+    limit = csv.field_size_limit(LONGEST_ROW)  # an id of 1 MB is sent, and refused. The limit is the whole process's
     try:
-        with open_text(path) as file:
-            rows = csv.reader(file)
-            header = _require_columns(path, next(rows, []))
-            parsed = ((rows.line_num, _parse_fields(dict(zip(header, row, strict=False)), extent)) for row in rows)
+        with open_lines(path) as lines:
+            rows = read_rows(lines)
+            header = _require_columns(path, next(rows, (0, []))[1])
+            parsed = ((number, _parse_fields(dict(zip(header, row, strict=False)), extent)) for number, row in rows)
             yield from _order_lines(path, parsed, extent)
     except (OSError, EOFError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}") from error
@@ -140,8 +130,8 @@ def check_header(path: Path) -> None:
         UsageError: the file cannot be read, or the header lacks a column.
     """
     try:
-        with open_text(path) as file:
-            _require_columns(path, next(csv.reader(file), []))
+        with open_lines(path) as lines:
+            _require_columns(path, next(csv.reader(lines), []))
     except (OSError, EOFError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}") from error
 
