@@ -32,7 +32,7 @@ from monitor.release.period_account import PeriodAccount
 from monitor.release.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
 from monitor.release.state import LedgerState, Spent
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from tests.builders import build_parameters
+from tests.builders import build_counts, build_parameters
 
 SLOTS: Final = 36
 WHOLE: Final = 2 * SLOTS  # a period that contains every slot of a world
@@ -261,7 +261,7 @@ class World:
     def _read(self, shard: int, question: Question) -> Reading:
         """Return the reading of a shard in which nobody is."""
         nobody = np.zeros(len(self.base.registry.by_shard[shard]), np.int64)
-        counts, present = dict.fromkeys(question.windows, 0), dict.fromkeys(question.times, nobody)
+        counts, present = build_counts(question, lambda _: 0), dict.fromkeys(question.times, nobody)
         consenting = dict.fromkeys(question.consenting, nobody)
         return Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present, True, consenting)
 
