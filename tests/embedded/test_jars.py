@@ -73,10 +73,11 @@ def test_progress_shows_bytes_of_total(central: Path, tmp_path: Path, monkeypatc
     assert messages[-2] == "  9.0 of 9.0 MB"
 
 
-def test_truncated_jar_is_fetched_again(central: Path, tmp_path: Path) -> None:
-    """A jar of the wrong size is fetched again; the other jar is kept."""
+@pytest.mark.parametrize("content", [b"on", bytes(3_000)], ids=["truncated", "zeros"])
+def test_wrong_jar_is_fetched_again(content: bytes, central: Path, tmp_path: Path) -> None:
+    """A jar of the wrong size or content is fetched again at the next start; the other jar is kept."""
     first, _ = jars.fetch_kafka(lambda _: None, tmp_path / "m2")
-    first.write_bytes(b"on")
+    first.write_bytes(content)
     messages: list[str] = []
     jars.fetch_kafka(messages.append, tmp_path / "m2")
     assert first.read_bytes() == b"one" * 1000

@@ -1,8 +1,8 @@
 """Fetch Apache Kafka's jars once from Maven Central with jgo. `kafka.lock` pins each jar's name, size and SHA-256.
 
 The pinned list ensures that the fetched jars are those that were tested, and gives the total size for progress
-messages. A jar's SHA-256 is checked when it is fetched, and its size at each start. Jars are stored in Maven's local
-repository, which other programs share. Each jar is moved there in one step, so that no partial jar appears.
+messages. A jar's SHA-256 is checked when it is fetched, and at each start, because Maven's local repository is shared
+with other programs. Each jar is moved there in one step, so that no partial jar appears.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def fetch_kafka(report: Report, repository: Path | None = None) -> tuple[Path, .
 
 
 def _is_whole(path: Path, jar: Jar) -> bool:
-    """Return whether the file has the jar's size. This detects truncation without hashing 44 MB at each start."""
+    """Return whether the file is the pinned jar. All 44 MB are hashed in less than a second."""
     try:
-        return path.stat().st_size == jar.size
+        return path.stat().st_size == jar.size and hashlib.sha256(path.read_bytes()).hexdigest() == jar.sha256
     except FileNotFoundError:
         return False
 
