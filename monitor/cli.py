@@ -21,6 +21,7 @@ COMMANDS: Final = (
     "convert",
     "dead-letters",
     "demo",
+    "keygen",
     "page",
     "plan",
     "register",

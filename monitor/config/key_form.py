@@ -1,63 +1,44 @@
-"""Estimates whether the secret that person ids are hashed with can be guessed.
+"""The form of the secret that person ids are hashed with: 32 random bytes, in hexadecimal or base64.
 
 An attacker who has the secret and can read Redis can test whether a given person was at a location. The randomness of a
-secret cannot be measured, so this module refuses the kinds of secrets that people invent: repetitions, runs of
-consecutive characters, and words.
+secret cannot be measured. So a form is required that a program writes and that nobody invents.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
+import secrets
 from typing import Final
 
-MIN_BYTES: Final = 16
-"""The minimum length of a secret, in bytes."""
+KEY_BYTES: Final = 32
 
-MIN_REMAINING: Final = 12
-"""The minimum number of bytes that remain without repetitions. Each run and each word counts as two bytes."""
+KEY_FORM: Final = f"{KEY_BYTES} random bytes in hexadecimal (64 digits) or base64 (44 characters)"
+CREATE_KEY: Final = "location-monitor keygen person.key"
 
-MIN_DISTINCT: Final = 10
-"""The minimum number of distinct bytes among the remaining bytes."""
-
-STRONG_KEY: Final = f"a secret of at least {MIN_BYTES} bytes that is hard to guess: no words, runs or repetitions"
-CREATE_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
-
-_RUN: Final = 3
-# Random base64 contains few words, all of them short.
-_WORD: Final = re.compile(rb"(?:[A-Za-z][a-z]{2,}|[A-Z]{4,})[ ._-]?")
+_LEAST_DISTINCT: Final = 16  # random bytes have fewer distinct values with a chance below 10⁻¹⁴
+_HEXADECIMAL: Final = re.compile(rb"[0-9A-Fa-f]{64}")
+_BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{43}=?")
 
 
-def is_guessable(key: bytes) -> bool:
-    """Return whether a key is too short, or has too few bytes left without its repetitions, runs and words."""
-    left = _shorten_runs(_drop_repetition(key))
-    if left.isascii():
-        left = _WORD.sub(lambda word: word[0][:2], left)
-    return len(key) < MIN_BYTES or len(left) < MIN_REMAINING or len(set(left)) < MIN_DISTINCT
+def create_key() -> str:
+    """Return a new key, in base64."""
+    return base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
 
 
-def _drop_repetition(key: bytes) -> bytes:
-    """Return the shortest prefix that gives the key when repeated; the whole key if there is no repetition."""
-    periods = range(1, len(key) // 2 + 1)
-    return next((key[:period] for period in periods if key[period:] == key[:-period]), key)
+def is_key(text: bytes) -> bool:
+    """Return whether a text has the form of a key. Text in base64, and bytes that repeat, are no keys."""
+    try:
+        key = _decode(text)
+    except binascii.Error:
+        return False
+    return key is not None and len(set(key)) >= _LEAST_DISTINCT and not key.isascii()
 
 
-def _shorten_runs(key: bytes) -> bytes:
-    """Return the key with each run (three or more bytes, equal or in steps of ±1) shortened to two bytes."""
-    left = bytearray()
-    begin = 0
-    while begin < len(key):
-        end = _find_run_end(key, begin)
-        left += key[begin : begin + 2] if end - begin >= _RUN else key[begin:end]
-        begin = end
-    return bytes(left)
-
-
-def _find_run_end(key: bytes, begin: int) -> int:
-    """Return the end of the run that begins at a byte; the next byte if no run begins there."""
-    for step in (-1, 0, 1):
-        end = begin + 1
-        while end < len(key) and key[end] - key[end - 1] == step:
-            end += 1
-        if end - begin >= _RUN:
-            return end
-    return begin + 1
+def _decode(text: bytes) -> bytes | None:
+    if _HEXADECIMAL.fullmatch(text):
+        return bytes.fromhex(text.decode())
+    if _BASE64.fullmatch(text):
+        return base64.b64decode(text[:43] + b"=", altchars=b"-_" if set(text) & set(b"-_") else None)
+    return None

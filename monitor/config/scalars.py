@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from monitor.config.key_strength import CREATE_KEY, STRONG_KEY, is_guessable
+from monitor.config.key_form import CREATE_KEY, KEY_FORM, is_key
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import format_epsilon, parse_epsilon
@@ -185,8 +185,8 @@ def _parse_password(value: object) -> SecretStr:
 
 def _parse_person_key(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
-    if not isinstance(text, str) or is_guessable(text.encode(errors="surrogateescape")):
-        raise make_value_error(STRONG_KEY, f"Create one: {CREATE_KEY}.")
+    if not isinstance(text, str) or not is_key(text.encode(errors="surrogateescape")):
+        raise make_value_error(KEY_FORM, f"Create one: {CREATE_KEY}.")
     return SecretStr(text)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import stat
 from pathlib import Path
 from typing import Final
 
 from pydantic import SecretStr
 
 from monitor.config.environment import PREFIX
-from monitor.config.key_strength import CREATE_KEY, STRONG_KEY, is_guessable
+from monitor.config.key_form import CREATE_KEY, KEY_FORM, is_key
 from monitor.config.sections import VisitsSettings
 from monitor.config.servers import KafkaSettings, RedisSettings, find_url_password
 from monitor.errors import ConfigError, Problem
+
+log = logging.getLogger(__name__)
 
 _CREATE_KEY: Final = f"Create one: {CREATE_KEY}"
 _SOURCE: Final = "the configuration"
@@ -21,7 +25,7 @@ def read_person_key(visits: VisitsSettings) -> bytes:
     """Return the secret that person ids are hashed with. The environment takes precedence over the file.
 
     Raises:
-        ConfigError: no secret is configured, its file cannot be read, or the secret is too easy to guess.
+        ConfigError: no secret is configured, its file cannot be read, or the secret has another form.
     """
     if visits.person_key is not None:
         return visits.person_key.get_secret_value().encode()
@@ -30,9 +34,18 @@ def read_person_key(visits: VisitsSettings) -> bytes:
         what = "the file with the secret that person ids are hashed with"
         raise _make_error("visits.person_key_file", "missing", what, remedy)
     key = _read_bytes("visits.person_key_file", visits.person_key_file, f"{_CREATE_KEY}.")
-    if is_guessable(key):
-        what = f"a file with {STRONG_KEY}"
+    if not is_key(key):
+        what = f"a file with {KEY_FORM}"
         raise _make_error("visits.person_key_file", str(visits.person_key_file), what, f"{_CREATE_KEY}.")
+    mode = visits.person_key_file.stat().st_mode
+    if mode & stat.S_IRWXO:  # the group may read it: Kubernetes mounts secrets with mode 0440 and the group of the pod
+        log.warning(
+            "visits.person_key_file is %s, and every user of this machine can read or change it (mode %04o): expected "
+            "a file for its owner, and a group at most: chmod o= %s",
+            visits.person_key_file,
+            stat.S_IMODE(mode),
+            visits.person_key_file,
+        )
     return key
 
 

@@ -63,7 +63,7 @@ class PersonHasher:
         if len(key) < _LEAST_KEY:
             raise UsageError(
                 f"the key that person ids are hashed with (visits.person_key_file) has {len(key)} bytes: expected at "
-                f"least {_LEAST_KEY}. Create one with `head -c 32 /dev/urandom | base64 > person.key`."
+                f"least {_LEAST_KEY}. Create one with `location-monitor keygen person.key`."
             )
         # BLAKE2b takes keys of at most 64 bytes, so a longer key is replaced by its hash.
         self._key = key if len(key) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(key).digest()

@@ -212,7 +212,7 @@ def test_commands_of_runbooks_run(run: Run, kafka: SharedKafka, eventually: Even
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     run.publish(*(line for line in run.tiny.records if line["value"]["tick"] != 2))
     config = write_service(run, kafka)
-    (config.parent / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE", encoding="utf-8")
+    (config.parent / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=", encoding="utf-8")
     with run_auditor(config) as auditor:
         eventually(lambda: ready(auditor), 30)
         environ = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CONFIG": str(config)}

@@ -61,7 +61,7 @@ def files(
 ) -> tuple[Path, Path, Path]:
     """The visits, the configuration and the path of the alerts, with separate topics and keys."""
     (tmp_path / "locations.csv").write_text("\n".join(["location_id", *PLACES]) + "\n")
-    (tmp_path / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
+    (tmp_path / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=")
     names = {name: topic(name) for name in ("visits", "alerts", "dead_letters")}
     (tmp_path / "config.yaml").write_text(
         f"service: {{name: {topic('audit')}, shards: 4}}\n"

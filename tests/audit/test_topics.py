@@ -73,7 +73,7 @@ class Live:
 
     def audit(self) -> tuple[int, str]:
         """Return the exit code and the output of the command."""
-        (self.tiny.folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
+        (self.tiny.folder / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=")
         self.tiny.config = self.tiny.config.replace(
             "accept_ahead: 1h}", "accept_ahead: 1h, person_key_file: person.key}"
         )

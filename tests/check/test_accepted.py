@@ -29,7 +29,7 @@ from monitor.windows.redis_store import RedisWindows
 from tests.check.configurations import TWISTS, Drawn, Maker
 from tests.shared_kafka import SharedKafka
 
-KEY = "x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE"
+KEY = "qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA="
 Eventually = Callable[..., Any]
 
 

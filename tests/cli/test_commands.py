@@ -13,9 +13,10 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships none
 
 from monitor.cli import main
+from monitor.config.key_form import is_key
 
 EXAMPLES = Path(__file__).parents[2] / "config"
-COMMANDS = ("check", "dead-letters", "demo", "replay", "run", "schema", "servers", "topics", "watch")
+COMMANDS = ("check", "dead-letters", "demo", "keygen", "replay", "run", "schema", "servers", "topics", "watch")
 
 
 def invoke(*words: str | Path) -> Result:
@@ -154,3 +155,16 @@ def test_asyncapi_document_has_version_3() -> None:
     result = invoke("schema", "asyncapi")
     assert result.exit_code == 0
     assert json.loads(result.output)["asyncapi"].startswith("3.")
+
+
+def test_keygen_writes_a_new_private_key(tmp_path: Path) -> None:
+    """`keygen` writes a random key to a file that only its owner can read, and replaces no file."""
+    file = tmp_path / "person.key"
+    assert invoke("keygen", file).exit_code == 0
+    key = file.read_bytes()
+    assert is_key(key.strip())
+    assert file.stat().st_mode & 0o777 == 0o600
+    second = invoke("keygen", file)
+    assert second.exit_code == 2
+    assert "a key that is in use must not be lost" in " ".join(second.output.split())
+    assert file.read_bytes() == key

@@ -56,7 +56,7 @@ class Site:
         self.folder, self.name = folder, name
         self.connections = KafkaConnections((kafka,))
         (folder / "locations.csv").write_text("location_id\ninn\nbath\nmill\nfarm\n")
-        (folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
+        (folder / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=")
         monitors: list[dict[str, Any]] = [
             {"name": "places", "kind": "over_time", "locations": ["inn", "bath"], "epsilon": "80"},
             {"name": "morning", "kind": "at_times", "at": ["03:10"], "timezone": "UTC", "epsilon": "40"},

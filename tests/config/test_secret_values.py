@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from monitor.config import Config, read_kafka_password, read_person_key, read_redis_password, require_files
-from monitor.config.key_strength import is_guessable
+from monitor.config.key_form import create_key, is_key
 from monitor.errors import ConfigError
 
-KEY = "q7Vd2mXw9Lr4Tz8K-hunter2"
+KEY = "qn/TGe6D7vsXiFKstZA9hunter2md6iBzgSziHXuhUA="
 SECRETS = {
     "LOCATION_MONITOR__VISITS__PERSON_KEY": KEY,
     "LOCATION_MONITOR__KAFKA__PASSWORD": "hunter2",
@@ -100,64 +100,73 @@ def test_pydantic_error_shows_no_secret() -> None:
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
 def test_person_key_drops_the_final_newline(load: Any, tmp_path: Path, ending: bytes) -> None:
     """The person key is the file's content without the final newline."""
-    content = bytes.fromhex("ff0a9c41d7e85b2306fa78c13d94e6b0") + b"\nx"
+    content = os.urandom(32).hex().encode()
     (tmp_path / "person.key").write_bytes(content + ending)
     assert read_person_key(load().visits) == content
 
 
+@pytest.mark.promise(23)
+@pytest.mark.parametrize(
+    ("mode", "warned"), [(0o400, False), (0o600, False), (0o440, False), (0o444, True), (0o602, True)]
+)
+def test_readable_person_key_is_reported(
+    load: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
+) -> None:
+    """A key that every user of the machine can read or change is reported. A group may read it, as in Kubernetes."""
+    (tmp_path / "person.key").write_text(create_key())
+    (tmp_path / "person.key").chmod(mode)
+    read_person_key(load().visits)
+    assert [f"mode {mode:04o}" in record.getMessage() for record in caplog.records] == [True] * warned
+
+
 def test_environment_overrides_key_file(load: Any, tmp_path: Path) -> None:
     """The environment takes precedence over the file."""
-    (tmp_path / "person.key").write_text("G5kP1yQ8bZ3nW6cJ-other")
+    (tmp_path / "person.key").write_text(create_key())
     assert read_person_key(load(environ={"LOCATION_MONITOR__VISITS__PERSON_KEY": KEY}).visits) == KEY.encode()
 
 
 WEAK = (
-    b"aaaaaaaaaaaaaaaa",
-    b"passwordpassword",
-    b"0123456789abcdef",
-    b"0123456789abcdef" * 4,
-    b"fedcba9876543210-hunter2",
+    b"q1w2e3r4t5y6u7i8",
+    b"1qaz2wsx3edc4rfv",
+    b"MonitorBonn2026!x9z",
+    b"Tr0ub4dor&3xKcd9!",
     b"correct horse battery staple",
-    b"CorrectHorseBatteryStaple",
-    b"LOCATION-MONITOR-2026",
-    b"00000000-0000-0000-0000-000000000001",
-    b"k7#Qk7#Qk7#Qk7#Qk7#Q",
-    bytes(range(64)),
-    b"x7Kq2mVz9LrTb4W",
+    b"0123456789abcdef" * 4,
+    b"00" * 32,
+    b"f" * 64,
+    base64.b64encode(b"q1w2e3r4t5y6u7i8o9p0a1s2d3f4g5h6"),
+    base64.b64encode(bytes(31)),
+    bytes(range(200, 232)),
 )
 
 
 @pytest.mark.promise(23)
 @pytest.mark.parametrize("weak", WEAK)
-def test_guessable_person_key_is_refused(load: Any, refusal: Any, tmp_path: Path, weak: bytes) -> None:
-    """A guessable key is refused, from the file and from the environment: repetitions, runs, words, under 16 bytes."""
+def test_invented_person_key_is_refused(load: Any, refusal: Any, tmp_path: Path, weak: bytes) -> None:
+    """A key that is not 32 bytes in hexadecimal or base64, or that is text or repeats, is refused from both sources."""
     (tmp_path / "person.key").write_bytes(weak)
-    with pytest.raises(ConfigError, match="head -c 32 /dev/urandom") as caught:
+    form = "32 random bytes in hexadecimal (64 digits) or base64 (44 characters)"
+    with pytest.raises(ConfigError, match="location-monitor keygen") as caught:
         read_person_key(load().visits)
     (problem,) = caught.value.problems
-    assert problem.expected == (
-        "a file with a secret of at least 16 bytes that is hard to guess: no words, runs or repetitions"
-    )
+    assert problem.expected == f"a file with {form}"
     assert weak.decode("latin-1") not in str(caught.value)
     problem = refusal(environ={"LOCATION_MONITOR__VISITS__PERSON_KEY": weak.decode("latin-1")})["visits.person_key"]
-    assert (problem.value, problem.expected) == (
-        "***",
-        "a secret of at least 16 bytes that is hard to guess: no words, runs or repetitions",
-    )
+    assert (problem.value, problem.expected) == ("***", form)
 
 
 @pytest.mark.parametrize(
     "generate",
     [
+        lambda: create_key().encode(),
         lambda: base64.b64encode(os.urandom(32)),
         lambda: os.urandom(32).hex().encode(),
-        lambda: os.urandom(32),
-        lambda: base64.urlsafe_b64encode(os.urandom(48)),
+        lambda: base64.urlsafe_b64encode(os.urandom(32)).rstrip(b"="),
     ],
 )
 def test_random_person_keys_are_accepted(generate: Callable[[], bytes]) -> None:
-    """Random keys in base64, in hexadecimal and as bytes are accepted; the chance of a refusal is below 10⁻⁶."""
-    assert not [key for key in (generate() for _ in range(2_000)) if is_guessable(key)]
+    """Random keys in base64 and in hexadecimal are accepted; the chance of a refusal is below 10⁻⁶."""
+    assert all(is_key(generate()) for _ in range(2_000))
 
 
 @pytest.mark.promise(23)
@@ -166,7 +175,7 @@ def test_unusable_person_key_is_refused(load: Any, tmp_path: Path, content: byte
     """A missing or short person key file is refused; the message says how to create a key."""
     if content is not None:
         (tmp_path / "person.key").write_bytes(content)
-    with pytest.raises(ConfigError, match="head -c 32 /dev/urandom") as caught:
+    with pytest.raises(ConfigError, match="location-monitor keygen") as caught:
         read_person_key(load().visits)
     assert caught.value.problems[0].key == "visits.person_key_file"
 

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 import redis
 
+from monitor.config.key_form import create_key
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.conftest import Eventually
 from tests.docs.blocks import BACKGROUND, Block, read_blocks, split_commands, split_statements
@@ -51,7 +52,7 @@ class Newcomer:
         names = ("VISITS", "ALERTS", "DEAD_LETTERS")
         self._replayed = {f"{PREFIX}KAFKA__TOPICS__{name}": topic(name.lower()) for name in names}
         self._replayed[f"{PREFIX}VISITS__PERSON_KEY_FILE"] = "replay.key"  # embedded servers come with a key
-        (folder / "replay.key").write_bytes(os.urandom(32))
+        (folder / "replay.key").write_text(create_key())
         self._running: dict[str, Program] = {}
         self.printed: list[str] = []
 

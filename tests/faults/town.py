@@ -35,7 +35,7 @@ from tests.faults.processes import Instance, until
 from tests.faults.reading import open_consumer
 from tests.faults.traffic import Traffic
 
-KEY: Final = "x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE"
+KEY: Final = "qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA="
 SLOT: Final = 2 * SECOND
 ORIGIN: Final = "2026-01-01T00:00:00+00:00"
 LATE: Final = tuple(f"late-{n}" for n in range(4))

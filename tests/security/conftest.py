@@ -49,7 +49,11 @@ from tests.security.rights import (
 from tests.shared_kafka import SharedKafka
 
 ROOT = Path(__file__).parents[2]
-KAFKA_SECRET, OPERATOR_SECRET, PERSON_KEY = "planted-for-kafka", "planted-for-operators", "planted-mK4vX9qW2zL8rT"
+KAFKA_SECRET, OPERATOR_SECRET, PERSON_KEY = (
+    "planted-for-kafka",
+    "planted-for-operators",
+    "Gnx1AzlKlq/kglUmL4H4CqRM2z23FHwGiV9DkL8+eyg=",
+)
 SECRETS = (KAFKA_SECRET, REDIS_SECRET, PERSON_KEY, OPERATOR_SECRET)
 MAKER = "maker"
 """A user who may create the topics of the service of that name, and has no right that only `run` needs."""

@@ -47,7 +47,7 @@ class Site:
         self.folder, self.name = folder, name
         self.connections = KafkaConnections((kafka,))
         (folder / "locations.csv").write_text("location_id\ninn\nbath\n")
-        (folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
+        (folder / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=")
         self.tree: dict[str, Any] = {
             "service": {"name": name, "shards": 2},
             "clock": {
