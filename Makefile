@@ -82,10 +82,12 @@ lock: $(DEV)  ## pin all dependencies again, with hashes
 	$(LOCK) -c requirements.lock --extra page --extra otel pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
 	echo 'uv>=0.9,<1' | $(LOCK) - -o requirements-install.lock
+	echo 'pip-audit>=2.10,<3' | $(LOCK) - -o requirements-audit.lock
 	sed -i '1i # Every dependency, pinned with its hashes (make lock). It names no index.' requirements.lock
 	sed -i '1i # What `run` needs, as in requirements.lock (make lock): for the container.' requirements-run.lock
 	sed -i '1i # What builds the wheel, as in requirements.lock (make lock): for the container.' requirements-build.lock
 	sed -i '1i # uv, which installs the other locks (make lock). pip reads this one.' requirements-install.lock
+	sed -i '1i # pip-audit, which compares the other locks with the advisories (make lock). Only the audit installs it.' requirements-audit.lock
 
 wheel: $(DEV)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation

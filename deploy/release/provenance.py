@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-LOCKS: Final = ("requirements-build.lock", "requirements-run.lock", "requirements.lock")
+LOCKS: Final = ("requirements-build.lock", "requirements-install.lock", "requirements-run.lock", "requirements.lock")
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://slsa.dev/provenance/v1"
 BUILD_TYPE: Final = "tag:location-monitor.org,2026:make-dist"

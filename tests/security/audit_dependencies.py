@@ -1,26 +1,31 @@
 """`make audit-dependencies`: compare the pinned dependencies with the published advisories, by pip-audit.
 
-The exit code is 1 if a dependency is affected, else 0. If pip-audit or the advisories are not available, the output
-says so and the exit code is 0, so that a machine without a network can run the tests. pip-audit is installed in a
-temporary virtual environment, because its dependencies are not dependencies of this product.
+The exit code is 1 if a dependency is affected, and in CI (environment variable CI) also if nothing was audited although
+a service of advisories can be reached. If none can be reached, the output says so and the exit code is 0, so that a
+machine without a network can run the tests. pip-audit is installed in a temporary virtual environment, as
+`requirements-audit.lock` pins it, because its dependencies are not dependencies of this product.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import urllib.request
 import venv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-LOCK: Final = ROOT / "requirements.lock"
-TOOL: Final = "pip-audit>=2.10,<3"
-SERVICES: Final = ("pypi", "osv")
+LOCKS: Final = ("requirements.lock", "requirements-install.lock")
+TOOL: Final = ROOT / "requirements-audit.lock"
+SERVICES: Final = {"pypi": "https://pypi.org/pypi/pip/json", "osv": "https://api.osv.dev/v1/vulns/PYSEC-2023-228"}
+"""pip-audit's names of the services of advisories, and an address of each that answers if it can be reached."""
 SECONDS: Final = 300
+PROBE_SECONDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +53,10 @@ def parse_report(text: str) -> Findings | None:
     return Findings(audited, skipped, affected)
 
 
-def judge(findings: Findings | None) -> tuple[int, str]:
-    """Return the exit code and the message."""
+def judge(findings: Findings | None, *, required: bool) -> tuple[int, str]:
+    """Return the exit code and the message. `required`: whether it is an error if nothing was audited."""
     if findings is None or not findings.audited:
-        return 0, "!!! NOT AUDITED: the advisories are not available. Run `make audit-dependencies` with a network"
+        return int(required), "!!! NOT AUDITED: no advisories were read. Run `make audit-dependencies` with a network"
     if findings.affected:
         return 1, "\n".join(("dependencies with known vulnerabilities:", *findings.affected))
     skipped = f"; !!! NOT AUDITED: {', '.join(sorted(findings.skipped))}" if findings.skipped else ""
@@ -64,11 +69,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = f"{folder}/bin/python"
-        if not _succeeds([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", TOOL]):
-            print(f"!!! NOT AUDITED: {TOOL} could not be installed", file=sys.stderr)
-            return 0
-        for service in SERVICES:
-            words = ["-r", str(LOCK), "--disable-pip", "--require-hashes", "-f", "json", "-s", service]
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+        installed = _succeeds([*pip, "-r", str(TOOL)])
+        if not installed:
+            print(f"!!! NOT AUDITED: pip-audit could not be installed from {TOOL.name}", file=sys.stderr)
+        for service in SERVICES if installed else ():
+            locks = [word for name in LOCKS for word in ("-r", str(ROOT / name))]
+            words = [*locks, "--disable-pip", "--require-hashes", "-f", "json", "-s", service]
             ended = subprocess.run(
                 [python, "-m", "pip_audit", *words, "--progress-spinner", "off"],
                 capture_output=True,
@@ -79,9 +86,18 @@ def main() -> int:
             findings = parse_report(ended.stdout)
             if findings is not None and findings.audited:
                 break
-    code, message = judge(findings)
+    code, message = judge(findings, required="CI" in os.environ and any(map(_answers, SERVICES.values())))
     print(message, file=sys.stderr)
     return code
+
+
+def _answers(address: str) -> bool:
+    """Return whether a service of advisories can be reached and knows what it must know."""
+    try:
+        with urllib.request.urlopen(address, timeout=PROBE_SECONDS) as response:  # noqa: S310  # a constant, by https
+            return "json" in response.headers.get("content-type", "")
+    except OSError:
+        return False
 
 
 def _succeeds(argv: list[str]) -> bool:

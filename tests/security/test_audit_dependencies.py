@@ -33,17 +33,19 @@ AFFECTED = {"name": "pyyaml", "version": "1", "vulns": [{"id": "PYSEC-1", "fix_v
 
 
 @pytest.mark.parametrize(
-    ("report", "code", "message"),
+    ("report", "required", "code", "message"),
     [
-        (_report(SOUND), 0, "1 dependencies have no known vulnerability"),
-        (_report(SOUND, UNKNOWN), 0, "NOT AUDITED: numpy"),
-        (_report(UNKNOWN), 0, "NOT AUDITED: the advisories are not available"),
-        ("", 0, "NOT AUDITED: the advisories are not available"),
-        (_report(SOUND, UNKNOWN, AFFECTED), 1, "pyyaml 1: PYSEC-1, fixed in 2"),
+        (_report(SOUND), True, 0, "1 dependencies have no known vulnerability"),
+        (_report(SOUND, UNKNOWN), True, 0, "NOT AUDITED: numpy"),
+        (_report(UNKNOWN), False, 0, "NOT AUDITED: no advisories were read"),
+        (_report(UNKNOWN), True, 1, "NOT AUDITED: no advisories were read"),
+        ("", False, 0, "NOT AUDITED: no advisories were read"),
+        ("", True, 1, "NOT AUDITED: no advisories were read"),
+        (_report(SOUND, UNKNOWN, AFFECTED), False, 1, "pyyaml 1: PYSEC-1, fixed in 2"),
     ],
 )
-def test_audit_verdict(audit: Any, report: str, code: int, message: str) -> None:
-    """A finding fails, and a dependency or run without an audit is reported as not audited."""
-    exit_code, text = audit.judge(audit.parse_report(report))
+def test_audit_verdict(audit: Any, report: str, required: bool, code: int, message: str) -> None:
+    """A finding fails. So does a run that audited nothing, if it is required; else it says so."""
+    exit_code, text = audit.judge(audit.parse_report(report), required=required)
     assert exit_code == code
     assert message in text
