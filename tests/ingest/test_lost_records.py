@@ -98,7 +98,7 @@ def test_repeated_loss_keeps_lower_shard(
     drain(world, reader)
     for shard in range(4):
         world.raw.hset(world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "since": COMPLETE_FROM_START})
-    world.raw.delete(Keys(world.parameters.name, FINGERPRINT).window(inn, 0))
+    world.raw.zremrangebyscore(Keys(world.parameters.name, FINGERPRINT).window(inn, 0), "-inf", "(+inf")
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 2)[1])
     drain(world, reader)
     assert world.windows.read_progress() == [{0: 4}] * 4

@@ -199,7 +199,7 @@ def test_lagging_shard_reads_before_loss(world: World, drain: Drain, monkeypatch
     drain(world, reader)
     row = world.parameters.registry.rows["駅"]
     shard = int(world.parameters.registry.shard[row])
-    world.raw.delete(Keys(world.parameters.name, FINGERPRINT).window(shard, row))
+    world.raw.zremrangebyscore(Keys(world.parameters.name, FINGERPRINT).window(shard, row), "-inf", "(+inf")
     world.raw.hset(world.meta(shard), "p0", 0)
     assert world.count("駅", NOW_SLOT) == 0
     put_batch(world, BOMB, 80, ZSTD, NOW_SLOT - 8)

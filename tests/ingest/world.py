@@ -22,6 +22,7 @@ import redis
 from kafka import TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.groups import name_input_group
 from monitor.errors import UnreachableError
 from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.reader import Reader, run_reader
@@ -180,8 +181,7 @@ class World:
 
     def reader(self, dead: DeadLetters | None = None, mark: str = FINGERPRINT) -> Reader:
         """Return a new member of the input group of the configuration with a fingerprint."""
-        group = self.topic if mark == FINGERPRINT else f"{self.topic}-{mark}"
-        source = InputLog(self.connections, self.topic, group, self.topic)
+        source = InputLog(self.connections, self.topic, name_input_group(self.topic, mark), self.topic)
         hasher = PersonHasher(b"0123456789abcdef")
         windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
         reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen)
@@ -261,7 +261,8 @@ Drain = Callable[..., None]
 
 def read_committed(world: World) -> dict[int, int]:
     with closing(world.connections.create_admin()) as admin:
-        offsets = admin.list_group_offsets({world.topic: None})[world.topic]
+        group = name_input_group(world.topic, FINGERPRINT)
+        offsets = admin.list_group_offsets({group: None})[group]
     return {place.partition: commit.offset for place, commit in offsets.items()}
 
 
