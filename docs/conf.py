@@ -21,6 +21,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from monitor import __version__  # noqa: E402  # the checkout may not be installed
+from tests.docs.guarantees import collect_tests, list_tests  # noqa: E402  # as above
 
 NAVIGATION: Final = {
     "Tutorial": ("docs/tutorial/*",),
@@ -136,6 +137,8 @@ def unlink_folders(folder: Path, text: str) -> str:
 def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     """Adapt a page for Sphinx before it is parsed."""
     text = unlink_folders(Path(app.env.doc2path(name)).parent, source[0])
+    if name == "docs/guarantees":
+        text = list_tests(text, collect_tests(ROOT))
     text = re.sub(r"<!-- autodoc: ([\w.]+) -->", write_autodoc, text)
     source[0] = text + (write_navigation() if name == root_doc else "")
 

@@ -1,26 +1,20 @@
-"""Generate the lists of tests in docs/guarantees.md: `python -m tests.docs.guarantees --write`.
+"""The tests of each promise. The site lists them in docs/guarantees.md.
 
-A test that proves promise 5 has the marker `@pytest.mark.promise(5)`; `promise(5, 9)` names two. Each promise of the
-page lists its tests under "**Tests.**", sorted by file, in the order in which they are in the file.
+A test that proves promise 5 has the marker `@pytest.mark.promise(5)`; `promise(5, 9)` names two.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
-PAGE: Final = ROOT / "docs" / "guarantees.md"
 MARKER: Final = "pytest.mark.promise"
 
-_PROMISE: Final = re.compile(r"^### (\d+)\. ", re.MULTILINE)
-_LIST: Final = re.compile(r"(?<=^\*\*Tests\.\*\*\n\n)(?:\* `[^`\n]+`\n)+", re.MULTILINE)
+_PROMISE: Final = re.compile(r"^### (\d+)\. .*?(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def collect_tests(root: Path) -> dict[int, list[str]]:
@@ -55,44 +49,11 @@ def read_marker(decorator: ast.expr) -> list[int]:
     return numbers
 
 
-def render(page: str, promises: Mapping[int, list[str]]) -> str:
-    """Return the page with the lists of the given tests.
+def list_tests(page: str, promises: Mapping[int, list[str]]) -> str:
+    """Return the text of docs/guarantees.md with a list of the tests at the end of each promise."""
 
-    Raises:
-        ValueError: a marker names a promise that the page lacks, or a promise has no test or no list.
-    """
-    head, *parts = re.split(r"^(?=### \d+\. )", page, flags=re.MULTILINE)
-    numbers = [int(number) for number in _PROMISE.findall(page)]
-    if unknown := sorted(set(promises) - set(numbers)):
-        raise ValueError(f"docs/guarantees.md has no promise {unknown[0]}: correct {promises[unknown[0]][0]}")
-    rendered = [head]
-    for number, part in zip(numbers, parts, strict=True):
-        if number not in promises:
-            raise ValueError(f"promise {number} has no test: mark one with @{MARKER}({number})")
-        lines = "".join(f"* `{test}`\n" for test in promises[number])
-        around = _LIST.split(part)
-        if len(around) != 2:
-            raise ValueError(
-                f'promise {number}: expected one list of tests below "**Tests.**", found {len(around) - 1}'
-            )
-        rendered.append(lines.join(around))
-    return "".join(rendered)
+    def add_list(found: re.Match[str]) -> str:
+        tests = "".join(f"* `{test}`\n" for test in promises[int(found[1])])
+        return f"{found[0]}**Tests.**\n\n{tests}\n"
 
-
-def main() -> int:
-    """Write the page, or report that it is out of date."""
-    parser = argparse.ArgumentParser(prog="python -m tests.docs.guarantees", description="Lists of tests per promise.")
-    parser.add_argument("--write", action="store_true", help="write docs/guarantees.md; without it, only compare")
-    write = parser.parse_args().write
-    page = PAGE.read_text(encoding="utf-8")
-    rendered = render(page, collect_tests(ROOT))
-    if write:
-        PAGE.write_text(rendered, encoding="utf-8")
-    elif rendered != page:
-        print("docs/guarantees.md is out of date: python -m tests.docs.guarantees --write", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return _PROMISE.sub(add_list, page)

@@ -11,6 +11,7 @@ import pytest
 
 from monitor import __version__
 from tests.docs.conftest import ROOT
+from tests.docs.guarantees import collect_tests
 
 BUILD = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-c", "docs"]
 
@@ -36,6 +37,13 @@ def test_every_page_is_built(site: Path) -> None:
     assert len(pages) > 50
     for page in pages:
         assert (site / page.relative_to(ROOT).with_suffix(".html")).exists(), page
+
+
+def test_promises_list_their_tests(site: Path) -> None:
+    """The page of guarantees lists the tests of each promise."""
+    text = re.sub(r"<[^>]+>", "", (site / "docs" / "guarantees.html").read_text(encoding="utf-8"))
+    for tests in collect_tests(ROOT).values():
+        assert all(test in text for test in tests)
 
 
 def test_site_names_the_version(site: Path) -> None:
