@@ -29,8 +29,7 @@ NAVIGATION: Final = {
     "Operate": (
         "docs/operations",
         "docs/kubernetes",
-        "docs/alerts",
-        "docs/runbooks/*",
+        "docs/runbooks",
         "docs/dashboards",
         "docs/releases",
     ),

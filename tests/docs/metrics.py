@@ -22,7 +22,7 @@ servers. Series with a closed set of label values exist from the start with the 
 operators, who are trusted.
 
 Names, labels and meanings are stable (see [the interface](interface.md#5-metrics-and-health)). This page is generated
-from `monitor/operate/metric_catalog.py`. [Alerts](alerts.md) lists the alerting rules that use these metrics.
+from `monitor/operate/metric_catalog.py`. [Alerts](runbooks.md) lists the alerting rules that use these metrics.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -1,13 +1,13 @@
 """One drill for each alert: the fault that fires it, and which of the rule's times a person waits for.
 
-To add an alert: add its Drill here, run `make soak` (or test_drills.py alone), and write its figures into its runbook
-with `python -m tests.deploy.alerts.figures --write`. If one machine cannot cause its fault, add the reason to
+To add an alert: add its Drill here, run `make soak` (or test_drills.py alone), and write the row that it prints into
+docs/runbooks.md. If one machine cannot cause its fault, add the reason to
 NOT_CAUSED instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -115,12 +115,9 @@ DRILLS: Final = (
     ),
 )
 
-_WITHOUT_TLS: Final = "the drills run without TLS. `tests/security/test_certificates.py` covers the metric."
-
-NOT_CAUSED: Final[Mapping[str, str]] = {
-    "LocationMonitorCertificateExpires": _WITHOUT_TLS,
-    "LocationMonitorCertificateExpiresSoon": _WITHOUT_TLS,
-    "LocationMonitorRecordsLate": "one machine has one clock, and Apache Kafka's leaders append in order. "
-    "`tests/ingest/test_reader.py` covers the metric.",
-}
-"""The alerts whose fault one machine cannot cause, and why. Their runbooks state the reason."""
+NOT_CAUSED: Final = (
+    "LocationMonitorCertificateExpires",
+    "LocationMonitorCertificateExpiresSoon",
+    "LocationMonitorRecordsLate",
+)
+"""The alerts whose fault one machine cannot cause. docs/runbooks.md states the reasons."""

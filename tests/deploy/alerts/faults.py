@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import redis
@@ -26,7 +25,6 @@ from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site, write_configuration
 
 Eventually = Callable[..., Any]
-RUNBOOKS: Final = Path(__file__).parents[3] / "docs" / "runbooks"
 START_SECONDS: Final = 90.0
 AHEAD_SLOTS: Final = 12
 STALL_MS: Final = 7_000
@@ -98,7 +96,7 @@ def stopped_service(site: Site, eventually: Eventually) -> Iterator[None]:
     try:
         yield
     finally:
-        site.service = site.started(site.endless(RUNBOOKS / "absent.md"))
+        site.service = site.started(site.endless("absent"))
         eventually(site.ready, START_SECONDS)
 
 
@@ -177,7 +175,7 @@ def stranger(site: Site, _eventually: Eventually) -> Iterator[None]:
         producer.send(site.topic("alerts"), b"{}", b"walk/inn", partition=0).get(timeout=10)
     yield
     site.auditor.stop()
-    site.auditor = site.started(site.endless(RUNBOOKS / "audit-finding.md"))
+    site.auditor = site.started(site.endless("audit-finding"))
 
 
 @contextmanager
@@ -187,7 +185,7 @@ def stopped_auditor(site: Site, eventually: Eventually) -> Iterator[None]:
     try:
         yield
     finally:
-        site.auditor = site.started(site.endless(RUNBOOKS / "auditor-absent.md"))
+        site.auditor = site.started(site.endless("auditor-absent"))
         eventually(lambda: site.ready("auditor"), START_SECONDS)
 
 
@@ -198,7 +196,7 @@ def stopped_page(site: Site, eventually: Eventually) -> Iterator[None]:
     try:
         yield
     finally:
-        site.page = site.started(site.endless(RUNBOOKS / "page-absent.md"))
+        site.page = site.started(site.endless("page-absent"))
         eventually(lambda: site.ready("page_metrics"), START_SECONDS)
 
 
@@ -260,7 +258,7 @@ def wrong_configuration(site: Site, eventually: Eventually) -> Iterator[None]:
         yield
     finally:
         site.auditor.stop()
-        site.auditor = site.started(site.endless(RUNBOOKS / "auditor-no-success.md"))
+        site.auditor = site.started(site.endless("auditor-no-success"))
         site.config = right
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.docs.alerts import AUDITOR_RULES, PAGE_RULES, RULES
+from tests.deploy.alerts.runbooks import AUDITOR_RULES, PAGE_RULES, RULES
 
 FACTOR: Final = 120
 DAYS_FACTOR: Final = 3_600

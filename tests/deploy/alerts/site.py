@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -25,6 +24,7 @@ import yaml
 from monitor.brokers.connections import KafkaConnections
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
+from tests.deploy.alerts.runbooks import read_commands
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 
@@ -161,9 +161,9 @@ class Site:
             "PAGE": f"127.0.0.1:{self.ports['page_metrics']}",
         }
 
-    def run_commands(self, page: Path) -> list[str]:
+    def run_commands(self, anchor: str) -> list[str]:
         """Run every command of a runbook except those that do not end, and return the commands."""
-        executed = [command for command in read_commands(page) if not _ENDLESS.match(command)]
+        executed = [command for command in read_commands(anchor) if not _ENDLESS.match(command)]
         for command in executed:
             ended = subprocess.run(
                 ["bash", "-o", "pipefail", "-c", command],  # noqa: S607 - from the search path
@@ -178,10 +178,10 @@ class Site:
             assert ended.stdout, command
         return executed
 
-    def endless(self, page: Path) -> Service:
+    def endless(self, anchor: str) -> Service:
         """Return the process of the command of a runbook that does not end: `run`, `audit --follow` or `page`."""
-        (command,) = (command for command in read_commands(page) if _ENDLESS.match(command))
-        return Service(self.folder, f"from-{page.stem}", ("bash", "-c", f"exec {command}"), self.environ())
+        (command,) = (command for command in read_commands(anchor) if _ENDLESS.match(command))
+        return Service(self.folder, f"from-{anchor}", ("bash", "-c", f"exec {command}"), self.environ())
 
     def started(self, service: Service) -> Service:
         """Start a process that ends with the site, and return it."""
@@ -196,12 +196,6 @@ class Site:
         with closing(self.connections.create_producer()) as producer:
             for visit in sent:
                 producer.send(self.topic("visits"), json.dumps(visit).encode()).get(timeout=10)
-
-
-def read_commands(page: Path) -> list[str]:
-    """Return the commands of a runbook, from its Markdown."""
-    blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in textwrap.dedent(block).splitlines() if line]
 
 
 def write_configuration(site: Site, name: str = "service.yaml", **sections: Any) -> Path:

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 import yaml
 
-from tests.docs import alerts
+from tests.deploy.alerts.runbooks import ROOT, alerts
 from tests.missing import report_missing
 
 EXAMPLE: Final = Path("deploy/prometheus/alertmanager.yml")
@@ -24,14 +24,14 @@ def amtool() -> str:
 
 
 def run(*words: str) -> str:
-    ended = subprocess.run(words, cwd=alerts.ROOT, capture_output=True, text=True, check=False)
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 
 
 def find_alerts() -> dict[str, str]:
     """Return the severity of each alert."""
-    return {rule["alert"]: rule["labels"]["severity"] for rule in alerts.alerts()}
+    return {rule["alert"]: rule["labels"]["severity"] for rule in alerts()}
 
 
 def test_alertmanager_accepts_example(amtool: str) -> None:
@@ -51,7 +51,7 @@ def test_severity_decides_receiver(amtool: str) -> None:
 
 def test_labels_of_example_exist() -> None:
     """The rules have the severities that the example routes, and the alert that it inhibits with."""
-    example = yaml.safe_load((alerts.ROOT / EXAMPLE).read_text(encoding="utf-8"))
+    example = yaml.safe_load((ROOT / EXAMPLE).read_text(encoding="utf-8"))
     severities = find_alerts()
     assert set(severities.values()) == set(RECEIVERS)
     (inhibition,) = example["inhibit_rules"]

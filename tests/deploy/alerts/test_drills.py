@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.deploy.alerts.drills import DRILLS, NOT_CAUSED, Drill
-from tests.deploy.alerts.figures import FIGURE, HEADING, Measured, find_page, list_pages, render
+from tests.deploy.alerts.figures import format_figures
+from tests.deploy.alerts.runbooks import alerts, find_anchor
 from tests.deploy.alerts.scaled import write_scaled_rules
 from tests.deploy.alerts.site import Site, run_site
-from tests.docs.alerts import alerts
 from tests.shared_kafka import SharedKafka
 
 Eventually = Callable[..., Any]
@@ -59,35 +59,25 @@ def sites(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory, eventual
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.alert)
 def test_drill(sites: Sites, drill: Drill, eventually: Eventually) -> None:
     """The fault fires the alert, the commands of the runbook run meanwhile, and the alert clears afterwards."""
-    site, page, alert = sites.get(), find_page(drill.alert), drill.alert
+    site, alert = sites.get(), drill.alert
+    (runbook,) = (find_anchor(rule) for rule in alerts() if rule["alert"] == alert)
     try:
         eventually(lambda: alert not in site.firing() and site.ready() and site.ready("auditor"), QUIET_SECONDS)
         site.began = time.monotonic()
         with drill.fault(site, eventually):
             eventually(lambda: alert in site.firing(), DETECT_SECONDS)
             detected = time.monotonic() - site.began
-            assert site.run_commands(page)
+            assert site.run_commands(runbook)
             ended = time.monotonic()
         eventually(lambda: alert not in site.firing(), CLEAR_SECONDS)
     except BaseException:
         sites.discard()
         raise
-    Measured(detected, time.monotonic() - ended).store(alert)
+    print(f"{alert}: {format_figures(drill, detected, time.monotonic() - ended)}")
     if drill.spoils:
         sites.discard()
 
 
 def test_every_alert_has_a_drill() -> None:
-    """Each alert has one drill, or a reason why one machine cannot cause its fault."""
+    """Each alert has one drill, or is one whose fault one machine cannot cause."""
     assert sorted([*(drill.alert for drill in DRILLS), *NOT_CAUSED]) == sorted(rule["alert"] for rule in alerts())
-
-
-@pytest.mark.parametrize("page", list_pages(), ids=lambda page: str(page.stem))
-def test_runbook_has_figures(page: Path) -> None:
-    """Each runbook has the figures of its alerts. `python -m tests.deploy.alerts.figures --write` writes them."""
-    text = page.read_text(encoding="utf-8")
-    assert text == render(page, {})
-    rows = [line.split(" | ") for line in text.partition(HEADING)[2].splitlines() if line.startswith("| `")]
-    for _alert, _fault, fires, clears in rows:
-        assert FIGURE.fullmatch(fires), fires
-        assert FIGURE.fullmatch(clears.removesuffix(" |")), clears

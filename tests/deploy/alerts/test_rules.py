@@ -14,15 +14,27 @@ import yaml
 from monitor.operate.metric_catalog import METRICS, PREFIX
 from monitor.page.metric_catalog import PAGE_METRICS
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
-from tests.docs import alerts
+from tests.deploy.alerts.drills import DRILLS
+from tests.deploy.alerts.runbooks import (
+    AUDITOR_RULES,
+    PAGE,
+    PAGE_RULES,
+    RULES,
+    RUNBOOK_BASE,
+    alerts,
+    find_anchor,
+    read_runbooks,
+)
+from tests.docs.conftest import Document
 
 CASES = {
-    alerts.RULES: ("rules_test.yml", "rules_of_days_test.yml"),
-    alerts.AUDITOR_RULES: ("auditor_test.yml",),
-    alerts.PAGE_RULES: ("page_test.yml",),
+    RULES: ("rules_test.yml", "rules_of_days_test.yml"),
+    AUDITOR_RULES: ("auditor_test.yml",),
+    PAGE_RULES: ("page_test.yml",),
 }
 FOLDER = Path(__file__).parent
-SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Measured"]
+PARTS = ["Impact", "Diagnosis", "Mitigation"]
+FIGURE = re.compile(r"[0-9][0-9.,]* (?:s|min|h|d)(?: and [0-9.]+ s)?")
 
 
 class Skip(Protocol):
@@ -66,7 +78,7 @@ def test_every_alert_has_both_cases(rules: Path) -> None:
         for test in yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))["tests"]
         for case in test["alert_rule_test"]
     ]
-    expected = {(alert["alert"], fires) for alert in alerts.alerts(rules) for fires in (True, False)}
+    expected = {(alert["alert"], fires) for alert in alerts(rules) for fires in (True, False)}
     assert set(cases) == expected
 
 
@@ -82,29 +94,41 @@ def test_rules_name_existing_metrics() -> None:
 
 def test_every_alert_is_described() -> None:
     """Each alert has severity, summary, description and runbook, which are also true while it is pending."""
-    for alert in alerts.alerts():
+    for alert in alerts():
         texts = f"{alert['annotations']['summary']} {alert['annotations']['description']}"
         assert re.search(r"\b(has|have) \w+[^.]* for (\w+ )?(minutes|hours)", texts) is None, alert["alert"]
         assert alert["labels"]["severity"] in {"page", "ticket"}
         assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
 
 
-@pytest.mark.parametrize("alert", alerts.alerts(), ids=lambda alert: str(alert["alert"]))
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
 def test_every_runbook_is_complete(alert: dict[str, Any]) -> None:
-    """Each runbook names its alert and has all sections, and a command to begin with."""
-    assert alert["annotations"]["runbook_url"].startswith("https://")  # a path would be a dead link in Alertmanager
-    text = alerts.find_runbook(alert).read_text(encoding="utf-8")
-    assert alert["alert"] in text.partition("## ")[0]
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
+    """The link of an alert leads to a section that names it, with all parts and a command to begin with."""
+    assert alert["annotations"]["runbook_url"].startswith(RUNBOOK_BASE)  # a path would be a dead link in Alertmanager
+    text = read_runbooks()[find_anchor(alert)]
+    assert alert["alert"] in text.partition("**Impact.**")[0]
+    assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == PARTS
     assert "```sh" in text
 
 
-def test_no_runbook_is_left_over(root: Path) -> None:
+def test_no_runbook_is_left_over() -> None:
     """Every runbook belongs to an alert."""
-    named = {Path(alert["annotations"]["runbook_url"]).name for alert in alerts.alerts()}
-    assert {path.name for path in (root / "docs" / "runbooks").iterdir()} == named
+    assert set(read_runbooks()) == {find_anchor(alert) for alert in alerts()}
 
 
-def test_page_of_alerts_is_generated() -> None:
-    """docs/alerts.md is the page generated from the rules. `python -m tests.docs.alerts --write` writes it."""
-    assert alerts.PAGE.read_text(encoding="utf-8") == alerts.render()
+def test_tables_list_every_alert() -> None:
+    """The tables of docs/runbooks.md have each alert with its link, severity, fault and times."""
+    page = Document(PAGE, PAGE.read_text(encoding="utf-8"))
+    rows = [row for group in ("The service", "The auditor", "The public page") for row in page.rows(group)]
+    faults = {drill.alert: drill.what for drill in DRILLS}
+    expected = [
+        (
+            f"[`{rule['alert']}`](#{find_anchor(rule)})",
+            rule["labels"]["severity"],
+            faults.get(rule["alert"], "no drill"),
+        )
+        for rule in alerts()
+    ]
+    assert [tuple(row[:3]) for row in rows] == expected
+    for *_named, fault, fires, clears in rows:
+        assert all(FIGURE.fullmatch(figure) for figure in (fires, clears)) or fault == "no drill", fires

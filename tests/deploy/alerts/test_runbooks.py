@@ -1,4 +1,4 @@
-"""Runbooks on real servers: a fault fires the alert, the commands of the page run, and the alert clears.
+"""Runbooks on real servers: a fault fires the alert, the commands of the runbook run, and the alert clears.
 
 A real Prometheus scrapes a real service and evaluates the rules of deploy/prometheus/ every half second. This is the
 sample of `make test`; test_drills.py is for every alert.
@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.deploy.alerts.faults import foreign_member, full_store
+from tests.deploy.alerts.runbooks import RULES
 from tests.deploy.alerts.site import JOB, PAGE_JOB, PUBLIC_JOB, Site, run_site
 from tests.deploy.grafana.queries import Query, list_event_queries, list_panel_queries
-from tests.docs.alerts import RULES
 from tests.shared_kafka import SharedKafka
 
 Eventually = Callable[..., Any]
@@ -72,15 +71,15 @@ def _remove_condition(query: Query) -> Query:
 
 
 @pytest.mark.parametrize("alert", FAULTS)
-def test_fault_alerts_and_clears(site: Site, alert: str, root: Path, eventually: Eventually) -> None:
+def test_fault_alerts_and_clears(site: Site, alert: str, eventually: Eventually) -> None:
     """The fault fires its alert, the commands of the runbook run meanwhile, and the alert clears afterwards."""
-    page, fault = FAULTS[alert]
+    anchor, fault = FAULTS[alert]
     eventually(lambda: alert not in site.firing() and site.ready(), CLEAR_SECONDS)
     began = time.monotonic()
     with fault(site, eventually):
         eventually(lambda: alert in site.firing(), DETECT_SECONDS)
         detected = time.monotonic()
-        executed = site.run_commands(root / "docs" / "runbooks" / f"{page}.md")
+        executed = site.run_commands(anchor)
         assert len(executed) >= 3
     mitigated = time.monotonic()
     eventually(lambda: alert not in site.firing(), CLEAR_SECONDS)

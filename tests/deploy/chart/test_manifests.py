@@ -348,7 +348,7 @@ def test_rules_are_those_of_prometheus(rendered: dict[str, Answer], tmp_path: Pa
     assert 'job="location-monitor"' not in text
     alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"] if "alert" in alert]
     assert alerts
-    start = "https://docs.example/location-monitor/runbooks/"
+    start = "https://docs.example/location-monitor/runbooks.md#"
     assert all(alert["annotations"]["runbook_url"].startswith(start) for alert in alerts)
     file = tmp_path / "rules.yml"
     file.write_text(text, encoding="utf-8")

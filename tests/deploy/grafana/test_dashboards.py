@@ -18,6 +18,7 @@ import yaml
 from monitor.client.metric_catalog import PUBLIC_METRICS
 from monitor.operate.metric_catalog import METRICS
 from monitor.page.metric_catalog import PAGE_METRICS
+from tests.deploy.alerts.runbooks import RULES
 from tests.deploy.grafana.queries import (
     Query,
     list_event_queries,
@@ -25,7 +26,6 @@ from tests.deploy.grafana.queries import (
     list_panels,
     read_dashboards,
 )
-from tests.docs import alerts
 
 Skip = Callable[[str, str], NoReturn]
 BOARDS = read_dashboards()
@@ -139,7 +139,7 @@ def test_query_names_existing_metrics(query: Query) -> None:
         for metric in CATALOG
         for suffix in (("_bucket",) if metric.kind == "histogram" else ("",))
     }
-    groups = yaml.safe_load(alerts.RULES.read_text(encoding="utf-8"))["groups"]
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     recorded = {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
     named = set(re.findall(r"([a-zA-Z_:][a-zA-Z0-9_:]*){", query.expression))
     assert named
