@@ -29,7 +29,7 @@ _KEY = re.compile(r"(?<![\w\])])\[([A-Z]{2,5})\](?!\()")
 # A line break with the indent and the comment or diff marker of the next line.
 _WRAPPED = re.compile(r"\s*\n[ +-]*(?:(?:#|--|\*|>)[ ]+)?\s*")
 _PATH = re.compile(r"`((?:monitor|simulators|tests|docs|config|deploy)/[\w./-]*|(?:\w+/)+[\w-]+\.(?:py|lua))`")
-_HOME = {"rule": "rules.md", "promise": "guarantees.md"}
+_HOME = {"rule": "rules.md", "promise": "guarantees.md", "decision": "decisions.md"}
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,8 @@ class Pages:
     keys: frozenset[str]
 
     def has(self, page: str, kind: str, number: int) -> bool:
-        """Return whether a page has a heading with this number. A decision is a page itself."""
-        if kind == "decision":
-            return any(name.startswith(f"decisions/{number:04d}-") for name in self.texts)
-        prefix = {"section": f"## {number}. ", "rule": f"### Rule {number}. ", "promise": f"### {number}. "}[kind]
+        """Return whether a page has a heading with this number."""
+        prefix = {"rule": f"### Rule {number}. ", "promise": f"### {number}. "}.get(kind, f"## {number}. ")
         return bool(re.search(rf"^{re.escape(prefix)}\S", self.texts.get(page, ""), re.MULTILINE))
 
 
@@ -95,7 +93,7 @@ def _find_wrong(text: str, pages: Pages) -> list[str]:
         for kind, numbers in _PART.findall(parts):
             wrong += [f"{page}: {kind} {n}" for n in _expand(numbers) if not pages.has(page, kind.lower(), n)]
     for kind, numbers in _NUMBERED.findall(_PAGE.sub("", flat)):
-        home = _HOME.get(kind.lower(), "")
+        home = _HOME[kind.lower()]
         wrong += [f"{kind} {n}" for n in _expand(numbers) if not pages.has(home, kind.lower(), n)]
     return wrong + [f"[{key}]" for key in _find_keys(text) if key not in pages.keys]
 
@@ -134,7 +132,7 @@ def test_rules_and_sections_are_numbered(named: dict[str, Any]) -> None:
     """A number names one rule of the privacy model, and one section of each page that is cited by sections."""
     sections = r"^## (\d+)\. "
     expected = [("rules", r"^### Rule (\d+)\. ", 14), ("rules", sections, 8), ("interface", sections, 5)]
-    for page, heading, last in [*expected, ("runtime", sections, 6)]:
+    for page, heading, last in [*expected, ("runtime", sections, 6), ("decisions", sections, 18)]:
         numbers = re.findall(heading, named[f"docs/{page}.md"].prose, re.MULTILINE)
         assert numbers == [str(number) for number in range(1, last + 1)], page
 
@@ -184,7 +182,7 @@ def test_wrong_citation_is_found(text: str, pages: Pages) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "docs/operations.md#access and docs/decisions/README.md",
+        "docs/operations.md#access and docs/decisions.md",
         "docs/rules.md, section 3 and rules 1-3; docs/interface.md, sections 1 and 4",
         "docs/rules.md, sections 3, 6 and 7",
         "docs/runtime.md,\n    section 6, decision 15 and promise 27",
