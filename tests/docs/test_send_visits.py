@@ -1,4 +1,4 @@
-"""The programs of docs/how-to/send-visits.md send their visit to a real Kafka, where the service can read it."""
+"""The programs of docs/producers.md send their visit to a real Kafka, where the service can read it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.go_programs import OPTIONS
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 
-PAGE: Final = ROOT / "docs" / "how-to" / "send-visits.md"
+PAGE: Final = ROOT / "docs" / "producers.md"
 FOLDER: Final = Path(__file__).parent / "senders"
 BLOCKS: Final = read_blocks(Document(PAGE, PAGE.read_text(encoding="utf-8")))
 AT: Final = parse_instant("2026-11-20T08:15:00Z")
@@ -256,8 +256,8 @@ def test_database_sends(
         "/run/secrets/connect.properties": str(tmp_path / "secret.properties"),
         "replacement=visits": f"replacement={visits.name}",
     }
-    (tmp_path / "worker.properties").write_text(read_code("properties", worker), encoding="utf-8")
-    (tmp_path / "visits.properties").write_text(read_code("properties", connector, 1), encoding="utf-8")
+    (tmp_path / "worker.properties").write_text(read_code("properties", worker, 1), encoding="utf-8")
+    (tmp_path / "visits.properties").write_text(read_code("properties", connector, 2), encoding="utf-8")
     with run_connect(connect_jars, tmp_path, "worker.properties", "visits.properties"):
         eventually(visits.read, 120)
         expect_the_visit(visits, eventually)

@@ -1,4 +1,4 @@
-"""The program of docs/how-to/subscribe.md for clients built on librdkafka reads the answers from a real Kafka."""
+"""The program of docs/subscribers.md for clients built on librdkafka reads the answers from a real Kafka."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.docs.conftest import ROOT, Document
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 
-PAGE: Final = ROOT / "docs" / "how-to" / "subscribe.md"
+PAGE: Final = ROOT / "docs" / "subscribers.md"
 POLLS: Final = 15
 
 
