@@ -21,6 +21,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from monitor import __version__  # noqa: E402  # the checkout may not be installed
+from tests.docs.generated import PARTS  # noqa: E402  # as above
 from tests.docs.guarantees import collect_tests, list_tests  # noqa: E402  # as above
 
 NAVIGATION: Final = {
@@ -36,9 +37,8 @@ NAVIGATION: Final = {
     "Reference": (
         "docs/supported",
         "docs/configuration",
-        "docs/reference/*",
+        "docs/reference",
         "docs/interface",
-        "docs/metrics",
         "docs/guarantees",
         "docs/glossary",
         "docs/performance",
@@ -137,6 +137,7 @@ def prepare(app: Sphinx, name: str, source: list[str]) -> None:
     text = unlink_folders(Path(app.env.doc2path(name)).parent, source[0])
     if name == "docs/guarantees":
         text = list_tests(text, collect_tests(ROOT))
+    text = re.sub(r"<!-- generated: ([\w ]+) -->", lambda found: PARTS[found[1]](), text)
     text = re.sub(r"<!-- autodoc: ([\w.]+) -->", write_autodoc, text)
     source[0] = text + (write_navigation() if name == root_doc else "")
 

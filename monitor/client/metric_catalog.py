@@ -1,4 +1,4 @@
-"""The metrics of `location-monitor watch --metrics` (docs/metrics.md, which is generated from this module).
+"""The metrics of `location-monitor watch --metrics` (docs/reference.md).
 
 They are about the published answers only, so they may have a place as a label, which no other metric has.
 """

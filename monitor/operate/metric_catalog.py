@@ -1,4 +1,4 @@
-"""The names, labels and meanings of all metrics (docs/metrics.md, which is generated from this module)."""
+"""The names, labels and meanings of all metrics (docs/reference.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics for operators (docs/metrics.md). No label contains a person or a location.
+"""Prometheus metrics for operators (docs/reference.md). No label contains a person or a location.
 
 Totals are exact. If only one location is watched, the number of applied visits is therefore the number of visits to
 this location. This is acceptable because operators are trusted.

@@ -1,4 +1,4 @@
-"""The metrics of `location-monitor page` (docs/metrics.md, which is generated from this module)."""
+"""The metrics of `location-monitor page` (docs/reference.md)."""
 
 from __future__ import annotations
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from monitor import __version__
+from monitor import __version__, errors
+from monitor.cli import main
+from monitor.client.metric_catalog import PUBLIC_METRICS
+from monitor.operate.metric_catalog import METRICS
+from monitor.page.metric_catalog import PAGE_METRICS
+from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
 from tests.docs.conftest import ROOT
 from tests.docs.guarantees import collect_tests
 
@@ -46,6 +53,17 @@ def test_promises_list_their_tests(site: Path) -> None:
         assert all(test in text for test in tests)
 
 
+def test_reference_is_complete(site: Path) -> None:
+    """The reference has each option that a command's help shows, each error, and each metric."""
+    text = html.unescape(re.sub(r"<[^>]+>", "", (site / "docs" / "reference.html").read_text(encoding="utf-8")))
+    options = [each for command in main.commands.values() for each in command.params if isinstance(each, click.Option)]
+    names = [max(option.opts, key=len) for option in options if not option.hidden]
+    names += [name for name in dir(errors) if name.endswith("Error")]
+    catalogs = (METRICS, AUDITOR_METRICS, PAGE_METRICS, PUBLIC_METRICS)
+    names += [metric.exposed_name for catalog in catalogs for metric in catalog]
+    assert [name for name in names if name not in text] == []
+
+
 def test_site_names_the_version(site: Path) -> None:
     """The title of each page has the version of the package."""
     assert f"location-monitor {__version__}</title>" in (site / "docs" / "privacy.html").read_text(encoding="utf-8")
@@ -63,8 +81,8 @@ def test_site_needs_no_other_host(site: Path) -> None:
 
 
 def test_api_has_every_module(site: Path) -> None:
-    """The page of the API describes the modules of the client and of the library."""
-    text = (site / "docs" / "reference" / "api.html").read_text(encoding="utf-8")
+    """The reference describes the modules of the client and of the library."""
+    text = (site / "docs" / "reference.html").read_text(encoding="utf-8")
     for package in ("client", "onesided"):
         for path in (ROOT / "monitor" / package).rglob("*.py"):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -73,7 +91,7 @@ def test_api_has_every_module(site: Path) -> None:
 
 def test_docstrings_are_formatted(site: Path) -> None:
     """Code in a docstring is shown as code, and a table in a docstring as text."""
-    text = (site / "docs" / "reference" / "api.html").read_text(encoding="utf-8")
+    text = (site / "docs" / "reference.html").read_text(encoding="utf-8")
     assert re.search(r"<code[^>]*><span class=\"pre\">PairedMean</span></code> ?", text)
     assert "| mechanism |" in re.sub(r"<[^>]+>", "", text)
 

@@ -27,7 +27,6 @@ from monitor.operate.metric_catalog import METRICS, PREFIX, RECOVERIES
 from monitor.page.metric_catalog import PAGE_METRICS
 from monitor.public.instants import DAY, format_duration
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
-from tests.docs import metrics
 
 _KEY_SECTIONS = (
     "service",
@@ -102,11 +101,6 @@ def test_every_secret_is_documented(named: dict[str, Any]) -> None:
     text = named["docs/configuration.md"].text
     for path in SECRETS:
         assert f"`{VARIABLES}{'__'.join(path).upper()}`" in text
-
-
-def test_page_of_metrics_is_generated() -> None:
-    """docs/metrics.md is the page generated from the catalog. `python -m tests.docs.metrics --write` writes it."""
-    assert metrics.PAGE.read_text(encoding="utf-8") == metrics.render()
 
 
 def test_recovery_causes_are_in_catalog(root: Path) -> None:

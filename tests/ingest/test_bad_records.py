@@ -9,50 +9,13 @@ import pytest
 
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.public.instants import HOUR, format_instant
+from tests.faults.bad_records import HUGE, KINDS, make_bad_records
 from tests.ingest.world import NOW_SLOT, Drain, World, persons, read_all
 
-BAD: dict[str, tuple[bytes | None, str]] = {
-    "bad UTF-8": (b'{"person_id": "\xff\xfe"}', "not_json"),
-    "not JSON": (b"person,location", "not_json"),
-    "deep nesting": (b"[" * 100_000, "not_json"),
-    "NaN": (b'{"person_id": NaN}', "not_json"),
-    "an integer of 10,000 digits": (b"9" * 10_000, "not_json"),
-    "a tombstone": (None, "not_json"),
-    "an empty value": (b"", "not_json"),
-    "no object": (b"17", "not_a_visit"),
-    "visits that are no list": (b'{"visits": 5}', "not_a_visit"),
-    "no location": (b'{"person_id": "p", "arrived_at": "2026-11-20T12:00:00Z"}', "not_a_visit"),
-    "a control character": (
-        b'{"person_id": "a\\u0007b", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z"}',
-        "bad_id",
-    ),
-    "a number as an id": (b'{"person_id": 17, "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z"}', "bad_id"),
-    "a huge integer as a time": (
-        b'{"person_id": "p", "location_id": "inn", "arrived_at": ' + b"1" * 300 + b"}",
-        "bad_time",
-    ),
-    "an id of 1 MB": (
-        b'{"person_id": "' + b"x" * 900_000 + b'", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z"}',
-        "bad_id",
-    ),
-    "a naive time": (b'{"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00"}', "bad_time"),
-    "consent as a text": (
-        b'{"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z", "consent": "true"}',
-        "bad_consent",
-    ),
-    "left before arrived": (
-        b'{"person_id":"p","location_id":"inn","arrived_at":"2026-11-20T12:00:00Z","left_at":"2026-11-20T11:00:00Z"}',
-        "left_before_arrived",
-    ),
-    "an unknown location": (
-        b'{"person_id": "p", "location_id": "attic", "arrived_at": "2026-11-20T12:00:00Z"}',
-        "unknown_location",
-    ),
-    "two slots ahead": (
-        b'{"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T14:00:00Z"}',
-        "too_far_ahead",
-    ),
-}
+BAD = [
+    bad._replace(value=bad.value and bad.value.replace(b"edge-0", b"inn"))
+    for bad, _ in zip(make_bad_records("x"), KINDS, strict=False)
+]
 
 
 @pytest.fixture
@@ -70,16 +33,17 @@ def dead_topic(world: World) -> str:
 def test_bad_records(world: World, drain: Drain, dead_topic: str) -> None:
     """Each bad record is one dead letter with reason and position, and the good records around it count."""
     world.create()
-    for number, (value, _reason) in enumerate(BAD.values()):
+    for number, bad in enumerate(BAD):
         world.put([f"good-{number}"])
-        world.put_raw(value)
+        world.put_raw(bad.value)
     world.put(["good-last"])
     writer = DeadLetterTopic(world.connections, dead_topic, world.topic, 65_536)
     with closing(writer):
         drain(world, world.reader(writer))
     letters = [dict(record.headers) for record in read_all(world, dead_topic)]
-    assert [(letter["offset"].decode(), letter["reason"].decode()) for letter in letters] == [
-        (str(2 * number + 1), reason) for number, (_value, reason) in enumerate(BAD.values())
+    assert [letter["offset"].decode() for letter in letters] == [str(2 * number + 1) for number in range(len(BAD))]
+    assert [{(letter["index"].decode(), letter["reason"].decode())} for letter in letters] == [
+        bad.letters for bad in BAD
     ]
     assert {(letter["topic"].decode(), letter["partition"]) for letter in letters} == {(world.topic, b"0")}
     assert world.count("inn", NOW_SLOT) == len(BAD) + 1
@@ -92,7 +56,7 @@ def test_large_dead_letter_is_truncated(world: World, drain: Drain, dead_topic: 
     world.create()
     whole = b'{"no": "' + b"x" * 1_000_000
     world.put_raw(whole)
-    world.put_raw(BAD["an id of 1 MB"][0])
+    world.put_raw(world.visit("x" * HUGE))
     world.put_raw(b"short")
     writer = DeadLetterTopic(world.connections, dead_topic, world.topic, 65_536)
     with closing(writer):

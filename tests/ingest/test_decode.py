@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.contracts.visits import Reason
+from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.ingest.decode import LONGEST_STAY, decode, decode_records
 from monitor.public.instants import MINUTE, parse_instant
 
@@ -58,7 +58,6 @@ def reasons(*values: bytes | None) -> list[tuple[int, int | None, Reason]]:
 
 
 NOT_JSON = [
-    None,
     b"",
     b"\xef\xbb\xbf{}",
     b"{}x",
@@ -77,10 +76,18 @@ NOT_JSON = [
 
 
 @pytest.mark.parametrize("value", NOT_JSON)
-def test_invalid_json(value: bytes | None) -> None:
+def test_invalid_json(value: bytes) -> None:
     """A record that is not strict JSON is refused as a whole."""
     assert reasons(value) == [(0, None, Reason.NOT_JSON)]
-    assert decode_records([value], STAY).refused[0].payload == (value or b"")
+    assert decode_records([value], STAY).refused[0].payload == value
+
+
+def test_tombstone_is_refused() -> None:
+    """A record without a value is one refusal, for the reason that `open_record` gives, with an empty payload."""
+    fault = open_record(None)
+    assert isinstance(fault, Fault)
+    assert reasons(None) == [(0, None, fault.reason)]
+    assert decode_records([None], STAY).refused[0].payload == b""
 
 
 @pytest.mark.parametrize("value", [b"null", b"[]", b"3", b'"x"', b'{"visits": null}', b'{"visits": {}}'])

@@ -1,4 +1,4 @@
-"""Metrics under the names that dashboards and alerts use (docs/metrics.md)."""
+"""Metrics under the names that dashboards and alerts use (docs/reference.md)."""
 
 from __future__ import annotations
 

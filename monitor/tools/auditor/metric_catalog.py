@@ -1,4 +1,4 @@
-"""The metrics of `audit --follow` (docs/metrics.md, which is generated from this module)."""
+"""The metrics of `audit --follow` (docs/reference.md)."""
 
 from __future__ import annotations
 

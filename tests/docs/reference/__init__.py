@@ -1,1 +1,0 @@
-"""Generate the pages of `docs/reference/` from the code: `python -m tests.docs.reference --write`."""
