@@ -42,7 +42,7 @@ soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault r
 
 bench: $(READY)  ## measure the service against its goals, next to its peers (15 minutes, on a machine that does nothing else)
 	test -x $(PEERS)/bin/python || { $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/pip install --quiet bytewax quixstreams opendp; }
-	$(BIN)/python -m simulators bench --peers-python $(PEERS)/bin/python --out docs/bench.json --document docs/performance.md --plots docs/pictures
+	$(BIN)/python -m simulators bench --peers-python $(PEERS)/bin/python --out simulators/bench/measured.json --document docs/performance.md
 
 docs: $(DEV)  ## build the documentation into build/docs; every warning is an error (no network is needed)
 	$(BIN)/python -m sphinx -q -W --keep-going -n -c docs . build/docs

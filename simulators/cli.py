@@ -189,9 +189,8 @@ def experiments(figures: tuple[str, ...], processes: int | None, document: Path 
 @click.option("--long", is_flag=True, help="Run `memory` for half an hour, and `country` for ten minutes.")
 @click.option("--out", type=NEW, help="Write the figures to this file (JSON). It keeps those of lines that do not run.")
 @click.option("--document", type=NEW, help="Write the table to this page (docs/performance.md).")
-@click.option("--plots", type=FOLDER, help="Write the plots to this folder.")
 @click.option("--peers-python", type=EXISTING, help="The Python that has the extra 'peers'.  [default: this one]")
-def bench(names: tuple[str, ...], out: Path | None, document: Path | None, plots: Path | None, **options: Any) -> None:
+def bench(names: tuple[str, ...], out: Path | None, document: Path | None, **options: Any) -> None:
     """Measure the service against its goals on real servers, next to other libraries or a bare loop.
 
     The exit code is 1 if a line misses its goal. Run it on a machine that does nothing else.
@@ -201,7 +200,7 @@ def bench(names: tuple[str, ...], out: Path | None, document: Path | None, plots
         list_lines(Console())
         return
     peers = options["peers_python"] or Path(sys.executable)
-    run_bench(BenchOptions(names, options["quick"], options["long"], peers, out, document, plots), console)
+    run_bench(BenchOptions(names, options["quick"], options["long"], peers, out, document), console)
 
 
 @cli.command()

@@ -10,7 +10,6 @@ from rich.console import Console
 from monitor.errors import FailedError, UsageError
 from simulators.bench.bench import Bench
 from simulators.bench.line import Result, Verdict
-from simulators.bench.plots import write_plots
 from simulators.bench.registry import LINES, find_lines
 from simulators.bench.report import Report, from_json, merge_reports, replace_table, summarize, to_json
 from simulators.bench.runner import describe_machine, run_lines
@@ -18,7 +17,7 @@ from simulators.bench.runner import describe_machine, run_lines
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The lines to run (empty: all), and the outputs: the JSON file, a page, a folder for plots."""
+    """The lines to run (empty: all), and the outputs: the JSON file, and a page."""
 
     names: tuple[str, ...]
     quick: bool
@@ -26,7 +25,6 @@ class Options:
     peers_python: Path
     out: Path | None
     document: Path | None
-    plots: Path | None
 
 
 def list_lines(console: Console) -> None:
@@ -79,12 +77,6 @@ def _check_names(names: tuple[str, ...]) -> None:
 def _write(options: Options, report: Report, console: Console) -> None:
     if options.out is not None:
         console.print(f"figures in {options.out}", highlight=False)
-    plots: dict[str, Path] = {}
-    if options.plots is not None:
-        plots = dict(
-            write_plots(options.plots, [curve for result in report.results for curve in result.measured.series])
-        )
-        console.print(f"{len(plots)} plots in {options.plots}", highlight=False)
     if options.document is not None:
-        replace_table(options.document, report, plots)
+        replace_table(options.document, report)
         console.print(f"table in {options.document}", highlight=False)

@@ -15,7 +15,7 @@ from kafka import TopicPartition
 from monitor.errors import FailedError
 from monitor.public.clock import SystemClock
 from simulators.bench.bench import Bench
-from simulators.bench.line import Measured, Series, Target
+from simulators.bench.line import Measured, Target
 from simulators.bench.site import Crowd, Layout, Running, Site, wait_for, wait_untimed
 
 _ARRIVING: Final = 10
@@ -41,17 +41,15 @@ class InstancesLine:
         """Run each number of instances on separate topics."""
         figures: dict[str, float] = {_UNEVEN: 0.0, _REWORK: 0.0, WRONG: 0.0}
         counts = bench.scale((1, 2, 4), (2,))
-        rates = []
         for count in counts:
             with bench.valkey() as valkey:
                 servers = (bench.kafka.bootstrap_servers, valkey.url)
                 found = measure_instances(bench, count, f"instances-{count}", servers)
-            rates.append(found["rate"])
             figures[f"{count} instances (visits/s)"] = found["rate"]
             figures[_UNEVEN] = max(figures[_UNEVEN], found["uneven"])
             figures[_REWORK] = max(figures[_REWORK], found["rework"])
             figures[WRONG] += found["wrong"]
-        return Measured(figures, (Series("instances", "backlog", counts, rates),))
+        return Measured(figures)
 
 
 def measure_instances(

@@ -51,21 +51,10 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """The points of one curve in the plot `plot` (see `simulators.bench.plots.PLOTS`)."""
-
-    plot: str
-    label: str
-    across: Sequence[float]
-    up: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
 class Measured:
-    """The result of a line: its figures by name, curves for the plots, and the skipped parts with their reasons."""
+    """The result of a line: its figures by name, and the skipped parts with their reasons."""
 
     figures: Mapping[str, float]
-    series: Sequence[Series] = ()
     skipped: Sequence[str] = ()
 
 

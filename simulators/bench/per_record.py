@@ -6,7 +6,7 @@ from typing import Final
 
 from simulators.bench.bench import Bench
 from simulators.bench.ingest import PLACES, Backlog, fill_topics, read_backlog
-from simulators.bench.line import Measured, Series, Target
+from simulators.bench.line import Measured, Target
 
 _SIZES: Final = ((1, 100_000), (10, 500_000), (100, 1_000_000), (500, 2_000_000))
 _QUICK_SIZES: Final = ((1, 500), (500, 2_000))
@@ -29,8 +29,7 @@ class PerRecordLine:
             filled = fill_topics(bench, f"{self.name}-{per_record}", Backlog(visits, per_record, watched=watched))
             rates[per_record] = visits / read_backlog(bench, filled)
         figures = {f"{per_record} per record (visits/s)": rate for per_record, rate in rates.items()}
-        curve = Series("visits-per-record", "every visit stored", [float(size) for size in rates], list(rates.values()))
-        return Measured({**figures, _GAIN: rates[500] / rates[1]}, (curve,))
+        return Measured({**figures, _GAIN: rates[500] / rates[1]})
 
 
 LINES: Final = (PerRecordLine(),)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from monitor.errors import UsageError
-from simulators.bench.line import Measured, Result, Series, Target, Verdict
+from simulators.bench.line import Measured, Result, Target, Verdict
 from simulators.bench.runner import Machine
 
 BEGIN: Final = "<!-- begin: python -m simulators bench -->"
@@ -62,26 +61,12 @@ def to_json(report: Report) -> str:
             "verdict": result.verdict.value,
             "targets": [asdict(target) for target in result.targets],
             "figures": dict(result.measured.figures),
-            "series": [_series_to_json(series) for series in result.measured.series],
             "skipped": list(result.measured.skipped),
         }
         for result in report.results
     ]
     document = {"machine": asdict(report.machine), "quick": report.quick, "lines": results}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-
-
-def _series_to_json(series: Series) -> dict[str, Any]:
-    return {
-        "plot": series.plot,
-        "label": series.label,
-        "across": [float(f"{value:.6g}") for value in series.across],
-        "up": [float(f"{value:.6g}") for value in series.up],
-    }
-
-
-def _series_from_json(made: dict[str, Any]) -> Series:
-    return Series(made["plot"], made["label"], tuple(made["across"]), tuple(made["up"]))
 
 
 def from_json(text: str) -> Report:
@@ -93,7 +78,7 @@ def from_json(text: str) -> Report:
             line["work"],
             line["goal"],
             tuple(Target(**target) for target in line["targets"]),
-            Measured(line["figures"], tuple(map(_series_from_json, line["series"])), tuple(line["skipped"])),
+            Measured(line["figures"], tuple(line["skipped"])),
             line["seconds"],
             line["error"],
         )
@@ -133,8 +118,8 @@ def _make_row(result: Result) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
-def replace_table(page: Path, report: Report, plots: Mapping[str, Path] | None = None) -> None:
-    """Replace the text between the two marks of a page by the table and the plots, which are given by title.
+def replace_table(page: Path, report: Report) -> None:
+    """Replace the text between the two marks of a page by the table.
 
     Raises:
         UsageError: the page does not have the marks.
@@ -144,8 +129,4 @@ def replace_table(page: Path, report: Report, plots: Mapping[str, Path] | None =
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise UsageError(f"--document {page}: expected a page with the comments {BEGIN} and {END}; add them")
-    pictures = "".join(
-        f"![A plot of the figures in the table: {title}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n\n"
-        for title, path in (plots or {}).items()
-    )
-    page.write_text(f"{before}{begin}\n\n{make_table(report)}\n\n{pictures}{end}{after}", encoding="utf-8")
+    page.write_text(f"{before}{begin}\n\n{make_table(report)}\n\n{end}{after}", encoding="utf-8")

@@ -6,7 +6,7 @@ import signal
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +15,7 @@ import numpy as np
 
 from monitor.public.clock import SystemClock
 from simulators.bench.bench import Bench
-from simulators.bench.line import Measured, Series, Target
+from simulators.bench.line import Measured, Target
 from simulators.bench.site import Crowd, Layout, Producer, Running, Site, wait_for
 
 _MIB: Final = 2**20
@@ -162,7 +162,6 @@ class MemoryLine:
                 _STOPPED: max(stopped.mebibytes) / max(samples.mebibytes),
                 "caught up after (s)": time.monotonic() - began,
             },
-            (Series("memory", "at half the top rate", samples.seconds, samples.mebibytes),),
         )
 
 
@@ -171,7 +170,7 @@ class CountryLine:
 
     name = "country"
     work = "a country at its real rate: {places:,} places, {watched:,} of them watched, {visits:,} visits per hour"
-    goal = "no tick is lost, and reading keeps up; lag, time of a tick and memory are plotted"
+    goal = "no tick is lost, and reading keeps up; lag, time of a tick and memory are shown"
     targets = (Target(_STALLS, most=0), Target(_LAG, most=0))
 
     PLACES: Final = 10_000_000
@@ -202,7 +201,7 @@ class CountryLine:
                 lost = running.sample().total("lost_ticks_total")
         figures = _country_figures(samples)
         ends = {_STALLS: lost if samples.ticks else float("nan"), _LAG: last.lag[-1]}
-        return Measured({"from the start to ready (s)": started, **figures, **ends}, _plot(samples))
+        return Measured({"from the start to ready (s)": started, **figures, **ends})
 
 
 def _country_figures(samples: Samples) -> dict[str, float]:
@@ -214,15 +213,6 @@ def _country_figures(samples: Samples) -> dict[str, float]:
         "processors used": samples.processors,
         "ticks decided": float(len(samples.ticks)),
     }
-
-
-def _plot(samples: Samples) -> Sequence[Series]:
-    at, lasted = [at for at, _ in samples.ticks], [seconds for _, seconds in samples.ticks]
-    return (
-        Series("country-lag", "records of 100 visits", samples.seconds, samples.lag),
-        Series("country-tick", "from end offsets to the ledger", at, lasted),
-        Series("country-memory", "resident", samples.seconds, samples.mebibytes),
-    )
 
 
 LINES: Final = (MemoryLine(), CountryLine())

@@ -50,7 +50,7 @@ from monitor.windows.packing import group_by_shard, pack_present, pack_seen, spl
 from monitor.windows.redis_client import RedisAddress, create_client
 from monitor.windows.redis_store import RedisWindows
 from simulators.bench.bench import Bench
-from simulators.bench.line import Measured, Series, Target
+from simulators.bench.line import Measured, Target
 
 _ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 _GRID: Final = SlotGrid(_ORIGIN, HOUR)
@@ -283,9 +283,7 @@ class WatchedLine:
         sizes = bench.scale((1_000, 10_000, 100_000, 1_000_000), (100, 1_000))
         results = [run_in_own_process(bench, measure_watched, size) for size in sizes]
         figures = {f"{size:,} places (s)": result["tick (s)"] for size, result in zip(sizes, results, strict=True)}
-        seconds = [result["tick (s)"] for result in results]
-        curve = Series("tick-watched", "over_time", [float(size) for size in sizes], seconds)
-        return Measured({**figures, "memory (MiB)": results[-1]["memory (MiB)"]}, [curve])
+        return Measured({**figures, "memory (MiB)": results[-1]["memory (MiB)"]})
 
 
 class RegisteredLine:
@@ -304,9 +302,7 @@ class RegisteredLine:
         """Decide five ticks at each size."""
         sizes = bench.scale((100_000, 1_000_000, 10_000_000), (1_000, 10_000))
         results = [run_in_own_process(bench, measure_registered, size, size // 50) for size in sizes]
-        seconds = [result["tick (s)"] for result in results]
-        curve = Series("tick-registered", "at_times", [float(size) for size in sizes], seconds)
-        return Measured(results[-1], [curve])
+        return Measured(results[-1])
 
 
 class LiveTimesLine:

@@ -11,8 +11,7 @@ import pytest
 
 from monitor.errors import FailedError, UsageError
 from simulators.bench.bench import Bench, MissingPeerError
-from simulators.bench.line import Measured, Result, Series, Target, Verdict
-from simulators.bench.plots import PLOTS, compute_slope, write_plots
+from simulators.bench.line import Measured, Result, Target, Verdict
 from simulators.bench.registry import LINES, find_lines
 from simulators.bench.report import BEGIN, END, Report, from_json, make_table, merge_reports, replace_table, to_json
 from simulators.bench.runner import Machine, run_line
@@ -22,8 +21,7 @@ MACHINE = Machine(2, 8.0, "3.11.0", "Linux x86_64")
 
 def result(targets: tuple[Target, ...], figures: dict[str, float], name: str = "reading", error: str = "") -> Result:
     """Return a result with these targets and figures."""
-    series = (Series("memory", "process", (0.0, 1.0), (100.0, 101.0)),)
-    return Result(name, "reading visits", "≥ 100 visits/s", targets, Measured(figures, series, ("peer",)), 2.0, error)
+    return Result(name, "reading visits", "≥ 100 visits/s", targets, Measured(figures, ("peer",)), 2.0, error)
 
 
 @pytest.mark.parametrize(
@@ -119,19 +117,6 @@ def test_table_replaces_only_itself(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8") == f"before\n{BEGIN}\n\n{make_table(report)}\n\n{END}\nafter\n"
 
 
-def test_page_shows_plots(tmp_path: Path) -> None:
-    """Each plot with curves is written as a picture, and the page refers to it by a relative path."""
-    page, report = tmp_path / "page.md", Report(MACHINE, False, (result((), {"rate": 1.0}),))
-    page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
-    series = [curve for measured in report.results for curve in measured.measured.series]
-    plots = dict(write_plots(tmp_path / "pictures", series))
-    replace_table(page, report, plots)
-    assert "![A plot of the figures in the table: Memory of the process](pictures/bench-memory.png)" in page.read_text(
-        encoding="utf-8"
-    )
-    assert (tmp_path / "pictures" / "bench-memory.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_page_without_marks_is_refused(tmp_path: Path) -> None:
     """A page without the marks is not changed."""
     page = tmp_path / "page.md"
@@ -139,14 +124,6 @@ def test_page_without_marks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"expected a page with the comments"):
         replace_table(page, Report(MACHINE, False, ()))
     assert page.read_text(encoding="utf-8") == "text\n"
-
-
-@pytest.mark.parametrize(("exponent", "factor"), [(1.0, 3.0), (0.5, 2.0), (0.0, 7.0)])
-def test_slope_is_the_exponent(exponent: float, factor: float) -> None:
-    """The slope of y = factor · x^exponent on two logarithmic axes is the exponent."""
-    across = (1.0, 10.0, 1000.0)
-    curve = Series("tick-watched", "ours", across, tuple(factor * x**exponent for x in across))
-    assert compute_slope(curve) == pytest.approx(exponent, abs=1e-9)
 
 
 def test_lines_have_distinct_names() -> None:
@@ -165,8 +142,3 @@ def test_every_line_can_fail(line: object) -> None:
         wrong = target.least - 1e-9 - abs(target.least) / 10 if target.least is not None else None
         value = wrong if wrong is not None else 2 * (target.most or 0) + 1
         assert result(tuple(targets), {target.figure: value}).verdict is Verdict.MISSED
-
-
-def test_plots_are_known() -> None:
-    """Each plot of two logarithmic axes has labels with units."""
-    assert all(plot.across and plot.up for plot in PLOTS.values())

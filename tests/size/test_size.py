@@ -20,7 +20,7 @@ from simulators.bench.registry import find_lines
 from tests.size.examples import PAGE, ROOT, read_examples, run_example
 
 CITY: Final = ROOT / "config" / "city.yaml"
-BENCH: Final = ROOT / "docs" / "bench.json"
+BENCH: Final = ROOT / "simulators" / "bench" / "measured.json"
 SLACK: Final = 1.5
 
 
@@ -127,7 +127,7 @@ def list_measured_constants() -> dict[str, Constant]:
 
 
 def read_measured_lines() -> dict[str, Any]:
-    """Return the lines of docs/bench.json by name. `make bench` writes this file."""
+    """Return the lines of simulators/bench/measured.json by name. `make bench` writes this file."""
     return {line["name"]: line for line in json.loads(BENCH.read_text(encoding="utf-8"))["lines"]}
 
 

@@ -1,8 +1,8 @@
 """The figures that `size` computes with. Those that the benchmark measures name its line and figure.
 
-The figures are for one processor. A test compares them with docs/bench.json: a rate is at most 1.5 times the
-benchmark's rate, and the benchmark's cost is at most 1.5 times the cost here. Rates of servers that the benchmark does
-not measure are assumptions, which the options of the command replace.
+The figures are for one processor. A test compares them with simulators/bench/measured.json: a rate is at most 1.5 times
+the benchmark's rate, and the benchmark's cost is at most 1.5 times the cost here. Rates of servers that the benchmark
+does not measure are assumptions, which the options of the command replace.
 """
 
 from __future__ import annotations
