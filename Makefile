@@ -45,7 +45,7 @@ bench: $(READY)  ## measure the service against its goals, next to its peers (15
 	$(BIN)/python -m simulators bench --peers-python $(PEERS)/bin/python --out simulators/bench/measured.json --document docs/performance.md
 
 docs: $(DEV)  ## build the documentation into build/docs; every warning is an error (no network is needed)
-	$(BIN)/python -m sphinx -q -W --keep-going -n -c docs . build/docs
+	$(BIN)/python -m sphinx -q -W --keep-going -n -j auto -c docs . build/docs
 
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
