@@ -1,4 +1,4 @@
-"""Instances of the service as separate processes, to be killed, stopped and continued."""
+"""Instances of the service as separate processes, to be killed, stopped and continued; also its page and auditor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,9 +17,10 @@ from typing import Final, TypeVar
 from tests.forking import Program
 
 ARMED: Final = Path(__file__).with_name("armed.py")
-COMMAND: Final = ("-m", "monitor.cli", "run")
+CLI: Final = Path(__file__).parents[2] / "monitor" / "cli.py"
 POLL_SECONDS: Final = 0.1
 ENDPOINTS: Final = ("/metrics", "/healthz", "/readyz")
+ADDRESS: Final = re.compile(r"(?:metrics and health (?:are served )?on port |The page is at http://localhost:)(\d+)")
 
 _T = TypeVar("_T")
 
@@ -39,30 +39,18 @@ def until(condition: Callable[[], _T], seconds: float, what: str) -> _T:
     return value
 
 
-def _start(argv: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start Python with these arguments. Its output is appended to `log`."""
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, *argv], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
-
-
 class Instance:
-    """One process that runs the service. `log` is the file of its output.
+    """One process that runs the service, its page or its auditor: a Python file and its arguments.
 
-    `pages` is a file with the responses of its endpoints before each signal. `program` is armed.py, or the command
-    that operators use.
+    `log` is the file of its output, and `pages` one with the responses of its endpoints before each signal.
     """
 
-    def __init__(
-        self, config: Path, log: Path, arguments: tuple[str, ...], program: tuple[str, ...] = (str(ARMED),)
-    ) -> None:
+    def __init__(self, log: Path, *argv: str) -> None:
         self.log = log
         self.pages = log.with_suffix(".pages")
         self._port: re.Match[str] | None = None
         log.touch()
-        argv = [*program, "--config", str(config), *arguments]
-        self._process = Program(argv, log) if program == (str(ARMED),) else _start(argv, log)
+        self._process = Program(argv, log)
 
     @property
     def code(self) -> int | None:
@@ -120,7 +108,7 @@ class Instance:
 
     def page(self, path: str = "/metrics") -> str:
         """Return a page of the endpoint, also of a failing probe; empty before it listens and while it is stopped."""
-        self._port = self._port or re.search(r"metrics and health on port (\d+)", self.text)
+        self._port = self._port or ADDRESS.search(self.text)
         if self._port is None or self.code is not None or self.is_stopped():
             return ""
         try:

@@ -31,7 +31,7 @@ from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.service import Settings, prepare_settings
-from tests.faults.processes import Instance, until
+from tests.faults.processes import ARMED, CLI, Instance, until
 from tests.faults.reading import open_consumer
 from tests.faults.traffic import Traffic
 
@@ -161,8 +161,14 @@ class Town:
 
     def start(self, *arguments: str, config: Path | None = None) -> Instance:
         """Start an instance with arguments of armed.py."""
-        log = self.folder / f"instance-{len(self.instances)}.log"
-        self.instances.append(Instance(config or self.config, log, arguments))
+        return self._start(str(ARMED), "--config", str(config or self.config), *arguments)
+
+    def start_command(self, config: Path, *words: str) -> Instance:
+        """Start a command of operators, such as `page`, with a configuration file or a folder of such files."""
+        return self._start(str(CLI), *words, "--config", str(config))
+
+    def _start(self, *argv: str) -> Instance:
+        self.instances.append(Instance(self.folder / f"instance-{len(self.instances)}.log", *argv))
         return self.instances[-1]
 
     def now(self) -> int:
