@@ -12,6 +12,7 @@ from monitor.config import (
     read_kafka_password,
     read_person_key,
     read_redis_password,
+    report_key_mode,
     require_files,
 )
 from monitor.config.validate import collect_problems, examine
@@ -28,7 +29,10 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
     """
     read = read_config(config_file, os.environ)
     valid = examine(read, tuple(find_secret_problems(read, needs_key=key is None)))
-    return prepare_settings(valid, read_person_key(valid.config.visits) if key is None else key)
+    if key is None:
+        key = read_person_key(valid.config.visits)
+        report_key_mode(valid.config.visits)
+    return prepare_settings(valid, key)
 
 
 def find_secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:

@@ -12,7 +12,13 @@ from monitor.config.monitors import (
     TimedMonitor,
 )
 from monitor.config.registry import check_watched, load_registry
-from monitor.config.secret_values import read_kafka_password, read_person_key, read_redis_password, require_files
+from monitor.config.secret_values import (
+    read_kafka_password,
+    read_person_key,
+    read_redis_password,
+    report_key_mode,
+    require_files,
+)
 from monitor.config.validate import ValidConfig, load_valid_config, validate_config
 
 __all__ = [
@@ -34,6 +40,7 @@ __all__ = [
     "read_kafka_password",
     "read_person_key",
     "read_redis_password",
+    "report_key_mode",
     "require_files",
     "validate_config",
 ]

@@ -37,6 +37,13 @@ def read_person_key(visits: VisitsSettings) -> bytes:
     if not is_key(key):
         what = f"a file with {KEY_FORM}"
         raise _make_error("visits.person_key_file", str(visits.person_key_file), what, f"{_CREATE_KEY}.")
+    return key
+
+
+def report_key_mode(visits: VisitsSettings) -> None:
+    """Log a warning if every user of this machine can read or change the file of the person key."""
+    if visits.person_key is not None or visits.person_key_file is None:
+        return
     mode = visits.person_key_file.stat().st_mode
     if mode & stat.S_IRWXO:  # the group may read it: Kubernetes mounts secrets with mode 0440 and the group of the pod
         log.warning(
@@ -46,7 +53,6 @@ def read_person_key(visits: VisitsSettings) -> bytes:
             stat.S_IMODE(mode),
             visits.person_key_file,
         )
-    return key
 
 
 def read_kafka_password(kafka: KafkaSettings) -> SecretStr | None:

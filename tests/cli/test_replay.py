@@ -57,6 +57,7 @@ class Site:
         self.connections = KafkaConnections((kafka,))
         (folder / "locations.csv").write_text("location_id\ninn\nbath\nmill\nfarm\n")
         (folder / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=")
+        (folder / "person.key").chmod(0o600)
         monitors: list[dict[str, Any]] = [
             {"name": "places", "kind": "over_time", "locations": ["inn", "bath"], "epsilon": "80"},
             {"name": "morning", "kind": "at_times", "at": ["03:10"], "timezone": "UTC", "epsilon": "40"},

@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from monitor.config import Config, read_kafka_password, read_person_key, read_redis_password, require_files
+from monitor.config import (
+    Config,
+    read_kafka_password,
+    read_person_key,
+    read_redis_password,
+    report_key_mode,
+    require_files,
+)
 from monitor.config.key_form import create_key, is_key
 from monitor.errors import ConfigError
 
@@ -115,7 +122,7 @@ def test_readable_person_key_is_reported(
     """A key that every user of the machine can read or change is reported. A group may read it, as in Kubernetes."""
     (tmp_path / "person.key").write_text(create_key())
     (tmp_path / "person.key").chmod(mode)
-    read_person_key(load().visits)
+    report_key_mode(load().visits)
     assert [f"mode {mode:04o}" in record.getMessage() for record in caplog.records] == [True] * warned
 
 

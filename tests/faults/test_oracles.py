@@ -125,7 +125,7 @@ def test_missing_and_extra_facts_are_found(terms: AuditTerms) -> None:
 def test_waiting_and_early_facts(terms: AuditTerms) -> None:
     """Waiting facts are included, and a fact in the windows that was first reported after `shown` is found."""
     row = terms.rows["edge-0"]
-    seen = struct.pack(">qcIIIII4sc16s", 7, b"s", 1, 1, 1, row, 1, b"a" * 4, b"8", b"a" * 16)
+    seen = struct.pack(">qcIIIi16s", 7, b"s", 1, row, 1, 1, b"a" * 16)
     present = struct.pack(">qcqI16s", 7, b"p", NOW, row, b"a" * 16)
     shard = Shard({"shown": 6})
     unpack([seen, present], shard)

@@ -128,6 +128,7 @@ class Town:
         folder.mkdir(exist_ok=True)
         (folder / "locations.csv").write_text("location_id\n" + "\n".join(PLACES) + "\n")
         (folder / "person.key").write_text(KEY)
+        (folder / "person.key").chmod(0o600)
         self.tree = configuration(name, *servers, shape)
         self.config = folder / "town.yaml"
         self.settings = self.configure(self.tree)

@@ -51,7 +51,7 @@ def test_each_tick_counts_its_facts(
             evidence = ahead.take(tick)
             assert evidence is not None
             assert evidence.causes == {}
-            counts.append(evidence.readings[0].counts[0][0])
+            counts.append(int(evidence.readings[0].counts[0][1]))
         assert counts == [1, 2]
         assert ahead.take(4) is None
 

@@ -218,6 +218,7 @@ def write_configuration(
         ("redis.password", REDIS_SECRET),
     ):
         (folder / name).write_text(f"{secret}\n", encoding="utf-8")
+        (folder / name).chmod(0o600)
     topics = dict(zip(("visits", "alerts", "dead_letters"), list_topics(service).values(), strict=True))
     kafka = CITY["kafka"] | {"topics": topics} | kafka
     tree = CITY | {

@@ -22,7 +22,7 @@ from kafka import OffsetAndMetadata, TopicPartition
 
 import monitor.cli
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import list_groups
+from monitor.brokers.groups import list_groups, name_input_group
 from monitor.public.instants import SECOND, parse_instant
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
@@ -48,6 +48,7 @@ class Site:
         self.connections = KafkaConnections((kafka,))
         (folder / "locations.csv").write_text("location_id\ninn\nbath\n")
         (folder / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=")
+        (folder / "person.key").chmod(0o600)
         self.tree: dict[str, Any] = {
             "service": {"name": name, "shards": 2},
             "clock": {
@@ -327,7 +328,7 @@ def test_lost_ledger_must_be_confirmed(site: Site) -> None:
     assert "created" in site.command("topics", "--create").stdout
     assert "all topics existed; the ledger was initialised before" in site.command("topics", "--create").stdout
     assert site.command("topics").returncode == 0
-    with closing(site.connections.create_consumer(group_id=site.name)) as consumer:
+    with closing(site.connections.create_consumer(group_id=name_input_group(site.name, "0" * 16))) as consumer:
         partition = TopicPartition(f"{site.name}.visits", 0)
         consumer.assign([partition])
         consumer.commit({partition: OffsetAndMetadata(0, "", -1)})

@@ -235,6 +235,7 @@ def write_configuration(site: Site, name: str = "service.yaml", **sections: Any)
     file.write_text(yaml.safe_dump(tree | sections), encoding="utf-8")
     (site.folder / "locations.csv").write_text("location_id\ninn\nmill\n", encoding="utf-8")
     (site.folder / "person.key").write_text("Gnx1AzlKlq/kglUmL4H4CqRM2z23FHwGiV9DkL8+eyg=\n", encoding="utf-8")
+    (site.folder / "person.key").chmod(0o600)
     return file
 
 
