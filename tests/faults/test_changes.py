@@ -133,7 +133,7 @@ def list_refused_versions(scene: Scene) -> dict[str, tuple[Version, str]]:
         "origin": grid,
         "shards": r"service\.shards is 3, which would move locations to other partitions of the ledger",
         "fewer": r"privacy\.epsilon is (\S+), and one person may pay \1 under this configuration and (\S+) more for "
-        r"answers that were published under an earlier one \(of \w+\): \1 \+ \2 = \S+, which is \2 too much\. Keep "
+        r"answers that were published under an earlier one \(of [\w, ]+\): \1 \+ \2 = \S+, which is \2 too much\. Keep "
         r"the earlier configuration, or raise privacy\.epsilon\. This configuration would fit from (\S+) on",
     }
     return {name: (change_configuration(scene.town, name, tree), reasons[name]) for name, tree in trees.items()}

@@ -40,7 +40,7 @@ def test_late_report_counts_at_next_tick(kafka: SharedKafka, store: EmbeddedValk
     """
     A report stamped after as_of and before the release of a tick is not in the count of that tick.
 
-    One person was at a place with T = 1. At ε = 40, a draw is above zero with a probability of e^-40.
+    One person was at a place with T = 1. At ε = 32, a draw is above zero with a probability of e^-32.
 
         slot        t         | t+1                 | t+2
         visit          x      |

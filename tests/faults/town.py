@@ -5,7 +5,7 @@
 - `murmur` watches two places with so little ε that draws vary, so that a second draw is visible.
 - `moments` evaluates all places every four seconds, and `crowds` the three fullest places then. About half of the
   people consent to the lower bounds of `moments`, whose ε is so large that they equal the people who consented.
-- `late` watches four places with T = 1. A person is reported there now and then, after the end of the slot and before
+- `late` watches five places with T = 1. A person is reported there now and then, after the end of the slot and before
   the release of its tick: that tick is safe, and the next one is not.
 """
 
@@ -38,7 +38,7 @@ from tests.faults.traffic import Traffic
 KEY: Final = "qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA="
 SLOT: Final = 2 * SECOND
 ORIGIN: Final = "2026-01-01T00:00:00+00:00"
-LATE: Final = tuple(f"late-{n}" for n in range(4))
+LATE: Final = tuple(f"late-{n}" for n in range(5))
 PLACES: Final = (*(f"edge-{n}" for n in range(6)), "murmur-0", "murmur-1", "yard-0", "yard-1", *LATE, "void")
 TIMES_EVERY: Final = 4 * SECOND
 MINUTES: Final = 30

@@ -286,7 +286,7 @@ class TestRedisClock:
 
         site.release._context = replace(site.context, input_topic=cast("Any", Asked()))
         clock.instant = parameters.grid.as_of(0) + 10 * SECOND
-        site.release._wait_for_release = lambda *_: True
+        site.release._wait_for_release = lambda *_: ""
         assert site.tick(0)
         assert site.statuses() == ["safe"] * 3
         assert asked[0] >= parameters.grid.as_of(0) + parameters.tolerance
