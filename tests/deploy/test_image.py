@@ -57,7 +57,9 @@ def site(tmp_path: Path, topic: Callable[[str], str], kafka: SharedKafka, valkey
     """A configuration in a folder that user 10001 can read."""
     folder = tmp_path / "site"
     folder.mkdir()
-    return Site(folder, topic("image"), kafka.bootstrap_servers, valkey.url)
+    site = Site(folder, topic("image"), kafka.bootstrap_servers, valkey.url)
+    (folder / "person.key").chmod(0o444)  # the container's user is not the one of the tests
+    return site
 
 
 @pytest.fixture
