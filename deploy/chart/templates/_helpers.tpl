@@ -187,7 +187,12 @@ securityContext: {{- include "location-monitor.podSecurity" . | nindent 2 }}
 {{/* The retention of input and output, in milliseconds, as `topics --create` sets it: the least, plus one day. */}}
 {{- define "location-monitor.retention" -}}
 {{- $slot := include "location-monitor.milliseconds" .Values.config.clock.slot | int64 -}}
-{{- $lead := div (include "location-monitor.milliseconds" .Values.config.visits.accept_ahead | int64) $slot -}}
+{{- /* F: accept_ahead and default_stay, each in whole slots, rounded up. */ -}}
+{{- $lead := 0 -}}
+{{- range list .Values.config.visits.accept_ahead .Values.config.visits.default_stay -}}
+{{- $duration := include "location-monitor.milliseconds" . | int64 -}}
+{{- $lead = add $lead (div (sub (add $duration $slot) 1) $slot) -}}
+{{- end -}}
 {{- $history := 0 -}}
 {{- range .Values.config.monitors -}}
 {{- $back := include "location-monitor.milliseconds" (coalesce .window .reporting_horizon) | int64 -}}
