@@ -22,8 +22,11 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 LOCKS: Final = ("requirements.lock", "requirements-install.lock")
 TOOL: Final = ROOT / "requirements-audit.lock"
-SERVICES: Final = {"pypi": "https://pypi.org/pypi/pip/json", "osv": "https://api.osv.dev/v1/vulns/PYSEC-2023-228"}
-"""pip-audit's names of the services of advisories, and an address of each that answers if it can be reached."""
+SERVICES: Final = {"pypi": "https://pypi.org/pypi/pip/25.0/json", "osv": "https://api.osv.dev/v1/vulns/PYSEC-2023-228"}
+"""The names that pip-audit gives to the services of advisories, and an address of each that serves advisories.
+
+PyPI serves them with a version of a project. A mirror may serve the page of a project, but not that of a version.
+"""
 SECONDS: Final = 300
 PROBE_SECONDS: Final = 10
 
