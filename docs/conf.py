@@ -55,8 +55,6 @@ NAVIGATION: Final = {
         "docs/osdp",
         "docs/theorems",
         "docs/experiments",
-        "docs/library-experiments",
-        "docs/experiment-data",
         "docs/decisions",
         "docs/references",
     ),

@@ -44,7 +44,7 @@ A load, with the visits of all people:
 Recorded check-ins:
   python -m simulators convert --visits checkins.csv.gz --locations places.csv.gz \\
       --out visits.csv.gz --registry locations.csv
-The figures of the papers, from the data of docs/experiment-data.md or from synthetic data:
+The figures of the papers, from the data of docs/experiments.md or from synthetic data:
   python -m simulators synthetic --out data
   python -m simulators experiments all --data data --out figures
   python -m simulators library all --data data --out figures
@@ -153,18 +153,18 @@ def synthetic(out: Path, seed: int) -> None:
     type=FOLDER,
     default=DEFAULT_FOLDER,
     show_default=True,
-    help="Folder of the data (docs/experiment-data.md).",
+    help="Folder of the data (docs/experiments.md).",
 )
 @click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help="Per top-k point.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
 @click.option("--processes", type=click.IntRange(1), help="Number of processes.  [default: one per processor]")
 @click.option("--service", is_flag=True, help="Run the service too (figure6, figure7), on a real Kafka and Valkey.")
-@click.option("--document", type=NEW, help="Also write all tables to this Markdown file.")
+@click.option("--document", type=NEW, help="Write the summary to this page (docs/experiments.md).")
 def experiments(figures: tuple[str, ...], processes: int | None, document: Path | None, **options: Any) -> None:
     """Reproduce the figures of "Asymmetric Differential Privacy" as CSV and plots, next to the paper's values.
 
-    If data is missing, its points are left out and a message says so. --document lists large deviations with their
-    reasons.
+    If data is missing, its points are left out and a message says so. All tables are in OUT/experiments.md, with the
+    reasons for large deviations.
     """
     wanted = tuple(figure for figure in FIGURES if figure in figures or "all" in figures)
     run_experiments(
@@ -210,7 +210,7 @@ def bench(names: tuple[str, ...], out: Path | None, document: Path | None, **opt
     type=FOLDER,
     default=DEFAULT_FOLDER,
     show_default=True,
-    help="Folder of the data (docs/experiment-data.md).",
+    help="Folder of the data (docs/experiments.md).",
 )
 @click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Designated times per row.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
@@ -243,15 +243,15 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
     type=FOLDER,
     default=DEFAULT_FOLDER,
     show_default=True,
-    help="Folder of the data (docs/experiment-data.md).",
+    help="Folder of the data (docs/experiments.md).",
 )
 @click.option("--runs", type=click.IntRange(2), default=1_000, show_default=True, help="Per sampled point of sums.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
-@click.option("--document", type=NEW, help="Also write all tables to this Markdown file.")
+@click.option("--document", type=NEW, help="Write the summary to this page (docs/experiments.md).")
 def library(subjects: tuple[str, ...], out: Path, data: Path, runs: int, seed: int, document: Path | None) -> None:
     """Compute the figures of the library's mechanisms: OSDP on DPBench-1D, subsampling, sums and means.
 
-    If data is missing, its points are left out and a message says so.
+    If data is missing, its points are left out and a message says so. All tables are in OUT/library.md.
     """
     wanted = tuple(subject for subject in SUBJECTS if subject in subjects or "all" in subjects)
     run_library(LibraryOptions(wanted, out, data, runs, seed, document), Console(stderr=True))

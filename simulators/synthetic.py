@@ -1,4 +1,4 @@
-"""Write synthetic files of all data of the experiments, with the names and columns of docs/experiment-data.md.
+"""Write synthetic files of all data of the experiments, with the names and columns of docs/experiments.md.
 
 They are random numbers, smaller than the real files. With them every experiment runs from the checkout alone. Their
 figures say nothing about the papers.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -62,3 +63,9 @@ def build_visit(person: str, location: str, arrived: int, left: int | None = Non
 def build_counts(question: Question, count: Callable[[int], int]) -> list[NDArray[np.int64]]:
     """Return the counts of a question's windows, from a function of the row."""
     return [np.array([count(int(row)) for row in rows], np.int64) for _, rows in question.windows]
+
+
+def make_page(path: Path, command: str) -> Path:
+    """Write a page with a part that a command of the simulators writes, and return its path."""
+    path.write_text(f"before\n<!-- begin: {command} -->\nold\n<!-- end: {command} -->\nafter\n", encoding="utf-8")
+    return path

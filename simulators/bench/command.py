@@ -11,8 +11,9 @@ from monitor.errors import FailedError, UsageError
 from simulators.bench.bench import Bench
 from simulators.bench.line import Result, Verdict
 from simulators.bench.registry import LINES, find_lines
-from simulators.bench.report import Report, from_json, merge_reports, replace_table, summarize, to_json
+from simulators.bench.report import COMMAND, Report, from_json, make_table, merge_reports, summarize, to_json
 from simulators.bench.runner import describe_machine, run_lines
+from simulators.pages import replace_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +79,5 @@ def _write(options: Options, report: Report, console: Console) -> None:
     if options.out is not None:
         console.print(f"figures in {options.out}", highlight=False)
     if options.document is not None:
-        replace_table(options.document, report)
+        replace_part(options.document, COMMAND, make_table(report))
         console.print(f"table in {options.document}", highlight=False)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final
 
-from monitor.errors import UsageError
 from simulators.bench.line import Measured, Result, Target, Verdict
 from simulators.bench.runner import Machine
 
-BEGIN: Final = "<!-- begin: python -m simulators bench -->"
-END: Final = "<!-- end: python -m simulators bench -->"
+COMMAND: Final = "python -m simulators bench"
 _THOUSAND: Final = 1_000
 
 
@@ -116,17 +113,3 @@ def _make_row(result: Result) -> str:
         verdict = f"**missed**: {'; '.join(result.missed)}"
     cells = (f"`{result.name}`", result.work, result.goal, f"{figures}{notes}", verdict)
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-
-def replace_table(page: Path, report: Report) -> None:
-    """Replace the text between the two marks of a page by the table.
-
-    Raises:
-        UsageError: the page does not have the marks.
-    """
-    text = page.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise UsageError(f"--document {page}: expected a page with the comments {BEGIN} and {END}; add them")
-    page.write_text(f"{before}{begin}\n\n{make_table(report)}\n\n{end}{after}", encoding="utf-8")

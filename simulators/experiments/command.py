@@ -28,8 +28,9 @@ from simulators.experiments.on_service import compute_service_points
 from simulators.experiments.paper import NOISY_MAX_KS
 from simulators.experiments.plots import draw, draw_maps, require_matplotlib, save
 from simulators.experiments.points import Figure, Point, write_points
-from simulators.experiments.report import RunInfo, summarize_service, write_document
+from simulators.experiments.report import RunInfo, render_summary, render_tables, summarize_service
 from simulators.experiments.top_k import Job, make_jobs, run_all
+from simulators.pages import replace_part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -37,8 +38,12 @@ if TYPE_CHECKING:
 FIGURES: Final[tuple[Figure, ...]] = ("figure1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7")
 TOP_K_FIGURES: Final[tuple[Figure, ...]] = ("figure2", "figure3")
 BY_SERVICE_FIGURES: Final = frozenset({"figure6", "figure7"})
+COMMAND: Final = "python -m simulators experiments"
+TABLES: Final = "experiments.md"
+"""The file with all values, in the folder of the figures."""
+
 PICTURED: Final = ("figure2", "figure6")
-"""The figures with a plot in the document."""
+"""The figures with a plot in docs/experiments.md."""
 
 _FEWEST_ITEMS: Final = max(NOISY_MAX_KS) + 1
 _SERVICE_RUNS: Final = 20
@@ -47,7 +52,7 @@ _DOCUMENT_DOTS_PER_INCH: Final = 70
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the command. `document` is a Markdown file for all tables. `by_service` also runs the service."""
+    """The options of the command. `document` is a page for the summary. `by_service` also runs the service."""
 
     figures: tuple[Figure, ...]
     out: Path
@@ -198,40 +203,27 @@ def _write(options: Options, results: Results, seconds: float, console: Console)
     points = [point for figure in FIGURES for point in results.points.get(figure, ())]
     for line in summarize_service(points):
         console.print(line, highlight=False, soft_wrap=True)
+    made = RunInfo(_format_command(options), seconds, _processor_seconds(), tuple(results.notes), results.items)
+    tables = options.out / TABLES
+    tables.write_text(render_tables(points, made), encoding="utf-8")
     if options.document is not None:
-        pictures = _save_pictures(options.document, results)
-        made = RunInfo(
-            _format_command(options),
-            options.iterations,
-            options.seed,
-            seconds,
-            _processor_seconds(),
-            tuple(results.notes),
-            results.items,
-            pictures,
-        )
-        write_document(options.document, points, made)
-        console.print(f"all tables in {options.document}", highlight=False)
-    console.print(f"{len(points):,} points in {seconds:,.0f} s", highlight=False)
+        replace_part(options.document, COMMAND, render_summary(points, made))
+        _save_pictures(options.document.parent / "pictures", results)
+    console.print(f"{len(points):,} points in {seconds:,.0f} s, all in {tables}", highlight=False)
 
 
-def _save_pictures(document: Path, results: Results) -> tuple[tuple[str, str], ...]:
-    """Write small plots to the folder `pictures` next to the document, and return (figure, path)."""
-    folder = document.parent / "pictures"
+def _save_pictures(folder: Path, results: Results) -> None:
+    """Write small plots for the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    made: list[tuple[str, str]] = []
     for figure, canvas in results.plots.items():
         if figure in PICTURED:
-            name = f"experiments-{figure}.png"
-            save(canvas, folder / name, _DOCUMENT_DOTS_PER_INCH)
-            made.append((figure, f"pictures/{name}"))
-    return tuple(made)
+            save(canvas, folder / f"experiments-{figure}.png", _DOCUMENT_DOTS_PER_INCH)
 
 
 def _format_command(options: Options) -> str:
     named = "all" if options.figures == FIGURES else " ".join(options.figures)
     service = " --service" if options.by_service else ""
-    return f"python -m simulators experiments {named}{service} --iterations {options.iterations} --seed {options.seed}"
+    return f"{COMMAND} {named}{service} --iterations {options.iterations} --seed {options.seed}"
 
 
 def _processor_seconds() -> float:

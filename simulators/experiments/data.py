@@ -21,8 +21,7 @@ SYNTHETIC: Final = "SYNTHETIC.txt"
 """The note in a folder whose data is synthetic (`simulators.synthetic`)."""
 
 HOW_TO_GET_DATA: Final = (
-    "docs/experiment-data.md says how to build the files; `python -m simulators synthetic --out data` writes synthetic "
-    "ones"
+    "docs/experiments.md says how to build the files; `python -m simulators synthetic --out data` writes synthetic ones"
 )
 
 

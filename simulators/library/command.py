@@ -17,8 +17,13 @@ from simulators.library.noise_figures import compute_subsampling_points
 from simulators.library.osdp_figures import EPSILONS, Outcome, choose_non_sensitive, compute_osdp_points, run_dataset
 from simulators.library.plots import draw
 from simulators.library.points import LibraryPoint, write_points
-from simulators.library.report import LABELS, PICTURED, TITLES, Content, render_document
+from simulators.library.report import LABELS, PICTURED, TITLES, Content, render_summary, render_tables
 from simulators.library.sum_figures import compute_sum_points
+from simulators.pages import replace_part
+
+COMMAND: Final = "python -m simulators library"
+TABLES: Final = "library.md"
+"""The file with all values, in the folder of the figures."""
 
 SUBJECTS: Final = ("osdp", "subsampling", "sums")
 _DOCUMENT_DOTS_PER_INCH: Final = 75
@@ -38,7 +43,7 @@ class LibraryOptions:
 
 
 def run_library(options: LibraryOptions, console: Console) -> None:
-    """Compute the figures, and write a CSV file and a plot of each, and the document.
+    """Compute the figures, and write a CSV file and a plot of each, all tables, and the summary of the page.
 
     Raises:
         UsageError: the data is invalid, or the data of the only subject is missing, or plots cannot be drawn.
@@ -62,11 +67,13 @@ def run_library(options: LibraryOptions, console: Console) -> None:
     if "sums" in options.subjects:
         points += compute_sum_points(options.runs, options.seed)
     by_figure = _group(points)
-    pictures = _write(options, by_figure, console)
+    _write(options, by_figure, console)
+    content = Content(_format_command(options), by_figure, outcomes, histograms, note)
+    tables = options.out / TABLES
+    tables.write_text(render_tables(content), encoding="utf-8")
     if options.document is not None:
-        content = Content(_format_command(options), by_figure, outcomes, histograms, note, pictures)
-        options.document.write_text(render_document(content), encoding="utf-8")
-        console.print(f"all tables in {options.document}", highlight=False)
+        replace_part(options.document, COMMAND, render_summary(content))
+    console.print(f"all tables in {tables}", highlight=False)
     if note:
         console.print(note, highlight=False, soft_wrap=True)
 
@@ -89,23 +96,20 @@ def _group(points: list[LibraryPoint]) -> dict[str, list[LibraryPoint]]:
     return groups
 
 
-def _write(options: LibraryOptions, by_figure: dict[str, list[LibraryPoint]], console: Console) -> dict[str, str]:
-    """Write a CSV file and a plot of each figure. Return the pictures of the document by figure."""
-    pictures = {}
+def _write(options: LibraryOptions, by_figure: dict[str, list[LibraryPoint]], console: Console) -> None:
+    """Write a CSV file and a plot of each figure, and the small plots of the page."""
     for figure, points in by_figure.items():
         write_points(options.out / f"{figure}.csv", points)
         if figure in TITLES:
             canvas = draw(TITLES[figure], LABELS[figure], points)
             save(canvas, options.out / f"{figure}.png")
             if options.document is not None and figure in PICTURED:
-                pictures[figure] = f"pictures/library-{figure}.png"
-                path = options.document.parent / pictures[figure]
+                path = options.document.parent / f"pictures/library-{figure}.png"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 save(canvas, path, _DOCUMENT_DOTS_PER_INCH)
         console.print(f"{figure}: {len(points):,} points in {options.out / figure}.csv", highlight=False)
-    return pictures
 
 
 def _format_command(options: LibraryOptions) -> str:
     named = "all" if options.subjects == SUBJECTS else " ".join(options.subjects)
-    return f"python -m simulators library {named} --runs {options.runs} --seed {options.seed}"
+    return f"{COMMAND} {named} --runs {options.runs} --seed {options.seed}"

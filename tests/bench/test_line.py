@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from monitor.errors import FailedError, UsageError
+from monitor.errors import FailedError
 from simulators.bench.bench import Bench, MissingPeerError
 from simulators.bench.line import Measured, Result, Target, Verdict
 from simulators.bench.registry import LINES, find_lines
-from simulators.bench.report import BEGIN, END, Report, from_json, make_table, merge_reports, replace_table, to_json
+from simulators.bench.report import Report, from_json, make_table, merge_reports, to_json
 from simulators.bench.runner import Machine, run_line
 
 MACHINE = Machine(2, 8.0, "3.11.0", "Linux x86_64")
@@ -107,23 +107,6 @@ def test_table_names_missed_targets() -> None:
     assert table.splitlines()[-1] == (
         "| `reading` | reading visits | ≥ 100 visits/s | rate: 20<br>peer | **missed**: rate ≥ 100 |"
     )
-
-
-def test_table_replaces_only_itself(tmp_path: Path) -> None:
-    """The table replaces the text between its two marks and keeps the rest of the page."""
-    page, report = tmp_path / "page.md", Report(MACHINE, False, ())
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
-    replace_table(page, report)
-    assert page.read_text(encoding="utf-8") == f"before\n{BEGIN}\n\n{make_table(report)}\n\n{END}\nafter\n"
-
-
-def test_page_without_marks_is_refused(tmp_path: Path) -> None:
-    """A page without the marks is not changed."""
-    page = tmp_path / "page.md"
-    page.write_text("text\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"expected a page with the comments"):
-        replace_table(page, Report(MACHINE, False, ()))
-    assert page.read_text(encoding="utf-8") == "text\n"
 
 
 def test_lines_have_distinct_names() -> None:

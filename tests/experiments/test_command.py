@@ -13,9 +13,10 @@ import pytest
 from click.testing import Result
 
 from monitor.errors import EXIT_USAGE
-from simulators.experiments.command import FIGURES
+from simulators.experiments.command import COMMAND, FIGURES, TABLES
 from simulators.experiments.datasets import CATALOGUES, PLACES
 from simulators.experiments.location_figures import BY_ALGORITHM_3
+from tests.builders import make_page
 
 Experiments = Callable[..., Result]
 
@@ -29,20 +30,21 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_all_writes_every_figure(experiments: Experiments, tmp_path: Path) -> None:
-    """`all` writes each figure as CSV and plot, and all tables to the document."""
-    document = tmp_path / "docs.md"
-    result = experiments("all", "--document", document)
+    """`all` writes each figure as CSV and plot, all tables, and the summary to the page."""
+    page = make_page(tmp_path / "docs.md", COMMAND)
+    result = experiments("all", "--document", page)
     assert result.exit_code == 0, result.output
     for figure in FIGURES:
         with (tmp_path / f"figures/{figure}.csv").open(encoding="utf-8") as file:
             assert file.readline() == f"{HEADER}\n"
         assert (tmp_path / f"figures/{figure}.png").read_bytes().startswith(PNG)
         assert {row["figure"] for row in rows(tmp_path / f"figures/{figure}.csv")} == {figure}
-    text = document.read_text(encoding="utf-8")
-    assert all(f"Figure {figure[-1]}:" in text for figure in FIGURES)
-    assert "last items twice (estimated)" in text
-    assert "Kosarak (ESTIMATED counts)" in text
-    assert "| T40I10D100K | 100,000 | 942 | 620 |" in text
+    tables = (tmp_path / "figures" / TABLES).read_text(encoding="utf-8")
+    assert all(f"Figure {figure[-1]}:" in tables for figure in FIGURES)
+    assert "last items twice (estimated)" in tables
+    assert "Kosarak (ESTIMATED counts)" in tables
+    assert "| T40I10D100K | 100,000 | 942 | 620 |" in tables
+    text = page.read_text(encoding="utf-8")
     assert "| 3 | T40I10D100K, last items twice (estimated) |" in text
     assert "Figure 4: below 0.01 if nobody was there" in text
     assert (tmp_path / "pictures/experiments-figure2.png").read_bytes().startswith(PNG)

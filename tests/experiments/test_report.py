@@ -22,7 +22,7 @@ from simulators.experiments.points import (
     Setting,
     compute_mean_and_error,
 )
-from simulators.experiments.report import RunInfo, find_reason, render_document
+from simulators.experiments.report import RunInfo, find_reason, render_summary, render_tables
 from simulators.experiments.statements import find_outside, render_gains, render_statements
 from simulators.experiments.top_k import AS_CODED, AS_PRINTED, ASYMMETRIC, FREE_GAP, MONOTONE_SCALE
 
@@ -68,18 +68,19 @@ def test_large_deviation_has_a_reason(dataset: str, panel: str, variant: str, ex
     assert find_reason(Point(setting, variant, Paper(1.0, 0.1), 9.0)).startswith(expected)
 
 
-def test_document_lists_large_deviations() -> None:
-    """The document lists all points, and only large deviations with reasons."""
+def test_tables_list_large_deviations() -> None:
+    """The tables list all points, and only large deviations with reasons; the summary counts them."""
     near = Point(Setting("figure6", HISTOGRAM, "ratio", update=1), "near", Paper(1.0, 0.1), 1.1)
     far = Point(Setting("figure6", HISTOGRAM, "ratio", update=2), "far", Paper(1.0, 0.1), 2.0)
     tiny = Point(Setting("figure6", HISTOGRAM, "ratio", update=3), "tiny", Paper(0.0, 0.1), 2.0)
     other = Point(Setting("figure6", GOWALLA, "ratio", update=2), "other", None, 2.0)
-    text = render_document([near, far, tiny, other], RunInfo("run it", 5, 7, 1.0, 2.0, ("BMS-POS is skipped",), {}))
-    table, listed = text.split("## Deviations beyond 3 errors")
+    points, made = [near, far, tiny, other], RunInfo("run it", 1.0, 2.0, ("BMS-POS is skipped",), {})
+    table, listed = render_tables(points, made).split("## Deviations beyond 3 errors")
     assert all(name in table for name in ("near", "far", "tiny", "other", "run it", "BMS-POS is skipped"))
-    assert "in the model from the paper's Figure 1 | 2 | 1 |" in listed
-    assert "| all | 2 | 1 |" in listed
-    assert "At 1 other points the paper's value is not above its error." in listed
+    summary = render_summary(points, made)
+    assert "in the model from the paper's Figure 1 | 2 | 1 |" in summary
+    assert "| all | 2 | 1 |" in summary
+    assert "At 1 other points the paper's value is not above its error." in summary
     assert "| far |" in listed
     assert "| near |" not in listed
 

@@ -35,8 +35,8 @@ def test_experiments_need_only_the_checkout(run: Run, tmp_path: Path) -> None:
     assert run("synthetic").exit_code == 0
     few = ("--iterations", "2")
     for command in (
-        ("experiments", "all", *few, "--processes", "1", "--document", "experiments.md"),
-        ("library", "all", "--runs", "2", "--document", "library.md"),
+        ("experiments", "all", *few, "--processes", "1"),
+        ("library", "all", "--runs", "2"),
         ("intervals", *few),
     ):
         result = run(*command)
@@ -45,7 +45,8 @@ def test_experiments_need_only_the_checkout(run: Run, tmp_path: Path) -> None:
         assert "skipped" not in result.output
     made = {path.stem for path in (tmp_path / "figures").glob("*.csv")}
     assert made == {*FIGURES, *TITLES, "osdp-errors"}
-    assert all(NOTE in (tmp_path / page).read_text(encoding="utf-8") for page in ("experiments.md", "library.md"))
+    tables = [(tmp_path / f"figures/{name}.md").read_text(encoding="utf-8") for name in ("experiments", "library")]
+    assert all(NOTE in text for text in tables)
 
 
 @pytest.mark.parametrize("command", [("experiments", "figure1"), ("library", "osdp"), ("intervals",)])
@@ -53,20 +54,19 @@ def test_missing_data_names_the_page(run: Run, command: tuple[str, ...]) -> None
     """Without data, the error names the page that says how to build the files, and the synthetic ones."""
     result = run(*command)
     assert result.exit_code == EXIT_USAGE
-    assert "docs/experiment-data.md says how to build the files" in result.output
+    assert "docs/experiments.md says how to build the files" in result.output
     assert "python -m simulators synthetic --out data" in result.output
 
 
 def test_page_describes_every_file(run: Run, tmp_path: Path) -> None:
     """The page names each file, with the columns that the synthetic one has."""
     assert run("synthetic").exit_code == 0
-    page = (Path(__file__).parents[2] / "docs/experiment-data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/experiments.md").read_text(encoding="utf-8")
     files = {each.file for each in CATALOGUES} | {FILE}
     files |= {name for place in PLACES for name in (place.visits, place.locations)}
     for file in files:
         columns = gzip.decompress((tmp_path / "data" / file).read_bytes()).decode().partition("\n")[0]
-        assert f"### {file}" in page
-        assert f"`{columns}`" in page
+        assert f"| `{file}` | `{columns}` |" in page
 
 
 def test_same_seed_same_files(run: Run, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class Dawa:
 
     `extra_penalty` is added to the penalty of [DAWA], in scales of the noise of a cost. Without it, any data gives more
     than half as many buckets as bins, because the least of many noisy costs wins. For data with flat or empty regions,
-    2 to 3 scales give smaller errors (docs/library-experiments.md).
+    2 to 3 scales give smaller errors (docs/experiments.md).
     """
 
     epsilon: Fraction
