@@ -16,12 +16,12 @@ from fractions import Fraction
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import name_input_group, name_release_group
+from monitor.brokers.kafka_python_3_0.batches import Bounds
 from monitor.brokers.membership import Membership
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
 from monitor.diagnostics.error_places import log_place
 from monitor.diagnostics.spans import NO_SPANS, Spans
 from monitor.errors import InsecureNoiseError, MonitorError, UsageError
-from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.readiness import Readiness

@@ -14,9 +14,10 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 
-from monitor.brokers.clients import REQUEST_TIMEOUT_MS, Member, NetworkClient, Producer, ProducersNetworkClient
 from monitor.brokers.error_words import name_error, put_into_words
-from monitor.brokers.selector import Selector
+from monitor.brokers.kafka_python_3_0.coordinator import Member
+from monitor.brokers.kafka_python_3_0.network import NetworkClient, ProducersNetworkClient
+from monitor.brokers.kafka_python_3_0.producer import REQUEST_TIMEOUT_MS, Producer
 from monitor.brokers.tls_errors import explain_tls_error
 from monitor.errors import UnreachableError
 
@@ -143,7 +144,6 @@ class KafkaConnections:
             "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
             "reconnect_backoff_max_ms": 500,  # a broker that comes back is used again within this time
-            "selector": Selector,
             **self.security,
         }
 

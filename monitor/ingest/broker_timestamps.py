@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Final, Protocol
+from typing import Protocol
 
-LOG_APPEND_TIME: Final = 1
-"""Kafka's timestamp type of broker timestamps; 0 is the type of producers' timestamps."""
+from monitor.brokers.kafka_python_3_0.batches import LOG_APPEND_TIME
 
 
 class Stamped(Protocol):

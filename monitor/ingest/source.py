@@ -14,11 +14,11 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable
+from monitor.brokers.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.diagnostics.error_places import log_place
 from monitor.errors import UnreachableError
-from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
 from monitor.ingest.broker_timestamps import find_unstamped
-from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.ingest.offsets import TIMEOUT_MS, InputOffsets
 
 FETCH_BYTES: Final = 4 * 1024 * 1024

@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Protocol
 
 from monitor.brokers.groups import CommittedOffsets
+from monitor.brokers.kafka_python_3_0.batches import Unreadable
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import DEAD_LETTER
-from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import count_by_reason, refuse_unreadable
 from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.public.parameters import Parameters

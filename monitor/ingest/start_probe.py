@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.ingest.batches import Unreadable
+from monitor.brokers.kafka_python_3_0.batches import Unreadable
 from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import StartOffsets

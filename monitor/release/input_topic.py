@@ -7,15 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from kafka import OffsetSpec, TopicPartition
-from kafka.errors import KafkaError, for_code
-from kafka.protocol.admin import DescribeProducersRequest
-from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import IsolationLevel
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.kafka_python_3_0.log_ends import Leader, read_log_ends
 from monitor.contracts.ledger_entries import read_record
 from monitor.errors import InputChangedError, LedgerError, UnreachableError
 from monitor.release.ledger import EncodedRecord, read_partitions, require_topic_id
@@ -26,17 +25,6 @@ ATTEMPTS: Final = 3
 RETRY_SECONDS: Final = 0.2  # a broker lists a new partition shortly before it has the partition's log
 CLOSE_SECONDS: Final = 5.0
 _CLOSED: Final = "the input topic is closed, because the service stops"
-# A leader returns the high watermark to a consumer, and its log end offset to this replica id.
-_DEBUGGING_REPLICA_ID: Final = -2
-_EPOCHS_VERSION: Final = 4  # the first version of the request in which the broker checks the leader epoch
-
-
-@dataclass(frozen=True, slots=True)
-class _Leader:
-    """The leader of a partition, and its epoch."""
-
-    node: int
-    epoch: int
 
 
 class InputTopic:
@@ -44,8 +32,7 @@ class InputTopic:
 
     The metadata of a consumer may be outdated. The end offsets of a consumer omit acknowledged records after an open
     transaction, and a high watermark omits records that a follower has not copied yet. These records are stamped, so a
-    tick must wait for them. Therefore this class asks the leaders for their log end offsets. A leader may have stamped
-    a batch that it is still decompressing, so each leader first has to finish these batches.
+    tick must wait for them. Therefore this class asks the leaders for their log end offsets (`read_log_ends`).
 
     `ledger` is the name and the id of the output topic.
 
@@ -64,7 +51,7 @@ class InputTopic:
         self._failure = (-math.inf, "")
         self._client: Any = None
         self._closed = False
-        self._leaders: Mapping[int, _Leader] = {}
+        self._leaders: Mapping[int, Leader] = {}
         self._cached: tuple[int, Mapping[int, int]] | None = None
         self._expected_tick: int | None = None
         self.most_partitions = 0
@@ -147,7 +134,7 @@ class InputTopic:
         for _ in range(ATTEMPTS):
             known = self._leaders or self._describe()
             try:
-                ends = self._list_end_offsets(known)
+                ends = read_log_ends(self._admin, self._topic, known)
             except KafkaError as error:
                 self._leaders = self._describe()  # raises if the topic was replaced, or has fewer partitions
                 if not error.retriable:
@@ -199,7 +186,7 @@ class InputTopic:
                         break
         return sorted(undecided)
 
-    def _describe(self) -> Mapping[int, _Leader]:
+    def _describe(self) -> Mapping[int, Leader]:
         ledger, ledger_id = self._ledger
         topics = {topic["name"]: topic for topic in self._admin.describe_topics([self._topic, ledger])}
         visits = topics[self._topic]
@@ -211,7 +198,7 @@ class InputTopic:
             )
         require_topic_id(topics[ledger], ledger, ledger_id)
         listed = {
-            partition["partition_index"]: _Leader(partition["leader_id"], partition["leader_epoch"])
+            partition["partition_index"]: Leader(partition["leader_id"], partition["leader_epoch"])
             for partition in visits["partitions"]
         }
         if len(listed) < self.most_partitions:
@@ -221,52 +208,6 @@ class InputTopic:
             )
         self.most_partitions = len(listed)
         return listed
-
-    def _list_end_offsets(self, leaders: Mapping[int, _Leader]) -> dict[int, int]:
-        """Return the log end offset by partition, as its leader reports it."""
-        manager = self._admin._manager  # noqa: SLF001  # kafka-python has no request for log end offsets
-        return dict(manager.run(self._request_end_offsets, leaders))
-
-    async def _request_end_offsets(self, leaders: Mapping[int, _Leader]) -> list[tuple[int, int]]:
-        ends = []
-        for node in sorted({leader.node for leader in leaders.values()}):
-            led = {partition: leader.epoch for partition, leader in leaders.items() if leader.node == node}
-            await self._send(node, self._build_barrier(led))
-            answered = await self._send(node, self._build_request(led))
-            ends += [(partition.partition_index, partition.offset) for partition in answered]
-        return ends
-
-    async def _send(self, node: int, request: Any) -> Any:
-        """Return what a broker answers about partitions of the topic. Raises a KafkaError if it refuses one."""
-        response = await self._admin._manager.send(request, node_id=node)  # noqa: SLF001  # as above
-        answered = response.topics[0].partitions
-        for partition in answered:
-            if partition.error_code:
-                raise for_code(partition.error_code)(f"log end offset of {self._topic}-{partition.partition_index}")
-        return answered
-
-    def _build_barrier(self, partitions: Iterable[int]) -> Any:
-        """Return a request that a leader answers only after it has appended every batch that it has stamped.
-
-        A leader stamps a batch, decompresses it and appends it under the lock of the partition's log, and it takes the
-        same lock to list the active producers (`UnifiedLog.append` and `activeProducers` of Apache Kafka 3 and 4). It
-        takes no lock to return its log end offset. What it lists is not used.
-        """
-        topic = DescribeProducersRequest.TopicRequest(name=self._topic, partition_indexes=list(partitions))
-        return DescribeProducersRequest(topics=[topic])
-
-    def _build_request(self, epochs: Mapping[int, int]) -> Any:
-        topic = ListOffsetsRequest.ListOffsetsTopic
-        partitions = [
-            topic.ListOffsetsPartition(
-                partition_index=partition, current_leader_epoch=epoch, timestamp=OffsetSpec.LATEST
-            )
-            for partition, epoch in epochs.items()
-        ]
-        topics = [topic(name=self._topic, partitions=partitions)]
-        return ListOffsetsRequest(
-            replica_id=_DEBUGGING_REPLICA_ID, isolation_level=0, topics=topics, min_version=_EPOCHS_VERSION
-        )
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Wait up to `seconds` for a request to end, and close the admin client, which ends a request that hangs."""

@@ -19,7 +19,8 @@ from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.record_batches import encode_batches, enqueue_batch, find_first_offset
+from monitor.brokers.kafka_python_3_0.batch_queue import enqueue_batch, find_first_offset
+from monitor.brokers.record_batches import encode_batches
 from monitor.brokers.topics import LEDGER_BATCH_BYTES
 from monitor.diagnostics.failpoints import failpoint
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError

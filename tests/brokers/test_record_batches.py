@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
-from monitor.brokers.record_batches import RecordBatch, _FilledBuilder, encode_batches
+from monitor.brokers.kafka_python_3_0.batch_queue import _FilledBuilder
+from monitor.brokers.record_batches import RecordBatch, encode_batches
 
 HEADER_BYTES = 61
 

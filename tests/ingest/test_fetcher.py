@@ -14,9 +14,9 @@ from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.kafka_python_3_0.batches import LOG_END, Unreadable
+from monitor.brokers.kafka_python_3_0.fetcher import POLL_BYTES, TRIES, FetchState, _Records
 from monitor.errors import UnreachableError
-from monitor.ingest.batches import LOG_END, Unreadable
-from monitor.ingest.fetcher import POLL_BYTES, TRIES, FetchState, _Records
 from monitor.ingest.source import Fetched, InputLog
 from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD

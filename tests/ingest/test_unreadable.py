@@ -16,10 +16,10 @@ import pytest
 import snappy
 import zstandard
 
+from monitor.brokers.kafka_python_3_0.batches import LOG_END, Unreadable
 from monitor.contracts.dead_letters import DeadLetterHeaders
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept
-from monitor.ingest.batches import LOG_END, Unreadable
 from monitor.ingest.columns import SINGLE
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records

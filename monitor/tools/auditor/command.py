@@ -13,9 +13,9 @@ from typing import Any
 from rich.console import Console
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.config import Config, load_config
 from monitor.errors import TimeError, UnreachableError, UsageError
-from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.operate.health import Endpoint, Health
 from monitor.public.clock import SystemClock
 from monitor.public.instants import parse_instant

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.record_batches import NO_HEADERS, RawRecord, encode_batches, enqueue_batch, find_error
+from monitor.brokers.kafka_python_3_0.batch_queue import enqueue_batch, find_error
+from monitor.brokers.record_batches import NO_HEADERS, RawRecord, encode_batches
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import ReplayError
 from monitor.tools.replay.lines import Line

@@ -12,9 +12,9 @@ import zstandard
 from kafka.record import MemoryRecords
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from monitor.ingest import batches as batches_module
-from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable, read_batch
-from monitor.ingest.decompress import NAMES
+from monitor.brokers.decompress import NAMES
+from monitor.brokers.kafka_python_3_0 import batches as batches_module
+from monitor.brokers.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable, read_batch
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from tests.ingest.crafted_batches import (

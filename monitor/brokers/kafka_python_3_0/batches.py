@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from monitor.brokers.decompress import NAMES, CodecError, decompress
 from monitor.contracts.visits import Fault, Reason
-from monitor.ingest.broker_timestamps import LOG_APPEND_TIME
-from monitor.ingest.decompress import NAMES, CodecError, decompress
+
+LOG_APPEND_TIME: Final = 1
+"""Kafka's timestamp type of broker timestamps; 0 is the type of producers' timestamps."""
 
 DEFAULT_MESSAGE_BYTES: Final = 1_048_588
 """Kafka's default of `max.message.bytes`."""

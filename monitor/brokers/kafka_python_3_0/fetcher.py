@@ -1,7 +1,8 @@
 """A replacement for kafka-python's fetcher that cannot get stuck at a batch, and reads leniently and within bounds.
 
 kafka-python 3.0.12 keeps a fetch that it failed to read, and loops forever after a seek to the offset of this fetch. It
-refuses some batches that brokers and Java's client accept, and it decompresses a whole batch at once.
+refuses some batches that brokers and Java's client accept, and it decompresses a whole batch at once. No issue upstream
+was found.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
-from monitor.ingest.batches import FORMAT, LOG_END, Bounds, FetchedRecord, Unreadable, make_unreadable, read_batch
+from monitor.brokers.kafka_python_3_0.batches import (
+    FORMAT,
+    LOG_END,
+    Bounds,
+    FetchedRecord,
+    Unreadable,
+    make_unreadable,
+    read_batch,
+)
 
 POLL_BYTES: Final = 4 * 1024 * 1024
 """The size limit of the records that a poll returns. The last record may exceed it."""

@@ -1,0 +1,61 @@
+"""Network clients that record why connections fail, and that do not keep a processor busy.
+
+Upstream: dpkp/kafka-python#1907 ("Sender may busy loop when connection is in CONNECTING state") is closed, but the
+delay is zero again in 3.0.12, and in seconds where the sender expects milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.cluster import ClusterMetadata
+from kafka.net.compat import KafkaNetClient
+
+_CONNECTING_MS: Final = 100.0
+
+
+class NetworkClient(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types
+    """A network client that records why connections failed. kafka-python only logs the reason."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.reasons: list[BaseException] = []
+        self._connect = self._manager.get_connection
+        self._manager.get_connection = self._connect_and_record
+
+    def _connect_and_record(self, *arguments: Any, **named: Any) -> Any:
+        connection = self._connect(*arguments, **named)
+        connection.init_future.add_errback(self.reasons.append)
+        return connection
+
+    def stop_recording(self) -> None:
+        """Stop recording. After its creation, the client raises its own errors."""
+        self._manager.get_connection = self._connect
+
+
+class ProducersNetworkClient(NetworkClient):
+    """The network client of a producer, whose sender uses no processor while a broker or a leader is missing.
+
+    kafka-python's sender uses a whole processor then. First, while a connection is being made or its backoff lasts, the
+    sender asks for the delay in milliseconds and gets seconds, or zero. Second, while a partition has no leader (its
+    topic was deleted, for example), it requests new metadata in each round, and each request wakes the sender itself.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.cluster.__class__ = _Cluster
+
+    def connection_delay(self, node_id: Any) -> float:
+        """Return how long to wait for a connection, in milliseconds. A new connection ends the wait earlier."""
+        return float(super().connection_delay(node_id)) * 1_000 or _CONNECTING_MS
+
+
+class _Cluster(ClusterMetadata):  # type: ignore[misc]  # kafka-python ships no types
+    """The metadata of a cluster. If an update is already requested, another request does not wake the sender."""
+
+    def request_update(self) -> Any:
+        """Request an update and return its future."""
+        with self._lock:
+            if self._need_update and self._future and not self._future.is_done and self._refresh_loop_future:
+                return self._future
+        return super().request_update()
