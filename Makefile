@@ -1,7 +1,6 @@
 # `make help` explains each target. Everything is installed into .venv. Only test-tools changes the machine outside it.
 PYTHON ?= python3
 VENV   := .venv
-PEERS  := .venv-peers
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
@@ -40,9 +39,8 @@ soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault r
 	$(BIN)/pytest -m soak
 	$(BIN)/python tests/mutants/mutation.py
 
-bench: $(READY)  ## measure the service against its goals, next to its peers (15 minutes, on a machine that does nothing else)
-	test -x $(PEERS)/bin/python || { $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/pip install --quiet bytewax quixstreams opendp; }
-	$(BIN)/python -m simulators bench --peers-python $(PEERS)/bin/python --out simulators/bench/measured.json --document docs/performance.md
+bench: $(READY)  ## measure the service against its goals, and next to Flink SQL (5 minutes, on a machine that does nothing else)
+	$(BIN)/python -m simulators bench --out simulators/bench/measured.json --document docs/performance.md
 
 docs: $(DEV)  ## build the documentation into build/docs; every warning is an error (no network is needed)
 	$(BIN)/python -m sphinx -q -W --keep-going -n -j auto -c docs . build/docs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import zlib
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -12,12 +11,11 @@ import click
 from rich.console import Console
 
 from monitor.commands.convert import add_consent_option, convert
-from monitor.commands.options import EXISTING, NEW
+from monitor.commands.options import NEW
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
 from monitor.public.instants import DAY, parse_instant, to_datetime
 from monitor.tools.convert.progress import show_progress
 from monitor.tools.town import Town, make_places
-from simulators.bench.command import Options as BenchOptions
 from simulators.bench.command import list_lines, run_bench
 from simulators.city import default_place_count, write_city, write_registry
 from simulators.experiments.command import FIGURES, Options, run_experiments
@@ -186,21 +184,17 @@ def experiments(figures: tuple[str, ...], processes: int | None, document: Path 
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--list", "only_list", is_flag=True, help="List the lines with their goals, and exit.")
 @click.option("--quick", is_flag=True, help="Measure at a small scale, to test the lines. The figures mean nothing.")
-@click.option("--long", is_flag=True, help="Run `memory` for half an hour, and `country` for ten minutes.")
 @click.option("--out", type=NEW, help="Write the figures to this file (JSON). It keeps those of lines that do not run.")
 @click.option("--document", type=NEW, help="Write the table to this page (docs/performance.md).")
-@click.option("--peers-python", type=EXISTING, help="The Python that has the extra 'peers'.  [default: this one]")
-def bench(names: tuple[str, ...], out: Path | None, document: Path | None, **options: Any) -> None:
-    """Measure the service against its goals on real servers, next to other libraries or a bare loop.
+def bench(names: tuple[str, ...], only_list: bool, quick: bool, out: Path | None, document: Path | None) -> None:  # noqa: FBT001  # click passes options by name
+    """Measure the service against its goals on real servers, and next to Flink SQL if Java is installed.
 
     The exit code is 1 if a line misses its goal. Run it on a machine that does nothing else.
     """
-    console = Console(stderr=True)
-    if options["only_list"]:
+    if only_list:
         list_lines(Console())
         return
-    peers = options["peers_python"] or Path(sys.executable)
-    run_bench(BenchOptions(names, options["quick"], options["long"], peers, out, document), console)
+    run_bench(names, out, document, Console(stderr=True), quick=quick)
 
 
 @cli.command()

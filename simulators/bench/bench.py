@@ -1,20 +1,15 @@
-"""The environment of a benchmark line: its scale, a folder, real servers, and the Python that has the peers."""
+"""The environment of a benchmark line: its scale, folders, and real servers."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
-from monitor.errors import FailedError
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 
-PEER_SECONDS: Final = 240.0
-NOT_INSTALLED: Final = 3  # the exit code of a peer if something that it needs is not installed
 _LIBRARIES: Final = ("/usr/lib/*/libjemalloc.so.2", "/usr/lib*/libjemalloc.so.2", "/usr/local/lib/libjemalloc.so.2")
 
 T = TypeVar("T")
@@ -30,25 +25,17 @@ def find_jemalloc() -> Path | None:
     return next(found, None)
 
 
-class MissingPeerError(FailedError):
-    """A peer is not installed. The line reports that it was skipped."""
-
-
 class Bench:
-    """What a line uses: folders, servers and peers. As a context manager, it stops the servers at the end.
+    """What a line uses: folders and servers. As a context manager, it stops the servers at the end.
 
     Args:
         quick: measure at a small scale, to test the line. The figures then mean nothing.
-        peers: the Python interpreter that has the peers (extra `peers`).
         report: called with each progress message.
-        long: run `memory` and `country` for the time that their goals state: half an hour and ten minutes.
     """
 
-    def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None], long: bool = False) -> None:
+    def __init__(self, *, quick: bool, report: Callable[[str], None]) -> None:
         self.quick = quick
-        self.long = long
         self.report = report
-        self._peers = peers
         self._stack = ExitStack()
         self._kafka: EmbeddedKafka | None = None
 
@@ -65,10 +52,6 @@ class Bench:
         """Return the size of the work for this run."""
         return quick if self.quick else full
 
-    def scale_seconds(self, full: float, long: float, quick: float) -> float:
-        """Return the number of seconds for which a line samples the service."""
-        return quick if self.quick else long if self.long else full
-
     def folder(self, name: str) -> Path:
         """Create an empty folder and return its path."""
         path = self._folder / name
@@ -83,31 +66,7 @@ class Bench:
         return self._kafka
 
     @contextmanager
-    def valkey(self, *, binary: Path | None = None) -> Iterator[EmbeddedValkey]:
-        """Start a server with the append-only file on, as in production: Valkey with jemalloc, or another program."""
-        preload = find_jemalloc() if binary is None else None
-        with EmbeddedValkey(ValkeySettings(appendonly=True, binary=binary, preload=preload)) as server:
+    def valkey(self) -> Iterator[EmbeddedValkey]:
+        """Start a Valkey with jemalloc and the append-only file on, as in production."""
+        with EmbeddedValkey(ValkeySettings(appendonly=True, preload=find_jemalloc())) as server:
             yield server
-
-    def run_peer(self, module: str, **values: object) -> dict[str, Any]:
-        """Run `simulators.bench.peers.<module>` in the peers' Python, and return the JSON object that it prints.
-
-        Raises:
-            MissingPeerError: the peer is not installed.
-            FailedError: the peer failed.
-        """
-        script = Path(__file__).parent / "peers" / f"{module}.py"
-        command = [str(self._peers), str(script), json.dumps(values)]
-        try:
-            done = subprocess.run(  # noqa: S603  # the command is made here
-                command, capture_output=True, text=True, timeout=PEER_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise FailedError(f"{module} did not end within {PEER_SECONDS:.0f} s") from error
-        if done.returncode == 0:
-            found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-            return found
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        if done.returncode == NOT_INSTALLED or "ModuleNotFoundError" in last:
-            raise MissingPeerError(f"{module} skipped: {last}. Install the extra 'peers', or set --peers-python")
-        raise FailedError(f"{module} failed with exit code {done.returncode}: {last}")

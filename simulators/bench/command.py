@@ -1,31 +1,19 @@
-"""The command `python -m simulators bench`."""
+"""The command `python -m simulators bench`: run lines one after the other, and judge each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from monitor.errors import FailedError, UsageError
+from monitor.errors import FailedError, MonitorError, UsageError
 from simulators.bench.bench import Bench
-from simulators.bench.line import Result, Verdict
-from simulators.bench.registry import LINES, find_lines
-from simulators.bench.report import COMMAND, Report, from_json, make_table, merge_reports, summarize, to_json
-from simulators.bench.runner import describe_machine, run_lines
+from simulators.bench.line import Line, Result
+from simulators.bench.registry import LINES
+from simulators.bench.report import COMMAND, Report, describe_machine, summarize
 from simulators.pages import replace_part
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The lines to run (empty: all), and the outputs: the JSON file, and a page."""
-
-    names: tuple[str, ...]
-    quick: bool
-    long: bool
-    peers_python: Path
-    out: Path | None
-    document: Path | None
 
 
 def list_lines(console: Console) -> None:
@@ -34,50 +22,45 @@ def list_lines(console: Console) -> None:
         console.print(f"{line.name}: {line.work}. Goal: {line.goal}", highlight=False, soft_wrap=True)
 
 
-def run_bench(options: Options, console: Console) -> None:
-    """Run the lines, print goal, figures and verdict of each, and write the requested files.
+def run_bench(names: Sequence[str], out: Path | None, document: Path | None, console: Console, *, quick: bool) -> None:
+    """Run the lines with these names (none: all), and print goal, figures and verdict of each.
 
-    With `out`, a line that did not run keeps the result that the file contains.
+    `out` is written after each line, and keeps the results of the lines that do not run. `document` is a page with the
+    table.
 
     Raises:
         UsageError: a name is unknown.
         FailedError: a line failed, or missed its goal. Everything has been written.
     """
-    _check_names(options.names)
-    results: list[Result] = []
-    report = Report(describe_machine(), options.quick, ())
-    with Bench(quick=options.quick, long=options.long, peers=options.peers_python, report=console.print) as bench:
-        for result in run_lines(find_lines(options.names), bench):
-            results.append(result)
-            for text in summarize(result):
-                console.print(text, highlight=False, markup=False, soft_wrap=True)
-            report = _save(options.out, Report(report.machine, options.quick, tuple(results)))
-    _write(options, report, console)
-    unmet = [result.name for result in results if result.verdict in {Verdict.MISSED, Verdict.FAILED}]
-    if unmet:
-        raise FailedError(f"{len(unmet)} of {len(results)} lines missed their goal or failed: {', '.join(unmet)}")
-
-
-def _save(out: Path | None, report: Report) -> Report:
-    """Write the report to the file, which keeps the other lines, and return what the file contains."""
-    if out is None:
-        return report
-    if out.exists():
-        report = merge_reports(from_json(out.read_text(encoding="utf-8")), report)
-    out.write_text(to_json(report), encoding="utf-8")
-    return report
-
-
-def _check_names(names: tuple[str, ...]) -> None:
     known = [line.name for line in LINES]
     for name in names:
         if name not in known:
             raise UsageError(f"bench {name}: expected one of {', '.join(known)}; bench --list describes them")
+    lines = [line for line in LINES if not names or line.name in names]
+    results: dict[str, Result] = {}
+    if out is not None and out.exists():
+        results.update(Report.from_json(out.read_text(encoding="utf-8")).results)
+    report = Report(describe_machine(), quick, results)
+    with Bench(quick=quick, report=console.print) as bench:
+        for line in lines:
+            console.print(f"{line.name}: {line.work}")
+            results[line.name] = run_line(line, bench)
+            for text in summarize(line, results[line.name]):
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
+            if out is not None:
+                out.write_text(report.to_json(), encoding="utf-8")
+    if document is not None:
+        replace_part(document, COMMAND, report.make_table())
+    unmet = [line.name for line in lines if results[line.name].judge(line) in {"missed", "failed"}]
+    if unmet:
+        raise FailedError(f"{len(unmet)} of {len(lines)} lines missed their goal or failed: {', '.join(unmet)}")
 
 
-def _write(options: Options, report: Report, console: Console) -> None:
-    if options.out is not None:
-        console.print(f"figures in {options.out}", highlight=False)
-    if options.document is not None:
-        replace_part(options.document, COMMAND, make_table(report))
-        console.print(f"table in {options.document}", highlight=False)
+def run_line(line: Line, bench: Bench) -> Result:
+    """Run one line. An error becomes the verdict "failed" with its message, and does not stop the other lines."""
+    began = time.monotonic()
+    try:
+        figures = line.measure(bench)
+    except (MonitorError, OSError, TimeoutError) as problem:
+        return Result({}, time.monotonic() - began, f"{type(problem).__name__}: {problem}")
+    return Result(figures, time.monotonic() - began)

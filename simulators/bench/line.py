@@ -1,41 +1,24 @@
-"""The parts of a benchmark line: what it measures, its targets, and the verdict.
+"""The parts of a benchmark: a line with its targets, and its result with the verdict.
 
-To add a line, write a class with the members of `Line` and list an instance in `simulators.bench.registry`. A line
-names its figures with their unit, such as "even (visits/s)", and its targets refer to these names. So the verdict is
-computed only from the figures.
+To add a line, list a `Line` in `simulators.bench.registry`. A line names its figures with their unit, such as
+"even (visits/s)", and its targets refer to these names. So the verdict is computed only from the figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from simulators.bench.bench import Bench
 
 
-class Verdict(Enum):
-    """The result of a line. `INCOMPLETE`: no target is missed, but a figure is missing, because a peer was skipped."""
-
-    MET = "met"
-    MISSED = "missed"
-    INCOMPLETE = "incomplete"
-    FAILED = "failed"
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A limit on one figure: `figure` is at least `least` and at most `most`, if given.
-
-    `absolute` marks a figure that depends on the machine. Such a target is for two cores. The other targets are ratios
-    within one run, and apply to any machine.
-    """
+    """A limit on one figure: `figure` is at least `least` and at most `most`, if given."""
 
     figure: str
     least: float | None = None
     most: float | None = None
-    absolute: bool = False
 
     def is_met(self, value: float) -> bool:
         """Return whether a value is within the limits. NaN is not."""
@@ -51,64 +34,37 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The result of a line: its figures by name, and the skipped parts with their reasons."""
+class Line:
+    """One line: its name on the command line, what it measures, its goal in words and in numbers.
 
-    figures: Mapping[str, float]
-    skipped: Sequence[str] = ()
-
-
-class Line(Protocol):
-    """One line of the benchmark.
-
-    `name` is the word for the command line. `work` describes what is measured, and `goal` the goal, in words.
+    `measure` returns the figures by name. With `bench.quick` it takes less than 20 seconds.
     """
-
-    @property
-    def name(self) -> str:
-        """The word for the command line."""
-
-    @property
-    def work(self) -> str:
-        """The work that is measured."""
-
-    @property
-    def goal(self) -> str:
-        """The goal in words."""
-
-    @property
-    def targets(self) -> Sequence[Target]:
-        """The goal in numbers."""
-
-    def measure(self, bench: Bench) -> Measured:
-        """Measure the work, and its peer or floor. With `bench.quick` this takes less than 20 seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A line after its run. `error` is the message if it could not be measured."""
 
     name: str
     work: str
     goal: str
-    targets: Sequence[Target]
-    measured: Measured
+    targets: tuple[Target, ...]
+    measure: Callable[[Bench], Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The figures of a line after its run. `error` is the message if it could not be measured."""
+
+    figures: Mapping[str, float]
     seconds: float
     error: str = ""
-    missed: tuple[str, ...] = field(init=False)
-    verdict: Verdict = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Compute the verdict from the figures."""
-        figures = self.measured.figures
-        known = [target for target in self.targets if target.figure in figures]
-        missed = tuple(str(target) for target in known if not target.is_met(figures[target.figure]))
-        object.__setattr__(self, "missed", missed)
-        object.__setattr__(self, "verdict", self._verdict(len(known)))
+    def list_missed(self, line: Line) -> list[str]:
+        """Return the targets that are not met. A target without a figure is not one of them."""
+        figures = self.figures
+        known = (target for target in line.targets if target.figure in figures)
+        return [str(target) for target in known if not target.is_met(figures[target.figure])]
 
-    def _verdict(self, known: int) -> Verdict:
+    def judge(self, line: Line) -> str:
+        """Return the verdict: "met", "missed", "incomplete" if a figure is missing, or "failed"."""
         if self.error:
-            return Verdict.FAILED
-        if self.missed:
-            return Verdict.MISSED
-        return Verdict.MET if known == len(self.targets) else Verdict.INCOMPLETE
+            return "failed"
+        if self.list_missed(line):
+            return "missed"
+        return "met" if all(target.figure in self.figures for target in line.targets) else "incomplete"

@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from simulators.bench import cluster, fortnight, ingest, instances, noise, per_record, replays, steady, ticks
+from simulators.bench import fortnight, ingest, replays, ticks
 from simulators.bench.line import Line
 
-LINES: Final[Sequence[Line]] = (
-    *ingest.LINES,
-    *per_record.LINES,
-    *ticks.LINES,
-    *replays.LINES,
-    *fortnight.LINES,
-    *noise.LINES,
-    *steady.LINES,
-    *instances.LINES,
-    *cluster.LINES,
-)
-
-BY_NAME: Final = frozenset({"country"})
-"""Lines that run only if they are named, because they take long."""
-
-
-def find_lines(names: Sequence[str]) -> tuple[Line, ...]:
-    """Return the lines with these names, in the order of the table; without names all lines but those `BY_NAME`."""
-    return tuple(line for line in LINES if line.name in names or (not names and line.name not in BY_NAME))
+LINES: Final[tuple[Line, ...]] = (*ingest.LINES, *ticks.LINES, replays.LINE, fortnight.LINE)

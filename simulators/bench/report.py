@@ -3,29 +3,63 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import platform
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from simulators.bench.line import Measured, Result, Target, Verdict
-from simulators.bench.runner import Machine
+from simulators.bench.bench import find_jemalloc
+from simulators.bench.line import Line, Result
+from simulators.bench.registry import LINES
 
 COMMAND: Final = "python -m simulators bench"
 _THOUSAND: Final = 1_000
 
 
+def describe_machine() -> str:
+    """Return the properties of this machine on which the figures depend."""
+    gibibytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    allocator = "the C library's allocator" if find_jemalloc() is None else "jemalloc"
+    return f"{os.cpu_count()} processors with {gibibytes:.0f} GiB ({system}). Valkey uses {allocator}."
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole run."""
+    """The results of a run by the name of their line, and the machine."""
 
-    machine: Machine
+    machine: str
     quick: bool
-    results: tuple[Result, ...]
+    results: Mapping[str, Result]
 
-    @property
-    def seconds(self) -> float:
-        """The duration of all lines."""
-        return sum(result.seconds for result in self.results)
+    def to_json(self) -> str:
+        """Return the report as JSON, from which `from_json` makes the same report."""
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Return the report in a JSON document."""
+        document = json.loads(text)
+        results = {name: Result(**result) for name, result in document["results"].items()}
+        return cls(document["machine"], document["quick"], results)
+
+    def make_table(self) -> str:
+        """Return the Markdown table of all lines that have a result."""
+        scale = " at the small scale of `--quick`, which tests the commands only," if self.quick else ""
+        text = f"Measured{scale} on {self.machine} Servers and clients share the processors."
+        head = "| line | work | goal | measured | verdict |\n|---|---|---|---|---|"
+        rows = (_make_row(line, self.results[line.name]) for line in LINES if line.name in self.results)
+        return "\n".join((text, "", head, *rows))
+
+
+def _make_row(line: Line, result: Result) -> str:
+    figures = "; ".join(f"{name}: {format_value(value)}" for name, value in result.figures.items())
+    verdict = result.judge(line)
+    if verdict == "missed":
+        verdict = f"**missed**: {'; '.join(result.list_missed(line))}"
+    cells = (f"`{line.name}`", line.work, line.goal, figures or result.error, verdict)
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def format_value(value: float) -> str:
@@ -36,80 +70,13 @@ def format_value(value: float) -> str:
     return f"{value:.3g}"
 
 
-def summarize(result: Result) -> Iterator[str]:
+def summarize(line: Line, result: Result) -> Iterator[str]:
     """Yield the lines of text that describe a result: goal, figures, verdict."""
-    yield f"{result.name}: {result.verdict.value} ({result.seconds:.0f} s)"
-    yield f"  goal: {result.goal}"
-    for name, value in result.measured.figures.items():
+    yield f"{line.name}: {result.judge(line)} ({result.seconds:.0f} s)"
+    yield f"  goal: {line.goal}"
+    for name, value in result.figures.items():
         yield f"  {name}: {format_value(value)}"
-    for text in result.missed:
+    for text in result.list_missed(line):
         yield f"  missed: {text}"
-    for text in result.measured.skipped:
-        yield f"  skipped: {text}"
     if result.error:
         yield f"  error: {result.error}"
-
-
-def to_json(report: Report) -> str:
-    """Return the report as JSON, from which `from_json` makes the same report."""
-    results = [
-        {
-            **{name: getattr(result, name) for name in ("name", "work", "goal", "seconds", "error")},
-            "verdict": result.verdict.value,
-            "targets": [asdict(target) for target in result.targets],
-            "figures": dict(result.measured.figures),
-            "skipped": list(result.measured.skipped),
-        }
-        for result in report.results
-    ]
-    document = {"machine": asdict(report.machine), "quick": report.quick, "lines": results}
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-
-
-def from_json(text: str) -> Report:
-    """Return the report in a JSON document. The verdicts are computed again."""
-    document = json.loads(text)
-    results = tuple(
-        Result(
-            line["name"],
-            line["work"],
-            line["goal"],
-            tuple(Target(**target) for target in line["targets"]),
-            Measured(line["figures"], tuple(line["skipped"])),
-            line["seconds"],
-            line["error"],
-        )
-        for line in document["lines"]
-    )
-    return Report(Machine(**document["machine"]), document["quick"], results)
-
-
-def merge_reports(old: Report, new: Report) -> Report:
-    """Return the new report, and add the lines of the old report that did not run again."""
-    fresh = {result.name: result for result in new.results}
-    kept = tuple(fresh.pop(result.name, result) for result in old.results)
-    return Report(new.machine, new.quick, kept + tuple(fresh.values()))
-
-
-def make_table(report: Report) -> str:
-    """Return the Markdown table of a run."""
-    machine = report.machine
-    rows = [_make_row(result) for result in report.results]
-    scale = " at the small scale of `--quick`, which tests the commands only," if report.quick else ""
-    text = (
-        f"Measured{scale} in one run of {report.seconds / 60:.0f} minutes on {machine.processors} processors with "
-        f"{machine.memory_gib:.0f} GiB ({machine.system}, Python {machine.python}). Servers, clients and peers share "
-        f"them. Valkey uses {machine.allocator or 'an unknown allocator'}."
-    )
-    head = "| line | work | goal | measured | verdict |\n|---|---|---|---|---|"
-    return "\n".join((text, "", head, *rows))
-
-
-def _make_row(result: Result) -> str:
-    figures = "; ".join(f"{name}: {format_value(value)}" for name, value in result.measured.figures.items())
-    notes = "".join(f"<br>{text}" for text in (*result.measured.skipped, *([result.error] if result.error else ())))
-    verdict = result.verdict.value
-    if result.verdict is Verdict.MISSED:
-        verdict = f"**missed**: {'; '.join(result.missed)}"
-    cells = (f"`{result.name}`", result.work, result.goal, f"{figures}{notes}", verdict)
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

@@ -7,7 +7,7 @@ import org.apache.flink.table.api.TableEnvironment;
  * The time of a run over a single event is subtracted, because starting a job is not part of the work. A first run,
  * over all events, is not measured: it loads and compiles the classes.
  */
-public class Distinct {
+public class FlinkDistinct {
     public static void main(String[] arguments) {
         String single = arguments[0], all = arguments[1], windowHours = arguments[2], slideHours = arguments[3];
         try {
