@@ -46,7 +46,6 @@ NAVIGATION: Final = {
     "Explanation": (
         "docs/privacy",
         "docs/theory",
-        "docs/why-not",
         "docs/page",
         "docs/architecture",
         "docs/runtime",
