@@ -62,7 +62,7 @@ chart-policies: $(DEV)  ## check the chart with kube-score, and with the publish
 	$(BIN)/pytest -m "" -rA tests/deploy/chart/test_policies.py
 
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
-	@$(BIN)/python -m monitor.tools.embedded
+	@$(BIN)/python -m monitor.tools.servers
 
 go-programs:  ## compile Helm and toxiproxy once, for the tests (needs Go)
 	@$(PYTHON) -m tests.deploy.chart.helm_program
@@ -91,7 +91,7 @@ wheel: $(DEV)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
 
 dist: $(DEV)  ## build the files of a release twice, compare them, and run demo from the wheel in a new environment
-	$(BIN)/python -m deploy.release.build --try
+	$(BIN)/python -m deploy.dist.build --try
 
 clean:  ## remove the virtual environment and all caches
 	rm -rf $(VENV) .node dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

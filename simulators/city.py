@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.public.instants import DAY, SECOND
+from monitor.contracts.instants import DAY, SECOND
 from monitor.tools.convert.files import (
     CONSENT_HEADER,
     REGISTRY_HEADER,

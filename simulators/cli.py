@@ -12,8 +12,8 @@ from rich.console import Console
 
 from monitor.commands.convert import add_consent_option, convert
 from monitor.commands.options import NEW
+from monitor.contracts.instants import DAY, parse_instant, to_datetime
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
-from monitor.public.instants import DAY, parse_instant, to_datetime
 from monitor.tools.convert.progress import show_progress
 from monitor.tools.town import Town, make_places
 from simulators.bench.command import list_lines, run_bench
@@ -22,7 +22,7 @@ from simulators.experiments.command import FIGURES, Options, run_experiments
 from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, find_note
 from simulators.experiments.datasets import PLACES, find_missing
 from simulators.experiments.intervals import Widths, measure_intervals, write_widths
-from simulators.library.command import SUBJECTS, LibraryOptions, run_library
+from simulators.onesided_figures.command import SUBJECTS, LibraryOptions, run_library
 from simulators.synthetic import write_synthetic
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.public.instants import MINUTE, format_instant, parse_instant
+from monitor.contracts.instants import MINUTE, format_instant, parse_instant
 from simulators.experiments.data import SYNTHETIC
 from simulators.experiments.datasets import CATALOGUES, PLACES
-from simulators.library.histograms import FILE, NAMES, TABLE_2
+from simulators.onesided_figures.histograms import FILE, NAMES, TABLE_2
 
 _ITEMS: Final = 620
 """More than the largest k of the figures."""

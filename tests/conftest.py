@@ -32,43 +32,43 @@ from tests.shared_kafka import SharedKafka, use_shared_kafka
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas this way; Python 3.13 undeprecates it
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
-    from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
+    from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 
 pytest_plugins = ("tests.scheduling", "tests.topic_fixtures")
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
-_SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py", "tests/cli/test_servers.py")
+_SERVER_FOLDERS = ("tests/tools/servers", "tests/bench/test_lines.py", "tests/commands/test_servers.py")
 _LONG = (
-    "tests/audit/test_forged.py",
-    "tests/audit/test_topics.py",
-    "tests/check/test_sizes.py",
+    "tests/tools/audit/test_forged.py",
+    "tests/tools/audit/test_topics.py",
+    "tests/tools/check/test_sizes.py",
     "tests/contracts/test_asyncapi.py",
-    "tests/demo/test_examples.py",
+    "tests/tools/demo/test_examples.py",
     "tests/deploy",
     "tests/docs/test_site.py",
     "tests/experiments",
     "tests/fuzz",
     "tests/ingest/test_decode.py",
     "tests/mutants/test_mutants.py",
-    "tests/onesided/add_remove/test_one_sided_noise.py",
-    "tests/onesided/osdp/test_dawa.py",
-    "tests/onesided/test_estimates.py",
-    "tests/onesided/test_noisy_max.py",
+    "tests/tools/onesided/add_remove/test_one_sided_noise.py",
+    "tests/tools/onesided/osdp/test_dawa.py",
+    "tests/tools/onesided/test_estimates.py",
+    "tests/tools/onesided/test_noisy_max.py",
     "tests/privacy/test_at_least.py",
     "tests/privacy/test_exact.py",
     "tests/privacy/test_noise.py",
     "tests/privacy/test_over_time_loss.py",
     "tests/privacy/test_paired.py",
     "tests/privacy_service",
-    "tests/public/test_schedule.py",
-    "tests/release/test_loss.py",
-    "tests/release/test_period_account.py",
-    "tests/release/test_period_worlds.py",
+    "tests/contracts/test_schedule.py",
+    "tests/ticks/test_loss.py",
+    "tests/ticks/test_period_account.py",
+    "tests/ticks/test_period_worlds.py",
     "tests/security",
     "tests/simulators",
     "tests/statistics",
-    "tests/windows/test_model.py",
+    "tests/store/test_model.py",
 )
 """Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
 

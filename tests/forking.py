@@ -40,7 +40,7 @@ SERVICE: Final = (
     "monitor.cli",
     "monitor.commands.run",
     "monitor.commands.topics",
-    "monitor.diagnostics.failpoints",
+    "monitor.observe.failpoints",
     "argparse",
 )
 _POLL_SECONDS: Final = 0.02

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import redis
 
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.tools.servers import EmbeddedValkey
 
 SLOTS: Final = 16_384
 _SECONDS: Final = 20.0

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from monitor.tools.embedded import EmbeddedKafka
+from monitor.tools.servers import EmbeddedKafka
 
 _POLL_SECONDS: Final = 0.1
 

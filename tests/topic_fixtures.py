@@ -13,14 +13,14 @@ import pytest
 from kafka import OffsetSpec, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
-from monitor.operate.setup import Beginning, SetupResult, set_up
+from monitor.contracts.instants import DAY, HOUR
+from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.contracts.schedule import Schedule
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import DAY, HOUR
-from monitor.public.parameters import AtTimes, Parameters
-from monitor.public.schedule import Schedule
+from monitor.service.setup import Beginning, SetupResult, set_up
 from tests.builders import build_parameters, watch
 from tests.shared_kafka import SharedKafka
 

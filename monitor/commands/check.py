@@ -14,9 +14,9 @@ from monitor.commands.options import add_config_option, report_errors
 from monitor.commands.settings import find_secret_problems
 from monitor.config import ParsedConfig, read_config, read_person_key
 from monitor.config.validate import collect_problems, examine
+from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_DONE, EXIT_FAILED, Problem
-from monitor.operate.logs import set_up_logging
-from monitor.public.clock import SystemClock
+from monitor.observe.logs import set_up_logging
 from monitor.tools.check.command import check_command, check_live_command
 
 

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from monitor.commands.options import EXISTING, add_config_option, report_errors
 from monitor.commands.settings import load_settings
+from monitor.contracts.clock import SystemClock
 from monitor.errors import UsageError
-from monitor.operate.logs import set_up_logging
-from monitor.public.clock import SystemClock
+from monitor.observe.logs import set_up_logging
 from monitor.tools.dead_letters.command import ShowOptions, export_command, list_reasons, resend_command, show_command
 
 

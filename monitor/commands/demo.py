@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 
 from monitor.commands.options import report_errors
-from monitor.operate.logs import set_up_logging
+from monitor.observe.logs import set_up_logging
 from monitor.tools.demo import demo_command
 
 

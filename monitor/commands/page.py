@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from monitor.commands.options import add_config_option, report_errors
-from monitor.operate.logs import set_up_logging
-from monitor.page import require_page
-from monitor.run import stop_on_signals
+from monitor.observe.logs import set_up_logging
+from monitor.service.run import stop_on_signals
+from monitor.tools.page import require_page
 
 
 @click.command()
@@ -25,7 +25,7 @@ def page(config_file: Path) -> None:
     topic and the registry only, and needs no secret of the service. It needs the extra `page`.
     """
     require_page()
-    from monitor.page.command import page_command  # noqa: PLC0415  # the extra may be absent
+    from monitor.tools.page.command import page_command  # noqa: PLC0415  # the extra may be absent
 
     set_up_logging(30)
     stop = threading.Event()

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from monitor.commands.options import EXISTING, report_errors
 from monitor.config import load_config
-from monitor.tools.planner.command import PlanOutput, plan_command
+from monitor.tools.plan.command import PlanOutput, plan_command
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -10,8 +10,8 @@ import click
 
 from monitor.commands.options import add_config_option, report_errors
 from monitor.config import load_valid_config
-from monitor.public.clock import SystemClock
-from monitor.public.instants import to_datetime
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import to_datetime
 from monitor.tools.register import add_publisher_options, read_publisher, register_command
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from monitor.commands.options import EXISTING, add_config_option, report_errors
+from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UsageError
-from monitor.operate.logs import set_up_logging
-from monitor.public.instants import parse_instant
+from monitor.observe.logs import set_up_logging
 from monitor.tools.replay.command import replay_command
 
 

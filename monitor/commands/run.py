@@ -9,10 +9,10 @@ import click
 
 from monitor.commands.options import add_config_option, report_errors
 from monitor.commands.settings import load_settings
-from monitor.operate.logs import LogFormat, set_up_logging
-from monitor.public.clock import SystemClock
-from monitor.run import run as run_service
-from monitor.run import stop_on_signals
+from monitor.contracts.clock import SystemClock
+from monitor.observe.logs import LogFormat, set_up_logging
+from monitor.service.run import run as run_service
+from monitor.service.run import stop_on_signals
 
 
 @click.command()

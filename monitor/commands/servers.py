@@ -8,9 +8,9 @@ from functools import partial
 import click
 
 from monitor.commands.options import report_errors
-from monitor.operate.logs import set_up_logging
-from monitor.run import stop_on_signals
-from monitor.tools.embedded.command import servers_command
+from monitor.observe.logs import set_up_logging
+from monitor.service.run import stop_on_signals
+from monitor.tools.servers.command import servers_command
 
 
 @click.command()

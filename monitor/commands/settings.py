@@ -17,7 +17,7 @@ from monitor.config import (
 )
 from monitor.config.validate import collect_problems, examine
 from monitor.errors import Problem
-from monitor.service import Settings, prepare_settings
+from monitor.service.service import Settings, prepare_settings
 
 
 def load_settings(config_file: Path, key: bytes | None = None) -> Settings:

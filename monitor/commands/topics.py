@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from monitor.brokers.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
 from monitor.commands.options import add_config_option, report_errors
 from monitor.commands.settings import load_settings
+from monitor.contracts.clock import SystemClock
 from monitor.errors import UsageError
-from monitor.operate.setup import Beginning, date_ledger_loss, read_redis_time, set_up
-from monitor.public.clock import SystemClock
-from monitor.service import Settings
+from monitor.kafka.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
+from monitor.service.service import Settings
+from monitor.service.setup import Beginning, date_ledger_loss, read_redis_time, set_up
 
 
 @click.command()

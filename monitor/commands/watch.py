@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.client import watch_command
-from monitor.client.exporter import MOST_PLACES, ExportOptions, export_command
 from monitor.commands.options import add_config_option, report_errors
 from monitor.config import load_valid_config
 from monitor.errors import UsageError
-from monitor.operate.logs import set_up_logging
-from monitor.run import stop_on_signals
+from monitor.observe.logs import set_up_logging
+from monitor.service.run import stop_on_signals
+from monitor.tools.client import watch_command
+from monitor.tools.client.exporter import MOST_PLACES, ExportOptions, export_command
 
 _DEFAULTS = ExportOptions(0)
 

@@ -9,12 +9,12 @@ from monitor.config.large_registry import list_ids
 from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
+from monitor.contracts.instants import SECOND
+from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, OverTime, Parameters, Registry
+from monitor.contracts.schedule import Schedule
+from monitor.contracts.slot_grid import SlotGrid
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import SECOND
-from monitor.public.parameters import AtTimes, Dwell, HotSpots, OverTime, Parameters, Registry
-from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
 
 
 def derive_parameters(config: Config, locations: Sequence[Location]) -> Parameters:

@@ -14,8 +14,8 @@ from typing import Final, overload
 import numpy as np
 
 from monitor.config.location import Location
+from monitor.contracts.location_ids import LARGE, LocationIds
 from monitor.contracts.visits import ID_BYTES
-from monitor.public.location_ids import LARGE, LocationIds
 
 _HEADER: Final = b"location_id\n"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"

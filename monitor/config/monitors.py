@@ -20,8 +20,8 @@ from monitor.config.scalars import (
     make_value_error,
 )
 from monitor.config.similar import find_similar
+from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError
-from monitor.public.instants import parse_instant
 
 DAILY: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 

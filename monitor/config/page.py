@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from monitor.config.scalars import FilePath, Line, Origin, Port, PositiveDuration, Section, WholeNumber
-from monitor.public.instants import DAY, MINUTE
+from monitor.contracts.instants import DAY, MINUTE
 
 Language = Literal["en", "ja", "de"]
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "ja", "de")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.config.model import Config
+from monitor.contracts.parameters import OverTime, Parameters
 from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     LARGEST_SNAPSHOT,
@@ -15,7 +16,6 @@ from monitor.contracts.record_sizes import (
     measure_snapshots,
 )
 from monitor.errors import Problem
-from monitor.public.parameters import OverTime, Parameters
 
 
 def find_oversized_records(config: Config, parameters: Parameters) -> Iterator[Problem]:

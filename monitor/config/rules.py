@@ -17,9 +17,9 @@ from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, T
 from monitor.config.scalars import MAX_SHARDS
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.servers import AuditorSettings, KafkaSettings, RedisSettings, find_url_password
+from monitor.contracts.instants import DAY, SECOND, format_duration, format_instant, to_datetime
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
-from monitor.public.instants import DAY, SECOND, format_duration, format_instant, to_datetime
 
 MAX_VISIT: Final = 365 * DAY
 """The maximum of `longest_visit`. A length in seconds must fit in 32 bits."""

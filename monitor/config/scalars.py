@@ -18,10 +18,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, Sec
 from pydantic_core import PydanticCustomError
 
 from monitor.config.key_form import CREATE_KEY, KEY_FORM, is_key
-from monitor.contracts.visits import ID_BYTES, is_identifier
-from monitor.errors import DurationError, EpsilonError, TimeError
-from monitor.privacy.epsilon import format_epsilon, parse_epsilon
-from monitor.public.instants import (
+from monitor.contracts.instants import (
     MILLISECOND,
     SECOND,
     YEAR,
@@ -30,6 +27,9 @@ from monitor.public.instants import (
     parse_duration,
     parse_instant,
 )
+from monitor.contracts.visits import ID_BYTES, is_identifier
+from monitor.errors import DurationError, EpsilonError, TimeError
+from monitor.privacy.epsilon import format_epsilon, parse_epsilon
 
 MAX_DURATION: Final = 100 * YEAR  # so that the sum of an instant and a few durations fits in int64
 MAX_NUMBER: Final = 10**12

@@ -23,7 +23,7 @@ from monitor.config.scalars import (
     Shards,
     SlotLength,
 )
-from monitor.public.instants import SECOND
+from monitor.contracts.instants import SECOND
 
 
 class ServiceSettings(Section):

@@ -23,7 +23,7 @@ from monitor.config.scalars import (
     WholeNumber,
     make_value_error,
 )
-from monitor.public.instants import MINUTE
+from monitor.contracts.instants import MINUTE
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 

@@ -14,9 +14,9 @@ from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.record_limits import find_oversized_records
 from monitor.config.registry import find_unknown_locations, load_registry
+from monitor.contracts.parameters import Parameters
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.payments import Charge
-from monitor.public.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)

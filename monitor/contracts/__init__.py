@@ -1,1 +1,1 @@
-"""The records that the service reads and writes, as pydantic models, and their published schemas."""
+"""What the parts agree on: the shape of each record, the slot grid, designated times, parameters, clocks."""

@@ -17,11 +17,11 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from monitor.contracts.charges import EPSILON_PATTERN, Charges
+from monitor.contracts.instants import format_instant
 from monitor.contracts.versions import LEDGER_VERSION
 from monitor.contracts.visits import ID_BYTES, remove_default
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, compute_p_value
-from monitor.public.instants import format_instant
 
 TYPE_PREFIX: Final = "org.location-monitor."
 OVER_TIME: Final = f"{TYPE_PREFIX}over_time"

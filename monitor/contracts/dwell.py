@@ -9,9 +9,9 @@ import msgspec
 from pydantic import Field
 
 from monitor.contracts.alerts import DWELL, Contract, Epsilon, Name, OutputRecord, Tick, Time, make_cloud_event_headers
+from monitor.contracts.instants import format_instant
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.paired import PairedTotals
-from monitor.public.instants import format_instant
 
 
 class DwellSnapshot(Contract):

@@ -16,11 +16,11 @@ from monitor.contracts.alerts import (
 )
 from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
 from monitor.contracts.dwell import make_dwell_record
+from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.slot_grid import SlotGrid
 from monitor.contracts.visits import Fault, Reason
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
 from monitor.privacy.paired import PairedTotals
-from monitor.public.instants import HOUR, parse_instant
-from monitor.public.slot_grid import SlotGrid
 
 _GRID: Final = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 _RULE: Final = OverTimeRule(Fraction(1), 1, 10, 168, 1)

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from monitor.contracts.alerts import OVER_TIME, format_time, make_cloud_event_headers
+from monitor.contracts.parameters import OverTime, Parameters
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, compute_p_value
-from monitor.public.parameters import OverTime, Parameters
 
 _encode: Final = msgspec.json.Encoder().encode
 

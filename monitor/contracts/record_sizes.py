@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.contracts.parameters import Parameters
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.parameters import Parameters
 
 LARGEST_OF_ONE_PLACE: Final = 1_000_000
 """The maximum bytes of a place's record, which is written at every tick. Brokers accept this size by default."""

@@ -23,8 +23,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
+from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
-from monitor.public.instants import format_instant, parse_instant
 
 ID_BYTES: Final = 256
 """The maximum length of an id, in bytes of UTF-8."""

@@ -29,14 +29,14 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.contracts.instants import SECOND
+from monitor.contracts.parameters import Charged, Parameters, Registry
+from monitor.contracts.schedule import Schedule
 from monitor.contracts.visits import Fault, Reason
 from monitor.ingest.columns import Columns, Refusal, refuse
-from monitor.public.instants import SECOND
-from monitor.public.parameters import Charged, Parameters, Registry
-from monitor.public.schedule import Schedule
-from monitor.windows.facts import ShardFacts
-from monitor.windows.hashing import HASH_BYTES
-from monitor.windows.packing import CONSENT, group_by_shard, pack_present, pack_seen, pack_stays, split_by_shard
+from monitor.store.facts import ShardFacts
+from monitor.store.hashing import HASH_BYTES
+from monitor.store.packing import CONSENT, group_by_shard, pack_present, pack_seen, pack_stays, split_by_shard
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

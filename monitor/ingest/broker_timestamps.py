@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Protocol
 
-from monitor.brokers.kafka_python_3_0.batches import LOG_APPEND_TIME
+from monitor.kafka.kafka_python_3_0.batches import LOG_APPEND_TIME
 
 
 class Stamped(Protocol):

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.brokers.kafka_python_3_0.batches import Unreadable
 from monitor.contracts.dead_letters import encode_visit
 from monitor.contracts.visits import Fault, Reason, open_record
+from monitor.kafka.kafka_python_3_0.batches import Unreadable
 
 Value = bytes | Unreadable | None
 """A record's value, None for a tombstone, or the placeholder of unreadable records."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.dead_letters import Origin, make_dead_letter
 from monitor.errors import UnreachableError
 from monitor.ingest.interfaces import DeadLetter
+from monitor.kafka.connections import KafkaConnections
 
 FLUSH_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 2.0

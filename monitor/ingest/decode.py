@@ -18,11 +18,11 @@ import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
-from monitor.brokers.kafka_python_3_0.batches import Unreadable
 from monitor.contracts.visits import REQUIRED, Fault, Reason, Visit, open_record, read_visit
 from monitor.ingest.columns import SINGLE, Columns, Refusal, Value, refuse, refuse_unreadable
 from monitor.ingest.identifiers import check_identifiers
 from monitor.ingest.parse_times import parse_instants
+from monitor.kafka.kafka_python_3_0.batches import Unreadable
 
 __all__ = ["LONGEST_STAY", "Columns", "Decoded", "Refusal", "decode", "decode_records"]
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.contracts.instants import SECOND, parse_instant
 from monitor.errors import TimeError
-from monitor.public.instants import SECOND, parse_instant
 
 _HEAD: Final = len("2026-11-20T08:15:00")
 _PACKED: Final = np.dtype([("date", "<u8"), ("time", "<u8"), ("second", "<u4"), ("end", "u1")])

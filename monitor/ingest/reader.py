@@ -13,9 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from monitor.diagnostics.failpoints import failpoint
-from monitor.diagnostics.log_fields import log_fields
-from monitor.diagnostics.spans import NO_SPANS, Spans
+from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
 from monitor.ingest.accept import DEAD_LETTER, Persons, accept
 from monitor.ingest.columns import Refusal, count_by_reason
@@ -25,9 +23,11 @@ from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
-from monitor.public.parameters import Parameters
+from monitor.observe.failpoints import failpoint
+from monitor.observe.log_fields import log_fields
+from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
-from monitor.windows.facts import Span, Windows
+from monitor.store.facts import Span, Windows
 
 log = logging.getLogger(__name__)
 

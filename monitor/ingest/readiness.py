@@ -9,10 +9,10 @@ from typing import Final
 
 from kafka import TopicPartition
 
-from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.instants import SECOND, format_duration
 from monitor.errors import UnreachableError, WindowsError
-from monitor.public.instants import SECOND, format_duration
-from monitor.windows.facts import Windows
+from monitor.kafka.connections import KafkaConnections
+from monitor.store.facts import Windows
 
 TIMEOUT_MS: Final = 10_000
 

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.windows.facts import ShardFacts
-from monitor.windows.hashing import HASH_BYTES
-from monitor.windows.packing import CONSENT, PRESENT
+from monitor.store.facts import ShardFacts
+from monitor.store.hashing import HASH_BYTES
+from monitor.store.packing import CONSENT, PRESENT
 
 Ints = NDArray[np.int64]
 

@@ -13,13 +13,13 @@ from typing import Any, Final
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable
-from monitor.brokers.kafka_python_3_0.fetcher import FetchState, read_leniently
-from monitor.diagnostics.error_places import log_place
 from monitor.errors import UnreachableError
 from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.offsets import TIMEOUT_MS, InputOffsets
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
+from monitor.observe.error_places import log_place
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024

@@ -14,14 +14,14 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from monitor.brokers.groups import CommittedOffsets
-from monitor.brokers.kafka_python_3_0.batches import Unreadable
+from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.columns import count_by_reason, refuse_unreadable
 from monitor.ingest.interfaces import DeadLetter, DeadLetters
-from monitor.public.parameters import Parameters
-from monitor.windows.facts import COMPLETE_FROM_START
+from monitor.kafka.groups import CommittedOffsets
+from monitor.kafka.kafka_python_3_0.batches import Unreadable
+from monitor.store.facts import COMPLETE_FROM_START
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class StartSource(Protocol):
 
 
 class StartWindows(Protocol):
-    """The windows, as far as start offsets change them (`monitor.windows.facts.Windows`)."""
+    """The windows, as far as start offsets change them (`monitor.store.facts.Windows`)."""
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """In shards without progress for the partition, start at an offset and raise `complete_from`."""

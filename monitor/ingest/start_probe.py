@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.kafka_python_3_0.batches import Unreadable
+from monitor.contracts.parameters import Parameters
 from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.offsets import InputOffsets
 from monitor.ingest.start_offsets import StartOffsets
-from monitor.public.parameters import Parameters
-from monitor.windows.probe import StoredShard
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.batches import Unreadable
+from monitor.store.probe import StoredShard
 
 CONTINUES: Final = ""
 """The cause of a reading that continues where the facts end."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from monitor.ingest.accept import APPLIED, Accepted
 from monitor.ingest.interfaces import DeadLetter
-from monitor.windows.facts import Facts, PackedFacts, ShardFacts, Span
+from monitor.store.facts import Facts, PackedFacts, ShardFacts, Span
 
 MOST_APPLIED: Final = 400_000
 """A batch with at least this number of applied visits is not joined with others. Larger writes are hardly faster."""

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import SECOND
 from monitor.errors import FailedError
-from monitor.public.clock import SteppedClock
-from monitor.public.instants import SECOND
-from monitor.service import Settings
+from monitor.service.service import Settings
 from monitor.tools.replay.driver import Replay, prepare_empty
 from simulators.bench.bench import Bench
 from simulators.bench.flink import measure_flink

@@ -12,22 +12,22 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.brokers.topics import list_topic_needs
+from monitor.contracts.clock import SystemClock
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
 from monitor.ingest.write_queue import MOST_APPLIED
-from monitor.operate.metric_catalog import FATES, PREFIX
-from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import run_preflight
-from monitor.operate.setup import Beginning, set_up
-from monitor.public.clock import SystemClock
-from monitor.service import Settings, create_windows
-from monitor.windows.facts import Span, Windows
-from monitor.windows.redis_client import RedisAddress
-from monitor.windows.redis_store import RedisWindows
+from monitor.kafka.topics import list_topic_needs
+from monitor.observe.metric_catalog import FATES, PREFIX
+from monitor.observe.metrics import Metrics
+from monitor.service.preflight import run_preflight
+from monitor.service.service import Settings, create_windows
+from monitor.service.setup import Beginning, set_up
+from monitor.store.facts import Span, Windows
+from monitor.store.redis_client import RedisAddress
+from monitor.store.redis_store import RedisWindows
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Target
 from simulators.bench.site import PARTITIONS, PEOPLE, make_records, prepare_site

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.tools.replay.driver import plan_replay, replay
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Target

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.config import load_valid_config
-from monitor.service import Settings, prepare_settings
+from monitor.service.service import Settings, prepare_settings
 from simulators.bench.bench import Bench
 
 PARTITIONS: Final = 4

@@ -18,29 +18,29 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.alerts import make_ledger_record
-from monitor.operate.metrics import Metrics
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.contracts.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.contracts.schedule import Schedule
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.kafka.connections import KafkaConnections
+from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.clock import SteppedClock
-from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
-from monitor.release.context import ReleaseContext
-from monitor.release.input_topic import InputTopic
-from monitor.release.ledger import EncodedRecord, Writer
-from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.partition import PartitionRelease
-from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
-from monitor.windows.facts import COMPLETE_FROM_START, ShardFacts, Span
-from monitor.windows.hashing import HASH_BYTES
-from monitor.windows.packing import group_by_shard, pack_present, pack_seen, split_by_shard
-from monitor.windows.redis_client import RedisAddress, create_client
-from monitor.windows.redis_store import RedisWindows
+from monitor.store.facts import COMPLETE_FROM_START, ShardFacts, Span
+from monitor.store.hashing import HASH_BYTES
+from monitor.store.packing import group_by_shard, pack_present, pack_seen, split_by_shard
+from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_store import RedisWindows
+from monitor.ticks.context import ReleaseContext
+from monitor.ticks.input_topic import InputTopic
+from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.upkeep import Upkeep
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from simulators.bench.bench import Bench
 from simulators.bench.line import Line, Target
 

@@ -21,11 +21,11 @@ import numpy as np
 from rich.console import Console
 
 from monitor.config import load_valid_config
+from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, read_record
 from monitor.errors import FailedError
-from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.release.ledger import EncodedRecord
-from monitor.service import Settings
+from monitor.service.service import Settings
+from monitor.ticks.ledger import EncodedRecord
 from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.tools.replay.driver import ReplayPlan, plan_replay, replay
 from monitor.tools.replay.embedded import start_embedded

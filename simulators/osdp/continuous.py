@@ -1,7 +1,7 @@
 """The histogram algorithms of the OSDP paper with real-valued noise, as in its experiments, and fast geometric noise.
 
-NOT for publishing: floats reveal counts, and the generators are predictable. `monitor.onesided.osdp` has the exact
-algorithms. docs/references.md defines [OSDP].
+NOT for publishing: floats reveal counts, and the generators are predictable. `monitor.tools.onesided.osdp` has the
+exact algorithms. docs/references.md defines [OSDP].
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class OsdpLaplaceL1:
 
 @dataclass(frozen=True, slots=True)
 class SuppressLaplace:
-    """`monitor.onesided.osdp.mechanisms.Suppress` with Laplace noise at τ in each count. Its OSDP loss is τ."""
+    """`monitor.tools.onesided.osdp.mechanisms.Suppress` with Laplace noise at τ in each count. Its OSDP loss is τ."""
 
     tau: float
 

@@ -36,7 +36,7 @@ def test_failed_run_is_final(code: int) -> None:
 
 def test_tests_without_servers_are_counted() -> None:
     """Only the tests that start no servers are counted."""
-    without = "tests/operate/test_metrics.py::test_no_created_series"
-    with_servers = "tests/release/test_input_topic.py::test_end_offsets_count_acknowledged_records"
+    without = "tests/observe/test_metrics.py::test_no_created_series"
+    with_servers = "tests/ticks/test_input_topic.py::test_end_offsets_count_acknowledged_records"
     assert count_without_servers([without, with_servers]) == 1
     assert count_without_servers([with_servers]) == 0

@@ -22,23 +22,17 @@ ROOT: Final = Path(__file__).parents[2] / "monitor"
 LAYERS: Final = (
     "__init__",
     "errors",
-    "diagnostics",
     "signals",
     "stop_times",
     "privacy",
-    "public",
     "contracts",
     "config",
-    "brokers",
-    "windows",
+    "observe",
+    "kafka",
+    "store",
     "ingest",
-    "release",
-    "operate",
+    "ticks",
     "service",
-    "run",
-    "onesided",
-    "client",
-    "page",
     "tools",
     "commands",
     "cli",
@@ -48,12 +42,12 @@ LAYERS: Final = (
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {}
 """Imports that go up, as (importing module, imported layer), each with its reason. There are none today."""
 
-SERVICE: Final = ("monitor.service", "monitor.run", "monitor.commands.run")
-NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client", "page")
+SERVICE: Final = ("monitor.service.service", "monitor.service.run", "monitor.commands.run")
+NOT_IN_THE_SERVICE: Final = ("tools",)
 
 
 def find_layer(module: str) -> str:
-    """Return the folder or top-level module that a module belongs to: "windows" for monitor.windows.keys."""
+    """Return the folder or top-level module that a module belongs to: "windows" for monitor.store.keys."""
     return module.split(".")[1] if "." in module else "__init__"
 
 
@@ -171,8 +165,8 @@ def test_imports_have_no_circle() -> None:
 
 def test_planted_circle_is_found(package: Path) -> None:
     """A circle that only a type checker follows is found."""
-    plant(package, "public/instants.py", "if TYPE_CHECKING:\n    from monitor.public.clock import Clock")
-    assert set(find_circle(package)) == {"monitor.public.instants", "monitor.public.clock"}
+    plant(package, "contracts/instants.py", "if TYPE_CHECKING:\n    from monitor.contracts.clock import Clock")
+    assert set(find_circle(package)) == {"monitor.contracts.instants", "monitor.contracts.clock"}
 
 
 def test_service_imports_no_tool() -> None:
@@ -201,9 +195,9 @@ def test_exceptions_are_used() -> None:
 @pytest.mark.parametrize(
     ("file", "line", "expected"),
     [
-        ("brokers/topics.py", "from monitor.tools.demo import command", "monitor.tools.demo.command"),
-        ("windows/keys.py", "import monitor.release.loop", "monitor.release.loop"),
-        ("privacy/noise.py", "def late():\n    from monitor import public", "monitor.public"),
+        ("kafka/topics.py", "from monitor.tools.demo import command", "monitor.tools.demo.command"),
+        ("store/keys.py", "import monitor.ticks.loop", "monitor.ticks.loop"),
+        ("privacy/noise.py", "def late():\n    from monitor import contracts", "monitor.contracts"),
         ("errors.py", "if TYPE_CHECKING:\n    from monitor.config import Config", "monitor.config"),
     ],
     ids=["tool", "neighbour", "function", "type checking"],
@@ -218,5 +212,5 @@ def test_planted_import_is_found(package: Path, file: str, line: str, expected: 
 @pytest.mark.parametrize("folder", NOT_IN_THE_SERVICE)
 def test_planted_tool_is_found(package: Path, folder: str) -> None:
     """A tool that the service imports through another module is found."""
-    plant(package, "public/clock.py", f"import monitor.{folder}")
+    plant(package, "contracts/clock.py", f"import monitor.{folder}")
     assert f"monitor.{folder}" in find_outsiders(read_graph(package))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.public.instants import DAY
+from monitor.contracts.instants import DAY
 
 
 def test_scalars_come_from_environment(load: Any) -> None:

@@ -10,8 +10,8 @@ import pytest
 from monitor.config import Location
 from monitor.config.charges import count_most_designated_times
 from monitor.config.monitors import HotSpotsMonitor
+from monitor.contracts.instants import DAY
 from monitor.errors import OverspentError
-from monitor.public.instants import DAY
 from monitor.tools.check.compute_report import check
 
 

@@ -13,8 +13,8 @@ import pytest
 from monitor.config import load_registry
 from monitor.config.large_registry import LargeRegistry, find_padded, list_ids, read_large
 from monitor.config.location import Location
-from monitor.public.location_ids import LocationIds
-from monitor.public.parameters import Registry
+from monitor.contracts.location_ids import LocationIds
+from monitor.contracts.parameters import Registry
 
 PLAIN = b"location_id\ninn\nbath\n"
 

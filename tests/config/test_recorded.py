@@ -13,9 +13,9 @@ from monitor.config import Location
 from monitor.config.derive_parameters import derive_parameters
 from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
 from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
+from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.errors import ConfigError, OverspentError
 from monitor.privacy.over_time import Mark, OverTimeAnswer
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.tools.check.compute_report import check
 
 PLACES = tuple(Location(f"place-{number}") for number in range(4))

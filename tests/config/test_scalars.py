@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.public.instants import MILLISECOND, SECOND, YEAR, format_duration, parse_duration
+from monitor.contracts.instants import MILLISECOND, SECOND, YEAR, format_duration, parse_duration
 
 
 @pytest.mark.parametrize("value", [3600, 1.5, "1 h", "h", "", "-1h", True, None, "999y", "1h30"])

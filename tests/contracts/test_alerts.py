@@ -25,12 +25,12 @@ from monitor.contracts.alerts import (
     make_owner_record,
 )
 from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
+from monitor.contracts.instants import HOUR, parse_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
 from monitor.contracts.owner_record import LedgerRecord, OwnerRecord
 from monitor.contracts.schemas import build_alerts_schema
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
-from monitor.public.instants import HOUR, parse_instant
 
 SCHEMA = Draft202012Validator(build_alerts_schema())
 AS_OF = parse_instant("2026-11-20T09:00:00Z")

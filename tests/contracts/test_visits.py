@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
+from monitor.contracts.instants import parse_instant
 from monitor.contracts.schemas import build_visits_schema
 from monitor.contracts.visits import Fault, Reason, Visit, is_identifier, open_record, read_visit
-from monitor.public.instants import parse_instant
 
 NOT_BOOLEANS: list[Any] = [None, 1, 0, "true", [], 1.0]
 NOT_BOOLEAN: list[dict[str, Any]] = [{"consent": value} for value in NOT_BOOLEANS]

@@ -21,7 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.tools.servers import EmbeddedValkey
 from tests.shared_kafka import SharedKafka
 
 Skip = Callable[[str, str], NoReturn]

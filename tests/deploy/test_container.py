@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deploy.release.sbom import EXTRAS
+from deploy.dist.sbom import EXTRAS
 from monitor.config.servers import AuditorSettings, MetricsSettings
 
 

@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from deploy.release.sbom import read_lock
+from deploy.dist.sbom import read_lock
 from monitor import __version__
 from monitor.stop_times import STOP_SECONDS
-from monitor.tools.embedded import EmbeddedValkey
-from monitor.tools.embedded.ports import ReservedPort
+from monitor.tools.servers import EmbeddedValkey
+from monitor.tools.servers.ports import ReservedPort
 from tests.deploy.engine import Container, Engine, make_bundle
 from tests.service.test_run import Site
 from tests.shared_kafka import SharedKafka

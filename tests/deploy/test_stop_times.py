@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.brokers import membership
 from monitor.ingest import dead_letters
-from monitor.release import rollout
+from monitor.kafka import membership
 from monitor.stop_times import EXPORT_SECONDS, FINISH_SECONDS, GRACE_SECONDS, STOP_SECONDS
+from monitor.ticks import rollout
 
 CHART = Path("deploy/chart/values.yaml")
 FILES = ("deploy/compose.yaml", "deploy/systemd/location-monitor@.service", str(CHART))

@@ -10,11 +10,11 @@ import click
 
 from monitor import errors
 from monitor.cli import main
-from monitor.client.metric_catalog import PUBLIC_METRICS
 from monitor.contracts.visits import Reason
-from monitor.operate.metric_catalog import METRICS, Metric
-from monitor.page.metric_catalog import PAGE_METRICS
+from monitor.observe.metric_catalog import METRICS, Metric
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
+from monitor.tools.client.metric_catalog import PUBLIC_METRICS
+from monitor.tools.page.metric_catalog import PAGE_METRICS
 
 WIDTH: Final = 100
 

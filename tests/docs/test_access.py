@@ -13,13 +13,13 @@ import redis
 
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
+from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
-from monitor.public.parameters import Parameters
-from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.facts import Question, Span
-from monitor.windows.packing import pack_shard_facts
-from monitor.windows.redis_client import RedisAddress, create_client
-from monitor.windows.redis_store import RedisWindows
+from monitor.store.facts import Question, Span
+from monitor.store.packing import pack_shard_facts
+from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_store import RedisWindows
+from monitor.tools.servers import EmbeddedValkey
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules
 
 USER = "location-monitor"

@@ -68,7 +68,7 @@ def test_every_promise_has_tests(named: dict[str, Any], root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["audit", "faults", "fuzz", "mutants", "privacy", "privacy_service", "security", "statistics"]
+    "folder", ["tools/audit", "faults", "fuzz", "mutants", "privacy", "privacy_service", "security", "statistics"]
 )
 def test_folder_proves_a_promise(root: Path, folder: str) -> None:
     """Each of these folders has a test of a promise. In the folders for fuzzing and attacks, each file has one."""

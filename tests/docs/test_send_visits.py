@@ -17,11 +17,11 @@ from typing import Any, Final
 import pytest
 from kafka import TopicPartition
 
-from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.instants import MINUTE, parse_instant
 from monitor.contracts.visits import Visit, open_record, read_visit
-from monitor.public.instants import MINUTE, parse_instant
-from monitor.tools.embedded.jars import fetch_kafka
-from monitor.tools.embedded.ports import ReservedPort
+from monitor.kafka.connections import KafkaConnections
+from monitor.tools.servers.jars import fetch_kafka
+from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document

@@ -13,10 +13,10 @@ import pytest
 
 from monitor import __version__, errors
 from monitor.cli import main
-from monitor.client.metric_catalog import PUBLIC_METRICS
-from monitor.operate.metric_catalog import METRICS
-from monitor.page.metric_catalog import PAGE_METRICS
+from monitor.observe.metric_catalog import METRICS
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
+from monitor.tools.client.metric_catalog import PUBLIC_METRICS
+from monitor.tools.page.metric_catalog import PAGE_METRICS
 from tests.docs.conftest import ROOT
 from tests.docs.guarantees import collect_tests
 
@@ -84,7 +84,7 @@ def test_api_has_every_module(site: Path) -> None:
     """The reference describes the modules of the client and of the library."""
     text = (site / "docs" / "reference.html").read_text(encoding="utf-8")
     for package in ("client", "onesided"):
-        for path in (ROOT / "monitor" / package).rglob("*.py"):
+        for path in (ROOT / "monitor" / "tools" / package).rglob("*.py"):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
             assert f'id="module-{name}"' in text, name
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.examples import make_examples
-from monitor.public.parameters import find_shard
+from monitor.contracts.parameters import find_shard
+from monitor.kafka.connections import KafkaConnections
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document
 from tests.missing import report_missing

@@ -14,19 +14,19 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from monitor.brokers.topics import LEAST_MESSAGE_BYTES, list_topic_needs
-from monitor.client.metric_catalog import PUBLIC_METRICS
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
 from monitor.config.environment import SECRETS
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS
+from monitor.contracts.instants import DAY, format_duration
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
-from monitor.operate.metric_catalog import METRICS, PREFIX, RECOVERIES
-from monitor.page.metric_catalog import PAGE_METRICS
-from monitor.public.instants import DAY, format_duration
+from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs
+from monitor.observe.metric_catalog import METRICS, PREFIX, RECOVERIES
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
+from monitor.tools.client.metric_catalog import PUBLIC_METRICS
+from monitor.tools.page.metric_catalog import PAGE_METRICS
 
 _KEY_SECTIONS = (
     "service",

@@ -153,7 +153,7 @@ def test_named_tests_run_named_code(named: dict[str, Any], root: Path, tmp_path:
 def test_missing_code_is_noticed() -> None:
     """A name that does not exist is an error."""
     with pytest.raises(AttributeError):
-        find_object("monitor.onesided.noisy_max.no_such_thing")
+        find_object("monitor.tools.onesided.noisy_max.no_such_thing")
     with pytest.raises(AttributeError):
         find_object("monitor.privacy.no_such_module.select")
 

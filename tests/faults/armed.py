@@ -25,11 +25,11 @@ from typing import Final
 import click
 
 from monitor.commands.settings import load_settings
-from monitor.diagnostics.failpoints import arm
+from monitor.contracts.clock import SystemClock
 from monitor.errors import MonitorError
-from monitor.operate.logs import set_up_logging
-from monitor.public.clock import SystemClock
-from monitor.run import run, stop_on_signals
+from monitor.observe.failpoints import arm
+from monitor.observe.logs import set_up_logging
+from monitor.service.run import run, stop_on_signals
 
 POLL_SECONDS: Final = 0.01
 

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from monitor.cli import main
-from monitor.diagnostics.failpoints import arm
+from monitor.observe.failpoints import arm
 
 if __name__ == "__main__":
     place, config, *options = sys.argv[1:]

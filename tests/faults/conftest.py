@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.oracles import Verdict, settle
 from tests.faults.processes import Instance
 from tests.faults.town import Shape, Subscriber, Town

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import redis
 
+from monitor.store.fingerprint import compute_fingerprint as stored_under
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from monitor.windows.fingerprint import compute_fingerprint as stored_under
 from tests.faults.reading import read_header, read_topic
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import KEY, Town
@@ -145,7 +145,7 @@ def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], l
 
 
 def unpack(waiting: list[bytes], shard: Shard) -> None:
-    """Add the facts that wait for their slot (monitor/windows/packing.py defines the bytes)."""
+    """Add the facts that wait for their slot (monitor/store/packing.py defines the bytes)."""
     for blob in filter(None, waiting):  # an empty member is no fact
         stamp, kind = WAITING.unpack_from(blob)
         packed = blob[WAITING.size :]
@@ -156,7 +156,7 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
 
 
 def unpack_block(stamp: int, block: bytes) -> Iterator[LastSeen]:
-    """Yield the facts of a block, as monitor/windows/packing.py describes it."""
+    """Yield the facts of a block, as monitor/store/packing.py describes it."""
     (groups,) = HEAD.unpack_from(block)
     counts = [PAIR.unpack_from(block, HEAD.size + PAIR.size * group) for group in range(groups)]
     rows = chain.from_iterable([row] * facts for row, facts in counts)

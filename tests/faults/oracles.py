@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from monitor.public.instants import format_instant
+from monitor.contracts.instants import format_instant
 from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.terms import read_terms
 from tests.faults.exact import Counts, find_inexact

@@ -16,10 +16,10 @@ import redis
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from monitor.diagnostics.failpoints import PLACES
+from monitor.contracts.instants import HOUR
 from monitor.errors import EXIT_REFUSED, MonitorError
-from monitor.public.instants import HOUR
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.observe.failpoints import PLACES
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until

@@ -15,12 +15,12 @@ import lz4.frame
 import pytest
 import zstandard
 
-from monitor.public.clock import SystemClock
-from monitor.public.instants import SECOND
-from monitor.run import prepare
-from monitor.service import create_windows
-from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.facts import Question, Windows
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import SECOND
+from monitor.service.run import prepare
+from monitor.service.service import create_windows
+from monitor.store.facts import Question, Windows
+from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape, Subscriber, Town

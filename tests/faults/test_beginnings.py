@@ -14,15 +14,15 @@ import pytest
 import redis
 from kafka import TopicPartition
 
-from monitor.brokers.topics import list_topic_needs
-from monitor.diagnostics.failpoints import PLACES
+from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_REFUSED, LedgerError
-from monitor.operate.preflight import read_ledger, run_preflight
-from monitor.operate.setup import SetupResult
-from monitor.public.clock import SystemClock
-from monitor.release.ledger import Writer, read_partition
-from monitor.service import create_windows
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.kafka.topics import list_topic_needs
+from monitor.observe.failpoints import PLACES
+from monitor.service.preflight import read_ledger, run_preflight
+from monitor.service.service import create_windows
+from monitor.service.setup import SetupResult
+from monitor.ticks.ledger import Writer, read_partition
+from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.steps import RUN_PLACES

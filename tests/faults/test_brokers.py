@@ -13,8 +13,8 @@ import pytest
 from kafka.errors import KafkaError
 
 from monitor.errors import UnreachableError
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings
-from monitor.tools.embedded.kafka import Quorum
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
+from monitor.tools.servers.kafka import Quorum
 from tests.faults.conftest import MakeScene
 from tests.faults.processes import until
 from tests.faults.town import Shape, Town

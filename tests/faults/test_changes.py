@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
+from monitor.contracts.instants import SECOND, parse_instant
 from monitor.errors import EXIT_REFUSED
-from monitor.public.instants import SECOND, parse_instant
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.town import PLACES, Shape

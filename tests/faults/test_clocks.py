@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.public.instants import HOUR, SECOND, parse_instant
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.contracts.instants import HOUR, SECOND, parse_instant
+from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import parse_address
 from tests.faults.oracles import judge
@@ -66,7 +66,7 @@ class ProxiedKafka(EmbeddedKafka):
     """A broker that advertises the proxy's address, so that any description of its cluster means that it is up."""
 
     def _is_in_cluster(self) -> bool:
-        import monitor.tools.embedded.kafka as module  # noqa: PLC0415  # to replace a function of it
+        import monitor.tools.servers.kafka as module  # noqa: PLC0415  # to replace a function of it
 
         def own_address(broker: Mapping[str, object]) -> str:
             return self.bootstrap_servers if broker else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import monitor
-from monitor.diagnostics.failpoints import PLACES
+from monitor.observe.failpoints import PLACES
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import until
@@ -49,7 +49,7 @@ def find_armings(source: str) -> list[str]:
                 uses.append(f"names {name}")
             case ast.FunctionDef(name="arm") | ast.arg(arg="arm"):
                 uses.append("defines arm")
-            case ast.Constant(value=str(text)) if "monitor.diagnostics.failpoints" in text or text in {"arm", "_armed"}:
+            case ast.Constant(value=str(text)) if "monitor.observe.failpoints" in text or text in {"arm", "_armed"}:
                 uses.append(f"contains {text!r}")
     return uses
 
@@ -59,8 +59,8 @@ def _is_plain(alias: ast.alias) -> bool:
 
 
 def test_product_never_arms_a_failpoint() -> None:
-    """Only one module names `arm`, and the others only use `from monitor.diagnostics.failpoints import failpoint`."""
-    modules = [path for path in ROOT.rglob("*.py") if path != ROOT / "diagnostics" / "failpoints.py"]
+    """Only one module names `arm`, and the others only use `from monitor.observe.failpoints import failpoint`."""
+    modules = [path for path in ROOT.rglob("*.py") if path != ROOT / "observe" / "failpoints.py"]
     by_module = {path.name: uses for path in modules if (uses := find_armings(path.read_text(encoding="utf-8")))}
     assert modules
     assert by_module == {}
@@ -69,19 +69,19 @@ def test_product_never_arms_a_failpoint() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from monitor.diagnostics.failpoints import arm",
-        "from monitor.diagnostics.failpoints import failpoint, arm",
-        "from monitor.diagnostics.failpoints import failpoint as harmless",
-        "from monitor.diagnostics.failpoints import *",
+        "from monitor.observe.failpoints import arm",
+        "from monitor.observe.failpoints import failpoint, arm",
+        "from monitor.observe.failpoints import failpoint as harmless",
+        "from monitor.observe.failpoints import *",
         "from monitor import failpoints",
         "from monitor import failpoints as f; f.x",
         "from . import failpoints",
         "from .failpoints import arm",
-        "import monitor.diagnostics.failpoints",
-        "import monitor.diagnostics.failpoints as f",
-        "import monitor; monitor.diagnostics.failpoints.failpoint('x')",
-        "import importlib; importlib.import_module('monitor.diagnostics.failpoints')",
-        "import sys; sys.modules['monitor.diagnostics.failpoints']",
+        "import monitor.observe.failpoints",
+        "import monitor.observe.failpoints as f",
+        "import monitor; monitor.observe.failpoints.failpoint('x')",
+        "import importlib; importlib.import_module('monitor.observe.failpoints')",
+        "import sys; sys.modules['monitor.observe.failpoints']",
         "getattr(something, 'arm')",
         "something._armed['x'] = print",
         "something.arm('x', print)",
@@ -91,7 +91,7 @@ def test_product_never_arms_a_failpoint() -> None:
 def test_every_way_to_arm_is_found(source: str) -> None:
     """The check finds every way to arm a failpoint, and accepts the allowed import."""
     assert find_armings(source)
-    assert find_armings("from monitor.diagnostics.failpoints import failpoint\n\nfailpoint('reader.polled')") == []
+    assert find_armings("from monitor.observe.failpoints import failpoint\n\nfailpoint('reader.polled')") == []
 
 
 # The passing to be killed at, so that an instance has answered a tick or two; 1 for all other places. With two ledger

@@ -10,7 +10,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.stop_times import STOP_SECONDS
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until

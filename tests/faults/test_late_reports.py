@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from monitor.public.instants import MILLISECOND
+from monitor.contracts.instants import MILLISECOND
 from monitor.tools.audit.terms import read_terms
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.exact import Counts, find_inexact
 from tests.faults.processes import until

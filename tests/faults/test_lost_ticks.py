@@ -28,8 +28,8 @@ from typing import Final
 
 import pytest
 
-from monitor.public.instants import MINUTE, SECOND, parse_instant
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.contracts.instants import MINUTE, SECOND, parse_instant
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.absences import Absence, Fate, find_fate
 from tests.faults.processes import Instance, until
 from tests.faults.reading import read_topic

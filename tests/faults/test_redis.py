@@ -9,11 +9,11 @@ from contextlib import closing, contextmanager
 import pytest
 import redis
 
-from monitor.brokers.topics import list_topic_needs
-from monitor.operate.preflight import run_preflight
-from monitor.public.clock import SystemClock
-from monitor.service import create_windows
-from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
+from monitor.contracts.clock import SystemClock
+from monitor.kafka.topics import list_topic_needs
+from monitor.service.preflight import run_preflight
+from monitor.service.service import create_windows
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import Forwarder, parse_address
 from tests.faults.oracles import judge

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.tools.embedded import EmbeddedValkey, valkey
+from monitor.tools.servers import EmbeddedValkey, valkey
 from tests.faults import test_redis, test_redis_many
 
 for _module in (test_redis, test_redis_many):  # import their tests and fixtures, in their order

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene
 from tests.faults.forwarder import Forwarder, parse_address
 from tests.faults.processes import Instance, until

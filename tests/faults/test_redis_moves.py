@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.town import Shape

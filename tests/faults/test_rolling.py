@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.brokers.groups import list_groups
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.kafka.groups import list_groups
+from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import Instance, until
 from tests.faults.reading import read_topic

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import pytest
 
+from monitor.contracts.instants import SECOND, parse_instant
 from monitor.errors import EXIT_REFUSED, LedgerError
-from monitor.operate.setup import Beginning
-from monitor.public.instants import SECOND, parse_instant
+from monitor.service.setup import Beginning
 from monitor.tools.audit import audit
 from monitor.tools.audit.terms import read_terms
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.facts import Shard, read_fingerprint, read_shards
 from tests.faults.oracles import write_alerts, write_visits

@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene
 from tests.faults.steps import CROWD, FAULTS, Walk, end_in_order, schedule
 from tests.shared_kafka import SharedKafka

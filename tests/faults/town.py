@@ -24,13 +24,13 @@ import yaml
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from monitor.brokers.topics import list_topic_needs
 from monitor.config import load_valid_config
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import MINUTE, SECOND, format_instant
 from monitor.errors import MonitorError
-from monitor.operate.setup import Beginning, SetupResult, set_up
-from monitor.public.clock import SystemClock
-from monitor.public.instants import MINUTE, SECOND, format_instant
-from monitor.service import Settings, prepare_settings
+from monitor.kafka.topics import list_topic_needs
+from monitor.service.service import Settings, prepare_settings
+from monitor.service.setup import Beginning, SetupResult, set_up
 from tests.faults.processes import ARMED, CLI, Instance, until
 from tests.faults.reading import open_consumer
 from tests.faults.traffic import Traffic

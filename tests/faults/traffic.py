@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from kafka.errors import KafkaError
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.public.instants import MILLISECOND, SECOND
+from monitor.contracts.instants import MILLISECOND, SECOND
+from monitor.kafka.connections import KafkaConnections
 from tests.builders import build_visit
 from tests.faults.bad_records import make_bad_records
 

@@ -17,9 +17,9 @@ import pytest
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.columns import Columns
 from monitor.ingest.decode import decode, decode_records
-from monitor.service import Settings
+from monitor.service.service import Settings
 from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds
-from tests.windows.packed import unpack_seen
+from tests.store.packed import unpack_seen
 
 BATCH = 2_000
 SAMPLED = 40  # one in this number of records is also read by the contract

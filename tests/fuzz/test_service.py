@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 from kafka import TopicPartition
 
+from monitor.contracts.clock import SteppedClock
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
-from monitor.operate.metric_catalog import PREFIX
-from monitor.public.clock import SteppedClock
-from monitor.service import Settings
+from monitor.observe.metric_catalog import PREFIX
+from monitor.service.service import Settings
+from monitor.store.facts import Question
 from monitor.tools.audit import audit_topics
 from monitor.tools.auditor.topic_facts import KafkaTopics
-from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay.driver import Replay, prepare_empty
-from monitor.windows.facts import Question
+from monitor.tools.servers import EmbeddedValkey
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
 from tests.shared_kafka import SharedKafka
-from tests.windows.packed import unpack_seen
+from tests.store.packed import unpack_seen
 
 RECORDS = 4_000
 PARTITIONS = 2

@@ -9,15 +9,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from monitor.contracts.instants import DAY, HOUR, MINUTE, parse_instant
+from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.contracts.schedule import Schedule
+from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import DAY, HOUR, MINUTE, parse_instant
-from monitor.public.parameters import AtTimes, Parameters
-from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
-from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.hashing import PersonHasher
+from monitor.store.hashing import PersonHasher
+from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_parameters, watch
 from tests.ingest.world import (
     Eventually,

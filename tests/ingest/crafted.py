@@ -14,7 +14,7 @@ import zstandard
 from kafka import TopicPartition
 from kafka.protocol.producer import ProduceRequest
 
-from monitor.brokers.connections import KafkaConnections
+from monitor.kafka.connections import KafkaConnections
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 _NOT_YET: Final = (3, 6)  # errors of a new topic whose leader does not know it yet

@@ -12,7 +12,7 @@ import snappy
 import zstandard
 from kafka.record import MemoryRecords
 
-from monitor.brokers.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable, read_batch
+from monitor.kafka.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable, read_batch
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, SNAPPY, ZSTD
 

@@ -13,16 +13,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
+from monitor.contracts.parameters import Dwell, Parameters
 from monitor.contracts.visits import Reason
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
 from monitor.privacy.dwell import DwellRule
-from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from monitor.public.parameters import Dwell, Parameters
-from monitor.windows.facts import ShardFacts
-from monitor.windows.hashing import PersonHasher
+from monitor.store.facts import ShardFacts
+from monitor.store.hashing import PersonHasher
 from tests.builders import build_visit
-from tests.windows.packed import Present, Seen, unpack_present, unpack_seen
+from tests.store.packed import Present, Seen, unpack_present, unpack_seen
 
 Visit = tuple[str, str, int, int]
 

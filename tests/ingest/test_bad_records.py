@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from monitor.contracts.instants import HOUR, format_instant
 from monitor.ingest.dead_letters import DeadLetterTopic
-from monitor.public.instants import HOUR, format_instant
 from tests.faults.bad_records import HUGE, KINDS, make_bad_records
 from tests.ingest.world import NOW_SLOT, Drain, World, persons, read_all
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.source import InputLog
+from monitor.kafka.connections import KafkaConnections
 from tests.ingest.world import Eventually
 from tests.shared_kafka import SharedKafka
 

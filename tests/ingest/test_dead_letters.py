@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
 from monitor.ingest.interfaces import DeadLetter
+from monitor.kafka.connections import KafkaConnections
 from tests.shared_kafka import SharedKafka
 
 LIMIT = 65_536
@@ -107,7 +107,7 @@ def test_missing_topic(
     connections: KafkaConnections, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the topic, `put` raises an error."""
-    monkeypatch.setattr("monitor.brokers.connections.REQUEST_TIMEOUT_MS", 500)
+    monkeypatch.setattr("monitor.kafka.connections.REQUEST_TIMEOUT_MS", 500)
     with (
         closing(DeadLetterTopic(connections, topic("none"), "visits", LIMIT)) as writer,
         pytest.raises(UnreachableError),

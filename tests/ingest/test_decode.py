@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monitor.contracts.instants import MINUTE, parse_instant
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.ingest.decode import LONGEST_STAY, decode, decode_records
-from monitor.public.instants import MINUTE, parse_instant
 
 STAY = 15 * MINUTE
 GOOD = {

@@ -13,11 +13,11 @@ from kafka import TopicPartition
 from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.kafka_python_3_0.batches import LOG_END, Unreadable
-from monitor.brokers.kafka_python_3_0.fetcher import POLL_BYTES, TRIES, FetchState, _Records
 from monitor.errors import UnreachableError
 from monitor.ingest.source import Fetched, InputLog
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
+from monitor.kafka.kafka_python_3_0.fetcher import POLL_BYTES, TRIES, FetchState, _Records
 from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD
 from tests.ingest.crafted_batches import ACCEPTED, PACKS, RECORDS, VALUES, find_unread

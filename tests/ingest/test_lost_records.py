@@ -10,8 +10,8 @@ from kafka.errors import LogTruncationError
 
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
-from monitor.windows.facts import COMPLETE_FROM_START
-from monitor.windows.keys import Keys
+from monitor.store.facts import COMPLETE_FROM_START
+from monitor.store.keys import Keys
 from tests.ingest.world import FINGERPRINT, NOW_SLOT, Drain, Eventually, World, persons
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
 from monitor.ingest.parse_times import _parse_short_tail, parse_instants
-from monitor.public.instants import format_instant, parse_instant
 
 FORMS = [
     "2026-11-20T08:15:00Z",

@@ -9,13 +9,13 @@ import pytest
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.ingest.source import InputLog
-from monitor.windows.facts import COMPLETE_FROM_START
+from monitor.store.facts import COMPLETE_FROM_START
 from tests.ingest.world import NOW_SLOT, Drain, Eventually, World, persons, read_committed
 
 
 def test_added_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
     """An added partition is read from its first record."""
-    monkeypatch.setattr("monitor.brokers.connections.METADATA_MAX_AGE_MS", 300)
+    monkeypatch.setattr("monitor.kafka.connections.METADATA_MAX_AGE_MS", 300)
     world.create()
     world.put(persons(2, "a"))
     reader = world.reader()

@@ -7,13 +7,13 @@ from contextlib import closing
 
 import pytest
 
-from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.readiness import Readiness
-from monitor.public.clock import SystemClock
-from monitor.public.parameters import Parameters
+from monitor.kafka.connections import KafkaConnections
 from tests.shared_kafka import SharedKafka
-from tests.windows.memory import MemoryWindows
+from tests.store.memory import MemoryWindows
 
 
 @pytest.fixture

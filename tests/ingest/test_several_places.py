@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from monitor.ingest.several_places import SeveralPlaces
-from monitor.windows.hashing import HASH_BYTES, PersonHasher
-from monitor.windows.packing import CONSENT, pack_shard_facts
+from monitor.store.hashing import HASH_BYTES, PersonHasher
+from monitor.store.packing import CONSENT, pack_shard_facts
 
 NOON, EVENING = 1_767_268_800_000_000, 1_767_290_400_000_000
 HASHER = PersonHasher(b"0123456789abcdef")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from monitor.public.parameters import Parameters
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.contracts.parameters import Parameters
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.ingest.world import World
 
 

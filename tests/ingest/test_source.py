@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Value
 from monitor.ingest.source import Fetched, InputLog
+from monitor.kafka.connections import KafkaConnections
 from tests.ingest.world import Eventually
 from tests.shared_kafka import SharedKafka
 
@@ -72,7 +72,7 @@ def test_short_polls_get_added_partitions(
     connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A member with short polls is assigned added partitions."""
-    monkeypatch.setattr("monitor.brokers.connections.METADATA_MAX_AGE_MS", 200)
+    monkeypatch.setattr("monitor.kafka.connections.METADATA_MAX_AGE_MS", 200)
     name = topic("added")
     with closing(connections.create_admin()) as admin:
         settings = {"num_partitions": 1, "replication_factor": 1, "configs": {}}

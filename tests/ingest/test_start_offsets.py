@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.contracts.instants import HOUR
 from monitor.errors import UnreachableError
-from monitor.public.instants import HOUR
-from monitor.windows.facts import COMPLETE_FROM_START
+from monitor.store.facts import COMPLETE_FROM_START
 from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, Eventually, RealClock, World, persons, read_committed
 
 

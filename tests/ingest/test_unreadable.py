@@ -16,19 +16,19 @@ import pytest
 import snappy
 import zstandard
 
-from monitor.brokers.kafka_python_3_0.batches import LOG_END, Unreadable
 from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept
 from monitor.ingest.columns import SINGLE
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
-from monitor.public.parameters import Parameters
-from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.facts import COMPLETE_FROM_START
-from monitor.windows.hashing import PersonHasher
-from monitor.windows.keys import Keys
+from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
+from monitor.store.facts import COMPLETE_FROM_START
+from monitor.store.hashing import PersonHasher
+from monitor.store.keys import Keys
+from monitor.tools.servers import EmbeddedValkey
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
 from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, Eventually, World, persons, read_all

@@ -13,7 +13,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest import write_queue
 from monitor.ingest.accept import APPLIED, EXPIRED, Accepted
 from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue
-from monitor.windows.facts import ShardFacts, Span
+from monitor.store.facts import ShardFacts, Span
 
 LIMIT_SECONDS = 10.0
 

@@ -21,20 +21,20 @@ from typing import Any, Protocol
 import redis
 from kafka import TopicPartition
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import name_input_group
+from monitor.contracts.instants import MINUTE
+from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
-from monitor.public.instants import MINUTE
-from monitor.public.parameters import Parameters
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.windows.facts import Question, Reading
-from monitor.windows.hashing import PersonHasher
-from monitor.windows.keys import Keys
-from monitor.windows.redis_client import RedisAddress, create_client
-from monitor.windows.redis_store import RedisWindows
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.groups import name_input_group
+from monitor.store.facts import Question, Reading
+from monitor.store.hashing import PersonHasher
+from monitor.store.keys import Keys
+from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_store import RedisWindows
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.builders import build_visit
 from tests.shared_kafka import SharedKafka
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Final
 
-from monitor.windows import scripts
+from monitor.store import scripts
 from tests.mutants.mutants import Change, apply_change, change_tree
 
 REPOSITORY: Final = Path(__file__).parents[2]
-_LUA: Final = "monitor/windows"
+_LUA: Final = "monitor/store"
 
 Functions = Mapping[tuple[str, str], Sequence[FunctionType]]
 """The imported functions by file and qualified name, also those within wrappers."""

@@ -14,7 +14,7 @@ Most are a TOML file of `known/`:
 `mechanisms.toml` has those of the library and of the simulations, in a table for each mechanism:
 
     [[mechanism]]
-    file = "monitor/onesided/noisy_max.py"
+    file = "monitor/tools/onesided/noisy_max.py"
     function = "select"
     caught_by = ["tests/….py::test_…"]
     find = "noise.geometric(rule.noise_epsilon, exact.size)"

@@ -26,7 +26,7 @@ KNOWN: Final = tuple(read_mutants())
 NAMED: Final = sorted({test for mutant in KNOWN for test in mutant.tests})
 DEAR: Final = (
     "tests/privacy_service/test_service_loss.py::test_every_tick_matches_a_recount[2-1]",
-    "tests/windows/test_model.py::test_every_state_of_a_shard[in order]",
+    "tests/store/test_model.py::test_every_state_of_a_shard[in order]",
 )
 """Tests that take many seconds. Their files have cheaper ones."""
 

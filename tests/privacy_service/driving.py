@@ -10,17 +10,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.parameters import Parameters
 from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.write_queue import Batch
-from monitor.public.clock import SteppedClock
-from monitor.public.parameters import Parameters
-from monitor.windows.facts import COMPLETE_FROM_START, Question, Reading
-from monitor.windows.hashing import PersonHasher
+from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
+from monitor.store.hashing import PersonHasher
 from tests.privacy_service.cells import Cell, Visit, encode_record, stamp_ms
 from tests.privacy_service.states import ShardState, shard_of_state, shard_state
-from tests.windows.memory import MemoryWindows
+from tests.store.memory import MemoryWindows
 
 HASHER: Final = PersonHasher(b"0123456789abcdef")
 

@@ -20,18 +20,18 @@ from functools import cache
 from itertools import product
 from typing import Any, Final, cast
 
+from monitor.contracts.instants import MINUTE
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
-from monitor.public.instants import MINUTE
-from monitor.release.context import ReleaseContext
-from monitor.release.decide import Decider
-from monitor.release.evidence import EvidenceReader
-from monitor.release.partition import PartitionRelease
-from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.windows.facts import Question, Reading, Span, Windows
-from monitor.windows.hashing import PersonHasher
+from monitor.store.facts import Question, Reading, Span, Windows
+from monitor.store.hashing import PersonHasher
+from monitor.ticks.context import ReleaseContext
+from monitor.ticks.decide import Decider
+from monitor.ticks.evidence import EvidenceReader
+from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.upkeep import Upkeep
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import PLACES, Plan
 from tests.privacy_service.states import (
@@ -46,7 +46,7 @@ from tests.privacy_service.states import (
     shard_state,
 )
 from tests.privacy_service.stepped import HandClock, HandLog, HandTopic, Held, Silent, Write
-from tests.windows.memory import MemoryWindows, _Shard
+from tests.store.memory import MemoryWindows, _Shard
 
 HASHER: Final = PersonHasher(b"0123456789abcdef")
 

@@ -10,10 +10,10 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Final, NamedTuple
 
+from monitor.contracts.instants import HOUR, MINUTE, SECOND
+from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
+from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import HOUR, MINUTE, SECOND
-from monitor.public.parameters import AtTimes, HotSpots, Parameters
-from monitor.public.schedule import Schedule
 from tests.builders import ORIGIN, build_parameters, build_visit, watch
 
 PLACES: Final = ("inn", "mill", "farm")  # with two shards, inn is in one, mill and farm are in the other

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from monitor.ingest.write_queue import Batch
-from monitor.windows.facts import ShardFacts, Span
-from tests.windows.memory import _Shard
+from monitor.store.facts import ShardFacts, Span
+from tests.store.memory import _Shard
 
 Spans = tuple[Span, ...]
 

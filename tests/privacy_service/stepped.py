@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import HOUR, MINUTE
 from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
-from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import Plan, log_end, value_of
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from monitor.privacy.over_time import Mark
 from monitor.privacy.periods import Bound, PaidAnswer, Place
 from monitor.privacy.periods import compute_most_paid as bound_of
-from monitor.release.decide import Decider
-from monitor.release.state import LedgerState
+from monitor.ticks.decide import Decider
+from monitor.ticks.state import LedgerState
 
 Q = Fraction(1, 2)
 UNIT = Fraction(1, 6)

@@ -24,18 +24,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import HOUR, MINUTE
+from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.contracts.schedule import Schedule
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
-from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE
-from monitor.public.parameters import AtTimes, Parameters
-from monitor.public.schedule import Schedule
-from monitor.release.decide import Decider, Evidence
-from monitor.release.state import LedgerState
-from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.windows.hashing import PersonHasher
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.store.hashing import PersonHasher
+from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.state import LedgerState
 from tests.builders import ORIGIN, build_parameters, build_visit
-from tests.windows.memory import MemoryWindows
+from tests.store.memory import MemoryWindows
 
 Q: Final = Fraction(1, 2)
 PLACES: Final = ("inn", "mill")

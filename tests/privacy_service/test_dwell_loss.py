@@ -15,20 +15,20 @@ from typing import Any, Final, NamedTuple, cast
 
 import pytest
 
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.contracts.parameters import Dwell, Parameters, Registry
+from monitor.contracts.schedule import Schedule
+from monitor.contracts.slot_grid import SlotGrid
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.paired import PairedTotals
-from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import Dwell, Parameters, Registry
-from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
-from monitor.release.decide import Decider
-from monitor.windows.facts import COMPLETE_FROM_START
-from monitor.windows.hashing import PersonHasher
-from tests.windows.memory import MemoryWindows
+from monitor.store.facts import COMPLETE_FROM_START
+from monitor.store.hashing import PersonHasher
+from monitor.ticks.decide import Decider
+from tests.store.memory import MemoryWindows
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill")

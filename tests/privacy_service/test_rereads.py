@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import pytest
 
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import HOUR, SECOND
+from monitor.contracts.parameters import Parameters
 from monitor.ingest.reader import Reader
-from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, SECOND
-from monitor.public.parameters import Parameters
-from monitor.release.context import ReleaseContext
-from monitor.release.evidence import EvidenceReader
-from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.windows.facts import COMPLETE_FROM_START, Question
-from tests.windows.memory import MemoryWindows
+from monitor.store.facts import COMPLETE_FROM_START, Question
+from monitor.ticks.context import ReleaseContext
+from monitor.ticks.evidence import EvidenceReader
+from monitor.ticks.upkeep import Upkeep
+from tests.store.memory import MemoryWindows
 
 
 class PublicClock(SteppedClock):

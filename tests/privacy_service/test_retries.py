@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from monitor.contracts.clock import SteppedClock
 from monitor.errors import UnreachableError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.public.clock import SteppedClock
-from monitor.release.context import ReleaseContext
-from monitor.release.decide import Decider
-from monitor.release.owner import Owner
-from monitor.release.owner_records import LedgerPlace
-from monitor.release.partition import PartitionRelease
-from monitor.release.state import LedgerState
-from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.windows.facts import COMPLETE_FROM_START
-from tests.windows.memory import MemoryWindows
+from monitor.store.facts import COMPLETE_FROM_START
+from monitor.ticks.context import ReleaseContext
+from monitor.ticks.decide import Decider
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerPlace
+from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.state import LedgerState
+from monitor.ticks.upkeep import Upkeep
+from tests.store.memory import MemoryWindows
 
 
 @dataclass

@@ -24,15 +24,15 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
+from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import Mark, OverTimeRule
-from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, HotSpots, Parameters
-from monitor.public.schedule import Schedule
-from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import EncodedRecord
-from monitor.release.state import LedgerState
-from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.windows.hashing import PersonHasher
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.store.hashing import PersonHasher
+from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.ledger import EncodedRecord
+from monitor.ticks.state import LedgerState
 from tests.builders import ORIGIN, build_counts, build_parameters, watch
 from tests.privacy_service.cells import (
     AT_EPSILON,

@@ -27,14 +27,14 @@ from cryptography.hazmat.primitives.serialization import (
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
 import monitor.cli
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import list_topic_needs
 from monitor.config import load_valid_config
-from monitor.operate.setup import Beginning, set_up
-from monitor.public.clock import SystemClock
-from monitor.service import prepare_settings
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
-from monitor.tools.embedded.ports import LOOPBACK, ReservedPort
+from monitor.contracts.clock import SystemClock
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.topics import list_topic_needs
+from monitor.service.service import prepare_settings
+from monitor.service.setup import Beginning, set_up
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
+from monitor.tools.servers.ports import LOOPBACK, ReservedPort
 from tests.forking import Program
 from tests.security.rights import (
     ALL_KAFKA_RIGHTS,
@@ -58,7 +58,7 @@ SECRETS = (KAFKA_SECRET, REDIS_SECRET, PERSON_KEY, OPERATOR_SECRET)
 MAKER = "maker"
 """A user who may create the topics of the service of that name, and has no right that only `run` needs."""
 
-_STAMP = re.compile(r"^\S+Z(?= [A-Z]+ (?!monitor\.release\.loop: tick \d))", re.MULTILINE)
+_STAMP = re.compile(r"^\S+Z(?= [A-Z]+ (?!monitor\.ticks\.loop: tick \d))", re.MULTILINE)
 _JAAS = "org.apache.kafka.common.security.{0}.{1}LoginModule required {2};"
 
 CITY: dict[str, Any] = {

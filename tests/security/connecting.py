@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.release.ledger import read_partition
-from monitor.tools.embedded import EmbeddedKafka
+from monitor.kafka.connections import KafkaConnections
+from monitor.ticks.ledger import read_partition
+from monitor.tools.servers import EmbeddedKafka
 
 
 def by_password(certificates: Any, folder: Path, server: EmbeddedKafka, **changes: Any) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_config
-from monitor.release.ledger import read_partition
-from monitor.service import build_kafka_connections
-from monitor.tools.embedded import EmbeddedKafka
+from monitor.kafka.connections import KafkaConnections
+from monitor.service.service import build_kafka_connections
+from monitor.ticks.ledger import read_partition
+from monitor.tools.servers import EmbeddedKafka
 from tests.security.connecting import (
     by_certificate,
     by_password,
@@ -92,7 +92,7 @@ def test_service_publishes_with_documented_rights(published: Any, guarded_city: 
     assert read_dead_letters(guarded_city.kafka) == [b"no visit"]
     assert published.process.returncode == 0
     warnings = [line for line in published.text.splitlines() if " WARNING " in line or " ERROR " in line]
-    assert [line for line in warnings if " monitor.operate.preflight: " not in line] == []  # of one broker
+    assert [line for line in warnings if " monitor.service.preflight: " not in line] == []  # of one broker
 
 
 @pytest.mark.promise(38)

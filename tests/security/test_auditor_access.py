@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from monitor.brokers.connections import KafkaConnections
+from monitor.kafka.connections import KafkaConnections
 from tests.security.conftest import name_auditor_without
 from tests.security.connecting import by_password, redis_by_password, shows_no_secret
 from tests.security.rights import AUDITOR, AUDITOR_RIGHTS, Right, list_topics

@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from monitor.config import load_valid_config
-from monitor.operate.certificates import (
+from monitor.observe.metrics import Metrics
+from monitor.service.certificates import (
     FILES_SECONDS,
     SERVERS_SECONDS,
     CertificateWatch,
@@ -30,9 +31,8 @@ from monitor.operate.certificates import (
     read_file,
     read_server,
 )
-from monitor.operate.metrics import Metrics
-from monitor.tools.embedded import EmbeddedKafka
-from monitor.tools.embedded.ports import LOOPBACK
+from monitor.tools.servers import EmbeddedKafka
+from monitor.tools.servers.ports import LOOPBACK
 from tests.security.conftest import Certificates, GuardedRedis
 
 METRIC = "location_monitor_certificate_expiry_timestamp_seconds"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka
+from monitor.tools.servers import EmbeddedKafka
 from tests.security.conftest import KAFKA_SECRET, ROOT, Certificates
 
 WRONG = "planted-and-wrong"

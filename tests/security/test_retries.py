@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import run_reader
+from monitor.kafka.connections import KafkaConnections
 
 
 class _SlowReader:

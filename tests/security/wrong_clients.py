@@ -10,8 +10,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
+from monitor.kafka.connections import KafkaConnections
 
 
 def connect(client: tuple[str, dict[str, Any]]) -> str:

@@ -20,13 +20,13 @@ import redis
 import yaml
 
 from monitor.config import load_valid_config
-from monitor.operate.preflight import Preflight
-from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, parse_instant
-from monitor.release.ledger import read_partition
-from monitor.service import Settings, prepare_settings
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import HOUR, MINUTE, parse_instant
+from monitor.service.preflight import Preflight
+from monitor.service.service import Settings, prepare_settings
+from monitor.ticks.ledger import read_partition
 from monitor.tools.replay.driver import prepare_empty
+from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
 from tests.shared_kafka import SharedKafka
 

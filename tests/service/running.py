@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from monitor.brokers.topics import list_topic_needs
-from monitor.operate.health import Health
-from monitor.operate.metric_catalog import PREFIX
-from monitor.operate.metrics import Metrics
-from monitor.operate.setup import Beginning, set_up
-from monitor.public.clock import SystemClock
-from monitor.run import prepare
-from monitor.service import Service, create_noise, create_windows
+from monitor.contracts.clock import SystemClock
+from monitor.kafka.topics import list_topic_needs
+from monitor.observe.health import Health
+from monitor.observe.metric_catalog import PREFIX
+from monitor.observe.metrics import Metrics
+from monitor.service.run import prepare
+from monitor.service.service import Service, create_noise, create_windows
+from monitor.service.setup import Beginning, set_up
 
 Eventually = Callable[..., Any]
 

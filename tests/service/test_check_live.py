@@ -16,20 +16,20 @@ import redis
 from click.testing import CliRunner
 from kafka import OffsetSpec, TopicPartition
 
-from monitor.brokers.groups import list_groups
 from monitor.cli import main
+from monitor.contracts.clock import Clock
+from monitor.contracts.instants import HOUR
 from monitor.errors import PeriodError, RefusedError
-from monitor.public.clock import Clock
-from monitor.public.instants import HOUR
-from monitor.release.owner import Owner
-from monitor.release.period_check import PeriodCheck, PeriodLimits
-from monitor.run import prepare
-from monitor.service import Settings, create_noise, make_ledger_place
+from monitor.kafka.groups import list_groups
+from monitor.service.run import prepare
+from monitor.service.service import Settings, create_noise, make_ledger_place
+from monitor.ticks.owner import Owner
+from monitor.ticks.period_check import PeriodCheck, PeriodLimits
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines
-from monitor.tools.embedded import EmbeddedValkey
 from monitor.tools.replay.driver import Replay
+from monitor.tools.servers import EmbeddedValkey
 from tests.service.running import create_topics, make_real_time
 
 PERSONS = [f"p-{n}" for n in range(5)]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from monitor.operate.instances import EVERY_SECONDS, STORE_SECONDS, InstanceWatch
-from monitor.operate.metric_catalog import DIFFERENCES, PREFIX
-from monitor.public.clock import SystemClock
-from monitor.run import create_instance_watch, prepare
-from monitor.windows.hashing import PersonHasher
+from monitor.contracts.clock import SystemClock
+from monitor.observe.metric_catalog import DIFFERENCES, PREFIX
+from monitor.service.instances import EVERY_SECONDS, STORE_SECONDS, InstanceWatch
+from monitor.service.run import create_instance_watch, prepare
+from monitor.store.hashing import PersonHasher
 from tests.service.running import RunningInstance, create_topics, make_real_time, run_instance
 
 Eventually = Callable[..., Any]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.public.instants import SECOND
+from monitor.contracts.instants import SECOND
 from tests.service.running import (
     RunningInstance,
     create_topics,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.public.clock import SystemClock
-from monitor.public.instants import SECOND
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import SECOND
 from tests.service.running import (
     create_topics,
     find_missing_ticks,
@@ -46,7 +46,7 @@ def test_restart_before_release_loses_no_tick(
         first     ├──────────┼─┤ ends
         second                  ├── takes over ·· release delay ·· tick t
     """
-    monkeypatch.setattr("monitor.release.partition.NEAR_RELEASE", 0)
+    monkeypatch.setattr("monitor.ticks.partition.NEAR_RELEASE", 0)
     with run_instance(town):
         tick = wait_next_tick(town, eventually) + 1
         wait_until(town, tick, SECOND // 2, eventually)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from monitor.diagnostics.spans import ATTRIBUTES
-from monitor.operate.metric_catalog import METRICS
-from monitor.tools.embedded import EmbeddedValkey
-from tests.operate.collector import Collector, attributes, points, run_collector
+from monitor.observe.metric_catalog import METRICS
+from monitor.observe.spans import ATTRIBUTES
+from monitor.tools.servers import EmbeddedValkey
+from tests.observe.collector import Collector, attributes, points, run_collector
 from tests.service.test_run import PLANTED, Site
 from tests.shared_kafka import SharedKafka
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 from kafka.admin import NewTopic
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.diagnostics import failpoints
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import SECOND
 from monitor.errors import UnreachableError
-from monitor.public.clock import SystemClock
-from monitor.public.instants import SECOND
-from monitor.release.ledger import EncodedRecord, Writer
-from monitor.tools.embedded import NodeSettings
+from monitor.kafka.connections import KafkaConnections
+from monitor.observe import failpoints
+from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.tools.servers import NodeSettings
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_connections import ProxiedKafka, find_free_port
 from tests.service.running import (

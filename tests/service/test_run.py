@@ -21,11 +21,11 @@ import yaml
 from kafka import OffsetAndMetadata, TopicPartition
 
 import monitor.cli
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import list_groups, name_input_group
-from monitor.public.instants import SECOND, parse_instant
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
-from monitor.tools.embedded.ports import ReservedPort
+from monitor.contracts.instants import SECOND, parse_instant
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.groups import list_groups, name_input_group
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.tools.servers.ports import ReservedPort
 from tests.builders import build_visit
 from tests.forking import Program, run_program
 from tests.shared_kafka import SharedKafka

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 import pytest
 
-from monitor.brokers.topics import create_topics, list_topic_needs
 from monitor.errors import InputChangedError, InsecureNoiseError, LedgerError, ReplayError
-from monitor.operate.health import Health
-from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Preflight
+from monitor.kafka.topics import create_topics, list_topic_needs
+from monitor.observe.health import Health
+from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.run import prepare
-from monitor.service import Service, Settings, create_noise, create_windows
+from monitor.service.preflight import Preflight
+from monitor.service.run import prepare
+from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.driver import Replay
 
 PERSONS = [f"p-{n}" for n in range(9)]

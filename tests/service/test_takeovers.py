@@ -8,16 +8,16 @@ from typing import Any, Protocol
 
 import pytest
 
-from monitor.brokers.topics import list_topic_needs
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import HOUR, MINUTE
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
-from monitor.operate.health import Health
-from monitor.operate.metrics import Metrics
-from monitor.operate.setup import Beginning, set_up
-from monitor.public.clock import SystemClock
-from monitor.public.instants import HOUR, MINUTE
-from monitor.release.owner import LedgerPlace
-from monitor.run import prepare
-from monitor.service import Service, Settings, create_noise, create_windows
+from monitor.kafka.topics import list_topic_needs
+from monitor.observe.health import Health
+from monitor.observe.metrics import Metrics
+from monitor.service.run import prepare
+from monitor.service.service import Service, Settings, create_noise, create_windows
+from monitor.service.setup import Beginning, set_up
+from monitor.ticks.owner import LedgerPlace
 from monitor.tools.replay.driver import Replay
 
 PERSONS = [f"p-{n}" for n in range(5)]
@@ -117,7 +117,7 @@ def test_input_check_uses_store_clock(
         places.append(place)
         raise UnreachableError("this test needs only the place")
 
-    monkeypatch.setattr("monitor.release.owner.Owner", record_place)
+    monkeypatch.setattr("monitor.ticks.owner.Owner", record_place)
     town = make_town()
     preflight = town.prepare()
     with closing(create_windows(town.settings, preflight, SlowClock())) as windows:

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
-import monitor.run
+import monitor.service.run
 from monitor.commands.settings import load_settings
-from monitor.public.clock import SystemClock
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.contracts.clock import SystemClock
+from monitor.tools.servers import EmbeddedValkey
 from tests.service.test_run import Site
 from tests.shared_kafka import SharedKafka
 
@@ -39,7 +39,7 @@ class RunThread:
         assert site.command("topics", "--create").returncode == 0
         self._stop = threading.Event()
         arguments = (load_settings(site.config), SystemClock(), self._stop)
-        self._thread = threading.Thread(target=monitor.run.run, args=arguments, daemon=True)
+        self._thread = threading.Thread(target=monitor.service.run.run, args=arguments, daemon=True)
         self._thread.start()
 
     def stamp(self, kind: str) -> None:
@@ -74,7 +74,7 @@ def running(
     request: pytest.FixtureRequest,
 ) -> Iterator[RunThread]:
     """A service that has published "safe", with the test's interval between checks of the topic settings."""
-    monkeypatch.setattr(monitor.run, "TOPICS_SECONDS", request.param)
+    monkeypatch.setattr(monitor.service.run, "TOPICS_SECONDS", request.param)
     caplog.set_level(logging.INFO)
     with closing(RunThread(Site(tmp_path, topic("stamped"), kafka.bootstrap_servers, store.url))) as thread:
         eventually(lambda: thread.statuses()[-1:] and thread.statuses()[-1][1] == "safe", 60)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.tools.servers import EmbeddedValkey
 from tests.forking import Program
 from tests.service.test_run import PLANTED, Eventually, Process, Site
 from tests.shared_kafka import SharedKafka
@@ -18,7 +18,7 @@ THREADS = {"reader.polled": "the reading thread failed", "tick.read": "the threa
 
 PROGRAM = f"""
 from monitor.cli import main
-from monitor.diagnostics.failpoints import arm
+from monitor.observe.failpoints import arm
 
 def fail():
     text = "{PLANTED} has 4711 visits"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import monitor.run as running
-from monitor.operate.health import STALL_SECONDS, Health
-from monitor.public.clock import SystemClock
+import monitor.service.run as running
+from monitor.contracts.clock import SystemClock
+from monitor.observe.health import STALL_SECONDS, Health
 from tests.service.running import create_topics, make_real_time
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.public.instants import parse_instant
+from monitor.contracts.instants import parse_instant
 from monitor.tools.town import Town, VisitBatch, make_places
 
 MONDAY = "2026-01-05T00:00:00Z"

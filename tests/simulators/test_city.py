@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from monitor.public.instants import parse_instant
+from monitor.contracts.instants import parse_instant
 from monitor.tools.town import Place, Town, find_kind, make_places
 from simulators.city import LineFormatter, default_place_count, write_city
 from simulators.cli import cli

@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from simulators.library.histograms import NAMES
-from simulators.library.osdp_figures import (
+from simulators.onesided_figures.histograms import NAMES
+from simulators.onesided_figures.osdp_figures import (
     ALGORITHMS,
     AT_EPSILON,
     DAWA,
@@ -35,7 +35,7 @@ from simulators.library.osdp_figures import (
     compute_osdp_points,
     run_dataset,
 )
-from simulators.library.osdp_statements import compare_statements
+from simulators.onesided_figures.osdp_statements import compare_statements
 
 BINS = 256
 COUNTS = np.where(np.arange(BINS) % 2 == 0, 1_000_000, 2_000_000)

@@ -13,8 +13,8 @@ from monitor.errors import EXIT_USAGE
 from simulators.cli import cli
 from simulators.experiments.command import FIGURES
 from simulators.experiments.datasets import CATALOGUES, PLACES
-from simulators.library.histograms import FILE
-from simulators.library.report import TITLES
+from simulators.onesided_figures.histograms import FILE
+from simulators.onesided_figures.report import TITLES
 
 Run = Callable[..., Result]
 NOTE = "The data is synthetic"
@@ -25,8 +25,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command in an empty folder, without laying out plots."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("simulators.experiments.command.save", lambda *_: None)
-    monkeypatch.setattr("simulators.library.command.draw", lambda *_: None)
-    monkeypatch.setattr("simulators.library.command.save", lambda *_: None)
+    monkeypatch.setattr("simulators.onesided_figures.command.draw", lambda *_: None)
+    monkeypatch.setattr("simulators.onesided_figures.command.save", lambda *_: None)
     return lambda *arguments: CliRunner().invoke(cli, arguments)
 
 

@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.errors import UsageError
-from monitor.public.instants import DAY, HOUR, MINUTE
 from monitor.tools.town import EpidemicParameters, Kind, Town, VisitBatch, find_kind, make_places, make_places_from_ids
 from monitor.tools.town.epidemic import NEVER, Outbreak
 from monitor.tools.town.places import TRAITS, WEEK

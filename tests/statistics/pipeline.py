@@ -17,21 +17,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import HOUR, MINUTE
+from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.contracts.schedule import Schedule
 from monitor.ingest.accept import accept
 from monitor.ingest.decode import decode_records
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE
-from monitor.public.parameters import AtTimes, Parameters
-from monitor.public.schedule import Schedule
-from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import EncodedRecord
-from monitor.release.state import LedgerState
-from monitor.windows.facts import COMPLETE_FROM_START, Span
-from monitor.windows.hashing import PersonHasher
+from monitor.store.facts import COMPLETE_FROM_START, Span
+from monitor.store.hashing import PersonHasher
+from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.ledger import EncodedRecord
+from monitor.ticks.state import LedgerState
 from tests.builders import ORIGIN, build_parameters, build_visit, watch
-from tests.windows.memory import MemoryWindows
+from tests.store.memory import MemoryWindows
 
 VISITS_PER_RECORD: Final = 400
 SHARD: Final = 0

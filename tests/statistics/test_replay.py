@@ -27,11 +27,11 @@ import pytest
 import yaml
 
 from monitor.config import load_valid_config
-from monitor.public.instants import HOUR, MINUTE, format_instant
-from monitor.release.ledger import read_partition
-from monitor.service import Settings, prepare_settings
-from monitor.tools.embedded import EmbeddedValkey
+from monitor.contracts.instants import HOUR, MINUTE, format_instant
+from monitor.service.service import Settings, prepare_settings
+from monitor.ticks.ledger import read_partition
 from monitor.tools.replay import driver
+from monitor.tools.servers import EmbeddedValkey
 from tests.builders import ORIGIN
 from tests.shared_kafka import SharedKafka
 from tests.statistics.bounds import Loss, fits, losses, worst

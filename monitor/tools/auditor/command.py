@@ -12,14 +12,14 @@ from typing import Any
 
 from rich.console import Console
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.config import Config, load_config
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UnreachableError, UsageError
-from monitor.operate.health import Endpoint, Health
-from monitor.public.clock import SystemClock
-from monitor.public.instants import parse_instant
-from monitor.service import build_kafka_connections
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
+from monitor.observe.health import Endpoint, Health
+from monitor.service.service import build_kafka_connections
 from monitor.tools import audit
 from monitor.tools.audit.follow import Sources
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs

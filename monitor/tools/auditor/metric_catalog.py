@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from monitor.operate.metric_catalog import Metric
+from monitor.observe.metric_catalog import Metric
 from monitor.tools.audit.watching import FINDING_KINDS, Outcome
 
 RECORD_KINDS: Final = ("over_time", "at_times", "hot_spots", "dwell", "owner", "ledger", "other")

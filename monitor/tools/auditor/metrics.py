@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from monitor import __version__
-from monitor.operate.collectors import Collectors
+from monitor.observe.collectors import Collectors
 from monitor.tools.audit.findings import LISTED, ORACLES
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.partition_ticks import format_ticks

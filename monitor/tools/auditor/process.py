@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from monitor.operate.health import Health
+from monitor.observe.health import Health
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.reader import TopicChangedError, UnreadableTopicError
 from monitor.tools.auditor.config_files import ConfigFiles

@@ -7,8 +7,8 @@ import logging
 import os
 from pathlib import Path
 
+from monitor.contracts.instants import format_instant
 from monitor.errors import UsageError
-from monitor.public.instants import format_instant
 from monitor.tools.audit.watching import ProvenStretch
 
 log = logging.getLogger(__name__)

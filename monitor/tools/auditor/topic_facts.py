@@ -10,8 +10,8 @@ from kafka import OffsetSpec
 from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
+from monitor.kafka.connections import KafkaConnections
 
 _T = TypeVar("_T")
 

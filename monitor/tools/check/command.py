@@ -7,9 +7,9 @@ import json
 from rich.console import Console
 
 from monitor.config import ValidConfig, read_person_key
+from monitor.contracts.clock import Clock
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
-from monitor.public.clock import Clock
-from monitor.service import prepare_settings
+from monitor.service.service import prepare_settings
 from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport

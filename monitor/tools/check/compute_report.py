@@ -23,9 +23,9 @@ from monitor.config.monitors import (
     TimedMonitor,
 )
 from monitor.config.validate import ValidConfig, validate_config
+from monitor.contracts.instants import SECOND
 from monitor.privacy.odds import compute_false_alarm, compute_mean_noise, compute_over_updates, find_threshold
 from monitor.privacy.payments import Charge
-from monitor.public.instants import SECOND
 from monitor.tools.check.default_stay import Overlap
 from monitor.tools.check.report import (
     SELDOM,

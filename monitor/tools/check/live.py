@@ -9,24 +9,24 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from monitor.brokers.groups import list_member_ids, name_release_group
-from monitor.brokers.topics import TopicDescription, TopicNeeds, list_risks
+from monitor.contracts.clock import Clock
+from monitor.contracts.parameters import Parameters
 from monitor.errors import FailedError, MonitorError, RefusedError
 from monitor.ingest.start_probe import InputProbe, plan_readings
-from monitor.operate.preflight import Preflight, check_past_charges, open_account, run_preflight
-from monitor.public.clock import Clock
-from monitor.public.parameters import Parameters
-from monitor.release.configuration_version import compute_version, read_member_versions
-from monitor.release.declared_charges import declare_charges
-from monitor.release.owner_records import OwnerRecords
-from monitor.release.period_check import PeriodLimits, TakeoverRules
-from monitor.run import check_clock, find_topic_needs
-from monitor.service import Settings, make_ledger_place
+from monitor.kafka.groups import list_member_ids, name_release_group
+from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
+from monitor.service.preflight import Preflight, check_past_charges, open_account, run_preflight
+from monitor.service.run import check_clock, find_topic_needs
+from monitor.service.service import Settings, make_ledger_place
+from monitor.store.facts import COMPLETE_FROM_START
+from monitor.store.probe import StoreProbe
+from monitor.store.redis_client import create_client
+from monitor.ticks.configuration_version import compute_version, read_member_versions
+from monitor.ticks.declared_charges import declare_charges
+from monitor.ticks.owner_records import OwnerRecords
+from monitor.ticks.period_check import PeriodLimits, TakeoverRules
 from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionReading, Refusal, TopicSummary
 from monitor.tools.check.live_silence import AfterTakeover, find_silences
-from monitor.windows.facts import COMPLETE_FROM_START
-from monitor.windows.probe import StoreProbe
-from monitor.windows.redis_client import create_client
 
 NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
 
@@ -83,7 +83,7 @@ def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicSummary:
 def _check_cost(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
     """Add what one person may pay, and the refusal of `run` if it is too much."""
     parameters, stated, worst = settings.parameters, settings.config.privacy.epsilon, settings.worst
-    tick = parameters.grid.find_slot(report.at) - 1  # as in `monitor.run.prepare`
+    tick = parameters.grid.find_slot(report.at) - 1  # as in `monitor.service.run.prepare`
     account = open_account(parameters, found.states, worst)
     total = account.compute_total(tick)
     fits_from = None if total <= stated else account.find_fitting_tick(stated, tick)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from monitor.contracts.instants import format_instant
 from monitor.privacy.epsilon import format_epsilon
-from monitor.public.instants import format_instant
 
 
 @dataclass(frozen=True, slots=True)

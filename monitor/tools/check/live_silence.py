@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters, Timed
 from monitor.privacy.over_time import OverTimeRule, find_standing, may_answer
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Timed
-from monitor.release.state import LedgerState
+from monitor.ticks.state import LedgerState
 from monitor.tools.check.live_report import Silence
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from monitor.contracts.instants import MILLISECOND, format_duration
 from monitor.ingest.start_probe import CONTINUES
 from monitor.privacy.epsilon import format_epsilon
-from monitor.public.instants import MILLISECOND, format_duration
 from monitor.tools.check.live_report import Cost, Facts, LiveReport, Silence, TopicSummary, format_time
 
 _CAUSES = {

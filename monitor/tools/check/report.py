@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal
 
+from monitor.contracts.instants import format_duration
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
-from monitor.public.instants import format_duration
 from monitor.tools.check.default_stay import Overlap
 
 Level = Literal["useless", "risky", "fine"]

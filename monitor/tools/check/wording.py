@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
+from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 
 
 def spell_duration(duration: int) -> str:

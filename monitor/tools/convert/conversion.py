@@ -13,8 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from monitor.contracts.instants import SECOND, format_instant, parse_instant, to_datetime, to_instant
 from monitor.errors import MonitorError, TimeError, UsageError
-from monitor.public.instants import SECOND, format_instant, parse_instant, to_datetime, to_instant
 from monitor.tools.bounded_lines import BoundedLines, open_lines
 from monitor.tools.convert.files import (
     CONSENT_HEADER,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from monitor.contracts.clock import Clock
+from monitor.contracts.instants import parse_duration, parse_instant
 from monitor.contracts.visits import Reason
 from monitor.errors import EXIT_DONE, EXIT_FAILED, DurationError, TimeError, UsageError
-from monitor.public.clock import Clock
-from monitor.public.instants import parse_duration, parse_instant
-from monitor.service import Settings
+from monitor.service.service import Settings
 from monitor.tools.dead_letters.export import export_letters
 from monitor.tools.dead_letters.letters import Filter, read_letters, summarize
 from monitor.tools.dead_letters.render import render, to_json

@@ -11,11 +11,11 @@ from typing import Any, Final
 from kafka import TopicPartition
 from pydantic import ValidationError
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.instants import MILLISECOND
 from monitor.contracts.visits import Reason
 from monitor.errors import TopicError, UnreachableError
-from monitor.public.instants import MILLISECOND
+from monitor.kafka.connections import KafkaConnections
 
 POLL_MS: Final = 250
 READ_TIMEOUT_SECONDS: Final = 30.0

@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.dead_letters import encode_visit
+from monitor.contracts.instants import MILLISECOND, format_instant
+from monitor.contracts.parameters import Parameters
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import TopicError
 from monitor.ingest.accept import APPLIED, DEAD_LETTER, EXPIRED, NOT_WATCHED, accept
 from monitor.ingest.decode import decode_records
-from monitor.public.instants import MILLISECOND, format_instant
-from monitor.public.parameters import Parameters
-from monitor.windows.hashing import HASH_BYTES
+from monitor.kafka.connections import KafkaConnections
+from monitor.store.hashing import HASH_BYTES
 
 SEND_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 5.0

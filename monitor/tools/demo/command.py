@@ -15,13 +15,13 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
-from monitor.client.words import moment
 from monitor.config import load_valid_config
+from monitor.contracts.clock import Clock, SteppedClock
+from monitor.contracts.instants import DAY
 from monitor.errors import FailedError
-from monitor.public.clock import Clock, SteppedClock
-from monitor.public.instants import DAY
-from monitor.service import Settings
+from monitor.service.service import Settings
 from monitor.tools.audit import audit
+from monitor.tools.client.words import moment
 from monitor.tools.demo.examples import copy_examples
 from monitor.tools.demo.page import DemoPage, write_recount
 from monitor.tools.demo.screen import Screen

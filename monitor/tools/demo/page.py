@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Self
 
 from monitor.config import Location
-from monitor.page import require_page
+from monitor.contracts.clock import Clock
+from monitor.contracts.instants import DAY, format_instant
 from monitor.privacy.epsilon import format_epsilon
-from monitor.public.clock import Clock
-from monitor.public.instants import DAY, format_instant
-from monitor.service import Settings
+from monitor.service.service import Settings
 from monitor.tools.audit import AuditReport
 from monitor.tools.audit.findings import count_false
+from monitor.tools.page import require_page
 
 _HISTORY = 60 * DAY  # longer than the demo
 
@@ -58,7 +58,7 @@ class DemoPage:
         """Serve the page, if there is one. `recount`: the file with the result of the recount."""
         if self.port is None:
             return
-        from monitor.page.server import Page, PageParts  # noqa: PLC0415  # the extra may be absent
+        from monitor.tools.page.server import Page, PageParts  # noqa: PLC0415  # the extra may be absent
 
         changed = {"port": self.port, "history": _HISTORY, "audit_file": recount}
         page = settings.config.page.model_copy(update=changed)

@@ -12,12 +12,12 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.designated_time import AtTime, AtTimeStatus
-from monitor.client.screen import STYLES, SYMBOLS
-from monitor.client.subscriber_view import Alert
-from monitor.client.words import moment, span
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
-from monitor.public.instants import parse_instant, to_datetime
+from monitor.contracts.instants import parse_instant, to_datetime
+from monitor.tools.client.designated_time import AtTime, AtTimeStatus
+from monitor.tools.client.screen import STYLES, SYMBOLS
+from monitor.tools.client.subscriber_view import Alert
+from monitor.tools.client.words import moment, span
 from monitor.tools.demo.story import Story
 
 _WIDE: Final = 96  # from this width in columns on, the news is shown next to the places

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from monitor.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
-from monitor.client.words import News, Words, moment
-from monitor.operate.metric_catalog import FATES, PREFIX
-from monitor.public.instants import DAY, parse_instant
-from monitor.public.parameters import Parameters
-from monitor.release.ledger import EncodedRecord
+from monitor.contracts.instants import DAY, parse_instant
+from monitor.contracts.parameters import Parameters
+from monitor.observe.metric_catalog import FATES, PREFIX
+from monitor.ticks.ledger import EncodedRecord
+from monitor.tools.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
+from monitor.tools.client.words import News, Words, moment
 
 NOUN: Final = "infected people"
 _NEWS_KEPT: Final = 60

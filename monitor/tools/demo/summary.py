@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.words import span
 from monitor.tools.audit import AuditReport, render
 from monitor.tools.audit.findings import SAFE
+from monitor.tools.client.words import span
 from monitor.tools.replay.driver import Summary
 
 _NEXT: Final = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from monitor.public.instants import DAY, format_instant
+from monitor.contracts.instants import DAY, format_instant
 from monitor.tools.town import EpidemicParameters, SimulatedVisit, Town, make_places_from_ids
 
 POPULATION: Final = 6_000

@@ -1,7 +1,7 @@
 """The entry for a registry of differential privacy deployments, with the fields of OpenDP's registry as of 2026.
 
 The registry is the repository opendp/deployments-registry-data, and its schema is `schemas/deployments-schema.yaml`
-there. An entry is one YAML file. `tests/register/` checks entries against the fields of that schema.
+there. An entry is one YAML file. `tests/tools/register/` checks entries against the fields of that schema.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.config import ValidConfig
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
+from monitor.contracts.instants import MILLISECOND
+from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import compute_mean_noise, find_threshold
-from monitor.public.instants import MILLISECOND
 from monitor.tools.check import factors
 from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.report import SELDOM, CheckReport, MonitorReport

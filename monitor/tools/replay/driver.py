@@ -12,23 +12,23 @@ from typing import Any, Final, Self
 
 from kafka import OffsetSpec, TopicPartition
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.parameters import Parameters
 from monitor.errors import NotEmptyError, ReplayError
-from monitor.operate.health import Health
-from monitor.operate.metric_catalog import FATES, PREFIX
-from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Preflight, run_preflight
-from monitor.operate.setup import Beginning, set_up
-from monitor.public.clock import SteppedClock
-from monitor.public.parameters import Parameters
-from monitor.release.ledger import EncodedRecord
-from monitor.service import Service, Settings, create_noise, create_windows
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.topics import TopicNeeds, describe_topics, list_topic_needs
+from monitor.observe.health import Health
+from monitor.observe.metric_catalog import FATES, PREFIX
+from monitor.observe.metrics import Metrics
+from monitor.service.preflight import Preflight, run_preflight
+from monitor.service.service import Service, Settings, create_noise, create_windows
+from monitor.service.setup import Beginning, set_up
+from monitor.store.facts import Windows
+from monitor.ticks.ledger import EncodedRecord
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
 from monitor.tools.replay.refusals import Refusals
 from monitor.tools.replay.sorting import SortedLines
-from monitor.windows.facts import Windows
 
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from monitor.config import Config, ValidConfig
 from monitor.config.servers import KafkaSettings, RedisSettings
-from monitor.service import Settings, prepare_settings
-from monitor.tools.embedded.servers import start_servers
+from monitor.service.service import Settings, prepare_settings
+from monitor.tools.servers.servers import start_servers
 
 KEY_BYTES = 32
 

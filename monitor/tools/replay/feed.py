@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.kafka_python_3_0.batch_queue import enqueue_batch, find_error
-from monitor.brokers.record_batches import NO_HEADERS, RawRecord, encode_batches
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import ReplayError
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_error
+from monitor.kafka.record_batches import NO_HEADERS, RawRecord, encode_batches
 from monitor.tools.replay.lines import Line
 from monitor.tools.replay.refusals import Refusals
 

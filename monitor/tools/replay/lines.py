@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from monitor.contracts.instants import parse_instant
+from monitor.contracts.parameters import Parameters
 from monitor.contracts.visits import Fault, Visit, read_visit
 from monitor.errors import TimeError, UsageError
-from monitor.public.instants import parse_instant
-from monitor.public.parameters import Parameters
 from monitor.tools.bounded_lines import LONGEST_ROW, open_lines, read_rows
 from monitor.tools.replay.refusals import BAD_REPORT_TIME, TOO_FAR_AHEAD, UNKNOWN_LOCATION, Refusals
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, read_record
 from monitor.errors import UsageError
-from monitor.release.ledger import EncodedRecord, read_partition
+from monitor.kafka.connections import KafkaConnections
+from monitor.ticks.ledger import EncodedRecord, read_partition
 
 _KeyedRecord = tuple[tuple[int, int, int], EncodedRecord]
 

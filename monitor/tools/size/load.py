@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from monitor.brokers.topics import list_topic_needs
 from monitor.config import ValidConfig
-from monitor.public.instants import DAY, SECOND
-from monitor.public.parameters import Parameters, Timed
+from monitor.contracts.instants import DAY, SECOND
+from monitor.contracts.parameters import Parameters, Timed
+from monitor.kafka.topics import list_topic_needs
 
 _REPLICAS: Final = 3
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from monitor.contracts.instants import DAY, HOUR, SECOND
 from monitor.errors import UsageError
-from monitor.public.instants import DAY, HOUR, SECOND
 from monitor.tools.town.draws import Indices, Ints
 from monitor.tools.town.epidemic import CHUNK, EpidemicParameters, Outbreak
 from monitor.tools.town.people import populate

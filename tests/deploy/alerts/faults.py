@@ -19,9 +19,9 @@ import redis
 import yaml
 from kafka import TopicPartition
 
-from monitor.brokers.groups import name_release_group
-from monitor.release.ledger import read_partition
-from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
+from monitor.kafka.groups import name_release_group
+from monitor.ticks.ledger import read_partition
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site, write_configuration
 
 Eventually = Callable[..., Any]

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 import yaml
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
-from monitor.tools.embedded.ports import ReservedPort
+from monitor.kafka.connections import KafkaConnections
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
+from monitor.tools.servers.ports import ReservedPort
 from tests.deploy.alerts.runbooks import read_commands
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka

@@ -11,9 +11,9 @@ from typing import Any, NoReturn, Protocol
 import pytest
 import yaml
 
-from monitor.operate.metric_catalog import METRICS, PREFIX
-from monitor.page.metric_catalog import PAGE_METRICS
+from monitor.observe.metric_catalog import METRICS, PREFIX
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
+from monitor.tools.page.metric_catalog import PAGE_METRICS
 from tests.deploy.alerts.drills import DRILLS
 from tests.deploy.alerts.runbooks import (
     AUDITOR_RULES,

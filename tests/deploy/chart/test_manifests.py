@@ -17,9 +17,9 @@ import yaml
 
 from monitor.cli import main
 from monitor.config.servers import MetricsSettings
-from monitor.operate.health import Endpoint, Health
-from monitor.operate.metric_catalog import METRICS
-from monitor.operate.metrics import Metrics
+from monitor.observe.health import Endpoint, Health
+from monitor.observe.metric_catalog import METRICS
+from monitor.observe.metrics import Metrics
 from tests.deploy.chart.helm import CHART, Answer, Helm, value_set
 from tests.missing import report_missing
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import MESSAGE_BYTES, TopicNeeds, check_topics, list_topic_needs
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.location import Location
 from monitor.config.model import Config
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.topics import MESSAGE_BYTES, TopicNeeds, check_topics, list_topic_needs
 from tests.deploy.chart.helm import Helm, value_set
 from tests.security.rights import ALL_KAFKA_RIGHTS, AUDITOR_RIGHTS
 from tests.shared_kafka import SharedKafka

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import pytest
 import yaml
 
-from monitor.client.metric_catalog import PUBLIC_METRICS
-from monitor.operate.metric_catalog import METRICS
-from monitor.page.metric_catalog import PAGE_METRICS
+from monitor.observe.metric_catalog import METRICS
+from monitor.tools.client.metric_catalog import PUBLIC_METRICS
+from monitor.tools.page.metric_catalog import PAGE_METRICS
 from tests.deploy.alerts.runbooks import RULES
 from tests.deploy.grafana.queries import (
     Query,

@@ -1,0 +1,183 @@
+"""Build the files of a release: `python -m deploy.dist.build` (`make dist`). docs/releases.md describes them.
+
+The wheel and the source archive are built twice, from two copies of the commit in different folders, with another time
+zone, locale, umask and hash seed. The build fails unless both are the same, byte by byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deploy.dist.provenance import describe_build
+from deploy.dist.sbom import Release, make_sbom
+from deploy.dist.trial import try_wheel
+
+ROOT: Final = Path(__file__).parents[2]
+NAME: Final = "location_monitor"
+SUMS: Final = "SHA256SUMS"
+NOT_SOURCE: Final = (".venv*", "dist", "build", "__pycache__", ".*_cache", ".hypothesis")
+"""What a copy leaves out if there is no Git repository."""
+
+FIRST: Final[Mapping[str, str]] = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1"}
+SECOND: Final[Mapping[str, str]] = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "2"}
+UMASKS: Final = (0o022, 0o077)
+
+
+class NotReproducibleError(Exception):
+    """Two builds of the same commit differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A commit to build. `commit` is None if there is no Git repository, and `epoch` is its time in seconds."""
+
+    root: Path
+    commit: str | None
+    epoch: int
+
+
+def find_source(root: Path, environ: Mapping[str, str]) -> Source:
+    """Return the commit to build and its time. SOURCE_DATE_EPOCH replaces the time.
+
+    Raises:
+        ValueError: there is neither a Git repository nor SOURCE_DATE_EPOCH.
+    """
+    given = environ.get("SOURCE_DATE_EPOCH")
+    if not (root / ".git").exists():
+        if given is None:
+            raise ValueError(
+                "SOURCE_DATE_EPOCH: expected the time of the source in seconds since 1970, because this is not a Git "
+                "repository; set it"
+            )
+        return Source(root, None, int(given))
+    commit, time = _git(root, "log", "-1", "--format=%H %ct").split()
+    return Source(root, commit, int(given or time))
+
+
+def _git(root: Path, *words: str) -> str:
+    git = ["git", "-C", str(root), *words]
+    return subprocess.run(git, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603  # fixed words
+
+
+def export(source: Source, folder: Path) -> Path:
+    """Copy the files of the commit, without files that are not in Git, and return the folder."""
+    if source.commit is None:
+        shutil.copytree(source.root, folder, ignore=shutil.ignore_patterns(*NOT_SOURCE))
+        return folder
+    folder.mkdir(parents=True)
+    archive = folder.with_suffix(".tar")
+    _git(source.root, "archive", "--format=tar", f"--output={archive}", source.commit)
+    _extract(archive, folder)
+    archive.unlink()
+    return folder
+
+
+def build(source: Path, out: Path, epoch: int, environ: Mapping[str, str], umask: int = UMASKS[0]) -> dict[str, Path]:
+    """Build the wheel and the source archive of a folder into `out`, and return them by name."""
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(out), "--target", "sdist"]
+    subprocess.run(  # noqa: S603  # fixed words
+        [*command, "--target", "wheel"],
+        cwd=source,
+        env={**os.environ, **environ, "SOURCE_DATE_EPOCH": str(epoch)},
+        umask=umask,
+        check=True,
+        capture_output=True,
+    )
+    return {path.name: path for path in sorted(out.iterdir())}
+
+
+def build_twice(source: Source, folder: Path) -> dict[str, Path]:
+    """Build the files in two different environments, and once more from the source archive. Return the first files.
+
+    The source of the first files is then in `folder/one`.
+
+    Raises:
+        NotReproducibleError: a file differs.
+    """
+    first = build(export(source, folder / "one"), folder / "first", source.epoch, FIRST, UMASKS[0])
+    again = build(export(source, folder / "another" / "place"), folder / "second", source.epoch, SECOND, UMASKS[1])
+    require_same(first, again)
+    require_same(first, build(_unpack(first, folder / "unpacked"), folder / "third", source.epoch, SECOND, UMASKS[0]))
+    return first
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as members:
+        # Python 3.11.3 and earlier have no filters. The archives were made here.
+        members.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        members.extractall(folder)  # noqa: S202  # with the filter above
+
+
+def _unpack(files: Mapping[str, Path], folder: Path) -> Path:
+    """Unpack the source archive and return its only folder."""
+    (archive,) = (path for name, path in files.items() if name.endswith(".tar.gz"))
+    _extract(archive, folder)
+    (unpacked,) = folder.iterdir()
+    return unpacked
+
+
+def require_same(first: Mapping[str, Path], again: Mapping[str, Path]) -> None:
+    """Compare two builds byte by byte.
+
+    Raises:
+        NotReproducibleError: a file is missing or differs.
+    """
+    if first.keys() != again.keys():
+        raise NotReproducibleError(f"two builds have different files: {sorted(first)} and {sorted(again)}")
+    differing = [name for name, path in first.items() if path.read_bytes() != again[name].read_bytes()]
+    if differing:
+        raise NotReproducibleError(f"{', '.join(differing)}: two builds of the same commit differ")
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_release(source: Source, exported: Path, files: Mapping[str, Path], out: Path) -> Path:
+    """Write the files, their SBOM, provenance and checksums into an empty folder `out`, and return the wheel.
+
+    `exported` is the folder with the source of the files.
+    """
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    copies = [shutil.copy2(path, out) for path in files.values()]
+    (wheel,) = (Path(path) for path in copies if Path(path).suffix == ".whl")
+    version = wheel.name.split("-")[1]
+    release = Release(version, wheel.name, digest(wheel), source.epoch)
+    (out / f"{NAME}-{version}.cdx.json").write_text(make_sbom(exported, release), encoding="utf-8")
+    described = {path.name: digest(path) for path in sorted(out.iterdir())}
+    statement = describe_build(exported, source.commit, source.epoch, described)
+    text = json.dumps(statement, indent=2, sort_keys=True) + "\n"
+    (out / f"{NAME}-{version}.provenance.json").write_text(text, encoding="utf-8")
+    sums = "".join(f"{digest(path)}  {path.name}\n" for path in sorted(out.iterdir()))
+    (out / SUMS).write_text(sums, encoding="utf-8")
+    return wheel
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Build a release into `dist/`. With `--try`, install the wheel in a new environment and run `demo` from it."""
+    source, out = find_source(ROOT, os.environ), ROOT / "dist"
+    if source.commit is not None and _git(ROOT, "status", "--porcelain"):
+        print("make dist: changes that are not committed are not part of the build.", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="location-monitor-dist-") as folder:
+        files = build_twice(source, Path(folder))
+        wheel = write_release(source, Path(folder) / "one", files, out)
+    print((out / SUMS).read_text(encoding="utf-8"), end="")
+    if "--try" in arguments:
+        try_wheel(ROOT, wheel)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,7 +1,0 @@
-"""Every use of private parts of kafka-python 3.0, one module each, with the reason.
-
-The modules are checked with 3.0.12. `tests/brokers/test_kafka_python.py` fails if a later version changes a part that
-one of them replaces or calls. Then read the change, and delete the module if its reason is gone.
-
-kafka-python ships no types, so its objects are `Any` here.
-"""

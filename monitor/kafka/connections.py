@@ -1,0 +1,160 @@
+"""Kafka clients, all created in one place with the settings that the service needs.
+
+kafka-python ships no types, so its clients are `Any` here. Each caller wraps its client in a typed class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+
+from monitor.errors import UnreachableError
+from monitor.kafka.error_words import name_error, put_into_words
+from monitor.kafka.kafka_python_3_0.coordinator import Member
+from monitor.kafka.kafka_python_3_0.network import NetworkClient, ProducersNetworkClient
+from monitor.kafka.kafka_python_3_0.producer import REQUEST_TIMEOUT_MS, Producer
+from monitor.kafka.tls_errors import explain_tls_error
+
+BOOTSTRAP_TIMEOUT_MS: Final = 5_000
+MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
+
+# A member learns from its next heartbeat that another member has died and that the group rebalances. Kafka recommends 3
+# or more heartbeats per session. With 12, a member with the default session joins the rebalance within 0.8 s; with 4,
+# within 2.5 s.
+HEARTBEATS_PER_SESSION: Final = 12
+
+# The maximum time until new partitions are noticed. The end offsets that a tick waits for do not depend on it.
+METADATA_MAX_AGE_MS: Final = 10_000
+
+_DISCONNECTED: Final = "socket disconnected"
+_LOGIN: Final = "check kafka.username, its password and kafka.sasl_mechanism"
+
+
+@dataclass(frozen=True)
+class KafkaConnections:
+    """The address of Kafka and how to connect. `security`: secret settings of kafka-python, which `repr` omits."""
+
+    bootstrap_servers: tuple[str, ...]
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    client_id: str = "location-monitor"
+    session_timeout_ms: int = 10_000
+
+    def create_admin(self) -> Any:
+        """Return an admin client. This and the other clients raise UnreachableError if no broker can be used."""
+        return self._create(KafkaAdminClient, self._make_common_settings() | {"retry_backoff_ms": 20})
+
+    def create_consumer(self, **settings: Any) -> Any:
+        """Return a consumer that neither commits nor resets a position automatically."""
+        return self._create(KafkaConsumer, self._make_consumer_settings(settings))
+
+    def create_member(self, group: str, **settings: Any) -> Any:
+        """Return a consumer in a group. Other members keep reading during a rebalance (cooperative)."""
+        membership: dict[str, Any] = {
+            "group_id": group,
+            "partition_assignment_strategy": (CooperativeStickyAssignor,),
+            "session_timeout_ms": self.session_timeout_ms,
+            "heartbeat_interval_ms": max(100, self.session_timeout_ms // HEARTBEATS_PER_SESSION),
+        }
+        return self._create(Member, self._make_consumer_settings(membership | settings))
+
+    def create_producer(self, **settings: Any) -> Any:
+        """Return an idempotent producer that waits for all in-sync replicas."""
+        defaults: dict[str, Any] = {
+            "acks": "all",
+            "enable_idempotence": True,
+            "allow_auto_create_topics": False,
+            "metrics_enabled": False,
+            "max_request_size": MAX_RECORD_BYTES,
+            "max_block_ms": REQUEST_TIMEOUT_MS,
+            "delivery_timeout_ms": 3 * REQUEST_TIMEOUT_MS,
+        }
+        return self._create(Producer, self._make_common_settings() | defaults | settings)
+
+    @contextmanager
+    def translate_errors(self) -> Iterator[None]:
+        """Raise errors of kafka-python as an UnreachableError with the server, its address and the reason."""
+        try:
+            yield
+        except (KafkaError, OSError) as error:
+            raise self.make_unreachable_error(error) from error
+
+    def make_unreachable_error(self, *reasons: BaseException) -> UnreachableError:
+        """Return an error with the first of these reasons that can be explained, and the setting to check."""
+        explanation = next(filter(None, map(_explain, reasons)), None)
+        if explanation is None and any(_DISCONNECTED in str(reason) for reason in reasons):
+            explanation = self._explain_disconnect()
+        explanation = explanation or next(filter(None, map(put_into_words, reasons)), None) or name_error(reasons[0])
+        return UnreachableError(f"Kafka at {', '.join(self.bootstrap_servers)} cannot be used: {explanation}")
+
+    def _explain_disconnect(self) -> str:
+        """Return the likely reason for a disconnect. kafka-python often reports a refused login only as such."""
+        protocol = self.security.get("security_protocol", "PLAINTEXT")
+        check_protocol = f"check that the port uses kafka.security_protocol ({protocol})"
+        check_address = "and that the address in kafka.bootstrap_servers can be reached"
+        if "sasl_mechanism" not in self.security:
+            return f"it closed the connection: {check_protocol}, {check_address}"
+        return f"it closed the connection during the login: {_LOGIN}; {check_protocol}, {check_address}"
+
+    def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
+        """Create a client. If this fails, close its network client; otherwise a thread and sockets would remain."""
+        nets: list[NetworkClient] = []
+        network = ProducersNetworkClient if kind is Producer else NetworkClient
+
+        def net(**given: Any) -> NetworkClient:
+            nets.append(network(**given))
+            return nets[-1]
+
+        try:
+            client = kind(**settings, kafka_client=net)
+        except BaseException as error:
+            for net_client in nets:
+                net_client.close()
+            if not isinstance(error, KafkaError | OSError):
+                raise
+            raise self.make_unreachable_error(
+                *(reason for net_client in nets for reason in net_client.reasons), error
+            ) from error
+        for net_client in nets:
+            net_client.stop_recording()
+        return client
+
+    def _make_consumer_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **self._make_common_settings(),
+            "enable_auto_commit": False,
+            "auto_offset_reset": "none",
+            "allow_auto_create_topics": False,
+            "metrics_enabled": False,
+            "metadata_max_age_ms": METADATA_MAX_AGE_MS,
+            "fetch_max_wait_ms": 250,
+            "retry_backoff_ms": 20,
+            **settings,
+        }
+
+    def _make_common_settings(self) -> dict[str, Any]:
+        return {
+            "bootstrap_servers": list(self.bootstrap_servers),
+            "client_id": self.client_id,
+            "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "reconnect_backoff_max_ms": 500,  # a broker that comes back is used again within this time
+            **self.security,
+        }
+
+
+def _explain(error: BaseException) -> str | None:
+    """Return an explanation of an error of authentication, authorization or TLS; None for any other error."""
+    if isinstance(error, SaslAuthenticationFailedError):
+        return f"it refused the login: {_LOGIN}"
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return "it does not support this kafka.sasl_mechanism: set one that the brokers enable"
+    # A missing permission may be the cause of another error, whose text names it.
+    if isinstance(error, AuthorizationError) or "AuthorizationFailedError" in str(error):
+        return f"its user lacks a permission ({error}): grant the permissions that docs/operations.md lists"
+    return explain_tls_error(str(error), "kafka")

@@ -1,0 +1,287 @@
+"""The names, labels and meanings of all metrics (docs/reference.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final, Literal
+
+from monitor.contracts.unknown import CAUSES as UNKNOWN_CAUSES
+from monitor.contracts.visits import Reason
+
+PREFIX: Final = "location_monitor"
+FATES: Final = ("applied", "not_watched", "expired", "dead_letter")
+OUTCOMES: Final = ("decided", "unknown", "skipped", "refused")
+RECOVERIES: Final = ("takeover", "windows_behind", "no_progress", "behind_the_log", "log_lost_records")
+PLACE_STATUSES: Final = ("safe", "noisy_count", "paused", "unknown")
+DIFFERENCES: Final = ("configuration", "person_key", "store")
+SNAPSHOT_STATUSES: Final = ("complete", "unknown")
+CERTIFICATES: Final = ("kafka_ca_file", "kafka_certificate_file", "kafka_server", "redis_ca_file", "redis_server")
+
+_WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_DELAY_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        kind: its type in Prometheus.
+        name: the name without prefix, and without the suffix `_total` of a counter.
+        help: one sentence for the exposition.
+        labels: for each label, its closed set of values, or a text that says which values it has.
+        note: further information for operators.
+        buckets: the upper bounds of a histogram, in seconds.
+        starts: whether series with closed label values exist from the start; False if a series may be absent.
+    """
+
+    kind: Kind
+    name: str
+    help: str
+    labels: Mapping[str, Sequence[str] | str] = field(default_factory=dict)
+    note: str = ""
+    buckets: tuple[float, ...] = _WORK_BUCKETS
+    starts: bool = True
+
+    @property
+    def exposed_name(self) -> str:
+        """The name in the exposition."""
+        return f"{PREFIX}_{self.name}{'_total' if self.kind == 'counter' else ''}"
+
+    def list_closed_labels(self) -> list[tuple[str, ...]]:
+        """Return the combinations of label values whose series exist from the start; none if a label is open."""
+        if not self.starts:
+            return []
+        values = [values for values in self.labels.values() if not isinstance(values, str)]
+        return list(product(*values)) if self.labels and len(values) == len(self.labels) else []
+
+
+_INPUT: Final = {"partition": "input partitions that this instance reads"}
+_OUTPUT: Final = {"partition": "output partitions that this instance owns"}
+_MONITOR: Final = "monitors of the configuration"
+
+METRICS: Final[tuple[Metric, ...]] = (
+    Metric(
+        "counter",
+        "visits",
+        "Visits by fate, at least once",
+        {"fate": FATES},
+        "A visit that is read twice counts twice. If only one place is watched, `applied` is the total of that place; "
+        "operators are trusted.",
+    ),
+    Metric("counter", "records", "Records read from the input topic, at least once"),
+    Metric(
+        "counter",
+        "dead_letters",
+        "Refused visits and records by reason, at least once",
+        {"reason": tuple(reason.value for reason in Reason)},
+        "Visits that share a dead letter count individually, by their own reasons.",
+    ),
+    Metric(
+        "counter",
+        "people_at_several_places",
+        "Cases of a person reported at more than one place at a designated time",
+        note="Each person counts at least once for each time. Reports that another instance reads are not seen. If "
+        "there are more than a few cases, [the sum that `check` shows is too low](privacy.md#what-has-to-hold).",
+    ),
+    Metric(
+        "counter",
+        "visits_cut",
+        "Visits whose departure was cut, because it is too long after the record's timestamp",
+        note="Such a visit counts up to the end of `visits.accept_ahead` plus `visits.default_stay`, and not after it "
+        "([more](producers.md#which-tick-counts-a-visit)). A visit without `left_at` is never cut.",
+    ),
+    Metric(
+        "counter",
+        "late_records",
+        "Records that a broker stamped before a tick closed, but that were not below the end offsets of the tick",
+        note="The answers of the tick lack their visits, so a `safe` may be false. 0 as long as the clocks agree and "
+        "the brokers are Apache Kafka ([rule 9](rules.md#rule-9-safe-only-on-complete-input)). An instance compares "
+        "the records that it reads with the end offsets that it has requested for the latest tick.",
+    ),
+    Metric(
+        "gauge",
+        "consumer_lag_records",
+        "Records between the end of an input partition and the position of this instance",
+        _INPUT,
+        "Kafka is asked for the end every two seconds, so the lag also grows while fetches stall. Records that have "
+        "been read but are not in Redis yet are included.",
+    ),
+    Metric(
+        "gauge",
+        "input_timestamp_seconds",
+        "Newest broker timestamp of the records of an input partition that are in the windows",
+        _INPUT,
+        "The event time that reading has reached. A partition without new records does not advance.",
+    ),
+    Metric(
+        "histogram",
+        "ingest_batch_seconds",
+        "Time from the decoding of a batch to its facts in Redis",
+    ),
+    Metric(
+        "histogram",
+        "fact_delay_seconds",
+        "Time from the broker timestamp of the oldest record of a batch to its facts in Redis",
+        note="Records that are read again count again.",
+        buckets=_DELAY_BUCKETS,
+    ),
+    Metric(
+        "counter",
+        "recoveries",
+        "Recoveries by cause",
+        {"cause": RECOVERIES},
+        "`takeover`: of a ledger partition. `windows_behind`: Redis had lost writes; after an outage, reading "
+        "restarts without counting it. `no_progress`: Redis had no progress. `behind_the_log`: records expired before "
+        "they were read. `log_lost_records`: the input lost records that may still be needed, or has records that "
+        "cannot be read or were not stamped by the broker.",
+    ),
+    Metric(
+        "counter",
+        "ticks",
+        "Ticks by monitor and outcome",
+        {"monitor": _MONITOR, "outcome": OUTCOMES},
+        "`unknown`: for some place or shard. `skipped`: lost, because it was not decided before the next slot closed. "
+        "`refused`: the ledger contains answers to ticks that have not closed yet. Each output partition counts "
+        "separately.",
+    ),
+    Metric(
+        "counter",
+        "answers",
+        "Published answers by monitor and status",
+        {"monitor": _MONITOR, "status": (*PLACE_STATUSES, "complete")},
+        "`safe`, `noisy_count`, `paused` and `unknown` for places; `complete` and `unknown` for snapshots, hot "
+        "spots and dwell times.",
+    ),
+    Metric(
+        "counter",
+        "unknown_shards",
+        "Shards that were unknown at a tick, by cause",
+        {"cause": UNKNOWN_CAUSES},
+        "`input_behind`: the facts had not reached the ends of the input partitions. `kafka_unreachable`: the ends are "
+        "not known. `store_unreachable`: Redis did not answer. `late`: the facts were complete only after the release "
+        "time. `facts_missing`: the facts of earlier slots are incomplete, for example while they are read again. "
+        "`ledger_lost`: earlier answers about a designated time were lost with the ledger, or expired. A shard with "
+        "two causes counts for each.",
+    ),
+    Metric(
+        "gauge",
+        "tick_missing_records",
+        "Records of an input partition that the facts lacked when the last tick was read",
+        {"partition": "input partitions"},
+        "Shows which input partition a tick waits for; 0 if the facts were complete. Absent if it is not known, "
+        "because Kafka did not return the ends of the input partitions, or Redis did not answer.",
+    ),
+    Metric(
+        "counter",
+        "lost_ticks",
+        "Ticks of an output partition that no instance decided",
+        _OUTPUT,
+        "Each is counted once, by the instance that decides the next tick.",
+    ),
+    Metric(
+        "gauge",
+        "last_tick_timestamp_seconds",
+        "as_of of the last tick of an output partition that this instance decided",
+        _OUTPUT,
+        "Absent before the first tick, and after another instance has taken the partition over.",
+    ),
+    Metric(
+        "gauge",
+        "consecutive_unknown_ticks",
+        "Ticks of an output partition, up to the last one, with an unknown answer in each",
+        _OUTPUT,
+        "0 if the last tick was known. Alerts use it to count ticks, for slots of any length.",
+    ),
+    Metric(
+        "histogram",
+        "tick_seconds",
+        "Time from a tick's input end offsets to its answers in the ledger, without the wait for the release time",
+    ),
+    Metric(
+        "histogram",
+        "answer_delay_seconds",
+        "Time from as_of of a tick to its answers in the ledger",
+        note="At least the release delay.",
+        buckets=_DELAY_BUCKETS,
+    ),
+    Metric(
+        "gauge",
+        "slot_seconds",
+        "Length of a slot",
+        note="Alerts count in slots.",
+    ),
+    Metric(
+        "gauge",
+        "release_delay_seconds",
+        "Time from the end of a slot to the publication of its answers",
+    ),
+    Metric(
+        "gauge",
+        "ready",
+        "Whether the instance waits for nothing, as `/readyz` reports it",
+        note="1 or 0.",
+    ),
+    Metric(
+        "gauge",
+        "other_instances",
+        "Running instances of the service that differ from this one, by what differs",
+        {"difference": DIFFERENCES},
+        "All values are 0 if the instances agree. `configuration` and `person_key` are expected only during a rolling "
+        "change. `store`: an instance writes facts that this instance does not find in its Redis. The log names the "
+        "instance and both sides.",
+    ),
+    Metric(
+        "gauge",
+        "epsilon_stated",
+        "Most ε that a person may pay in one period, as configured",
+        note="`privacy.epsilon`.",
+    ),
+    Metric(
+        "gauge",
+        "epsilon_worst_case",
+        "Most ε that a person can pay in one period under this configuration",
+        note="The sum that `check` shows. The service does not start if it exceeds `epsilon_stated`.",
+    ),
+    Metric(
+        "gauge",
+        "redis_used_bytes",
+        "Memory that a server of Redis uses, including data of other programs",
+        {"node": "servers of Redis: one, or the nodes of a cluster"},
+        "`used_memory` of Redis, read once a minute. Absent while the server does not answer.",
+    ),
+    Metric(
+        "gauge",
+        "redis_limit_bytes",
+        "Most memory that a server of Redis may use",
+        {"node": "servers of Redis: one, or the nodes of a cluster"},
+        "`maxmemory` of Redis. Absent if it is 0, which is no limit.",
+    ),
+    Metric(
+        "gauge",
+        "redis_keys_bytes",
+        "Memory that the facts of this configuration take in Redis, estimated from a sample of their keys",
+        note="Measured once a minute with `MEMORY USAGE`, on at most 64 shards and about 1,024 keys of each kind; "
+        "exact if there are no more. Keys of earlier configurations are not included. Absent without the permission "
+        "for `MEMORY USAGE` ([Redis](operations.md#redis-or-valkey)).",
+    ),
+    Metric(
+        "gauge",
+        "certificate_expiry_timestamp_seconds",
+        "When a certificate of the connections to Kafka or Redis expires",
+        {"certificate": CERTIFICATES},
+        "The earliest expiry in a file, or among the servers of the configuration. Files are read again every minute, "
+        "and servers are asked every ten minutes. Absent without TLS, without such a file, or if it cannot be read.",
+        starts=False,
+    ),
+    Metric(
+        "gauge",
+        "build_info",
+        "Version of the service, as a label of the constant 1",
+        {"version": "the version of the package"},
+    ),
+)

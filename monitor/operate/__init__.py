@@ -1,1 +1,0 @@
-"""Preflight checks, set-up of topics, metrics, health and logs."""

@@ -1,1 +1,0 @@
-"""Public information: the slot grid, designated times, the parameters, instants and clocks."""

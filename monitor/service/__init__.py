@@ -1,0 +1,1 @@
+"""The composition of the service: its parts, the checks before the start, and what happens after a change."""

@@ -1,0 +1,227 @@
+"""Checks that run before any tick is decided: the topics, the ledger, and the ε that a person may already have paid."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from monitor.contracts.parameters import Parameters
+from monitor.contracts.record_sizes import measure_place
+from monitor.errors import LedgerError, TopicError
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.topics import TopicDescription, TopicNeeds, check_topics, format_alter_command, list_risks
+from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
+from monitor.ticks.ledger import read_first_offset
+from monitor.ticks.ledger_reader import LedgerReader
+from monitor.ticks.period_account import PeriodAccount
+from monitor.ticks.state import LedgerState, OwnerTerms
+
+log = logging.getLogger(__name__)
+
+NO_CLOCK: Final = 2**62
+"""An instant later than all others. It is used where no clock is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The topics by name, the ledger's terms, and the state of each of the Q ledger partitions.
+
+    `ledger_reader` has read these states; it can continue from them.
+    """
+
+    topics: Mapping[str, TopicDescription]
+    terms: OwnerTerms
+    states: tuple[LedgerState, ...]
+    ledger_reader: LedgerReader
+
+
+def run_preflight(
+    connections: KafkaConnections,
+    parameters: Parameters,
+    wanted: Sequence[TopicNeeds],
+    ledger_topic: str,
+    now: Callable[[], int] = lambda: NO_CLOCK,
+    ledger_reader: LedgerReader | None = None,
+) -> Preflight:
+    """Check the topics and read the ledger.
+
+    Args:
+        connections: the connections to Kafka.
+        parameters: the watched locations and times.
+        wanted: the needs of the topics of visits, alerts and dead letters.
+        ledger_topic: the topic of alerts.
+        now: returns the current instant; its clock must not be ahead.
+        ledger_reader: has read the ledger before, and continues; None to read from the start.
+
+    Raises:
+        TopicError: a topic is missing or has the wrong settings.
+        LedgerError: the ledger is uninitialised, has expired, belongs to another service, uses another slot grid, or
+            does not fit the number of shards.
+        UnreachableError: Kafka does not answer.
+    """
+    topics = check_topics(connections, wanted)
+    for warning in list_risks(wanted, topics):
+        log.warning("%s", warning)
+    if ledger_reader is None:
+        reader = read_ledger(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
+    else:
+        reader = ledger_reader
+        reader.refresh()
+    states = reader.states
+    options = next((need.tool_options for need in wanted if need.topic == ledger_topic), "")
+    ledger_partitions = read_ledger_partitions(states, ledger_topic, options) or 1
+    terms = [
+        require_initialised(state, connections, ledger_topic, partition, parameters)
+        for partition, state in enumerate(states[:ledger_partitions])
+    ]
+    require_shards(parameters, ledger_partitions)
+    require_room(parameters, states[:ledger_partitions], ledger_topic, topics[ledger_topic].settings, options)
+    return Preflight(topics, terms[0], states[:ledger_partitions], reader)
+
+
+def read_ledger(
+    connections: KafkaConnections,
+    parameters: Parameters,
+    topic: str,
+    partitions: int,
+    now: Callable[[], int] = lambda: NO_CLOCK,
+) -> LedgerReader:
+    """Read all partitions of the ledger's topic, including those outside the ledger. Return the reader, to continue."""
+    reader = LedgerReader(connections, parameters, topic, partitions, now)
+    reader.refresh()
+    return reader
+
+
+def read_ledger_partitions(states: Sequence[LedgerState], topic: str, options: str = "") -> int | None:
+    """Return Q, the number of ledger partitions, from the first records of the partitions; None if there are none.
+
+    `options`: how Kafka's tools reach the brokers, for the message.
+
+    Raises:
+        LedgerError: the first records differ in Q, so that locations would be answered from two partitions or from
+            none; or the topic has fewer than Q partitions.
+    """
+    counts = sorted({state.terms.partitions for state in states if state.terms is not None})
+    if len(counts) > 1:
+        raise LedgerError(
+            f"the first records of {topic} differ in the number of ledger partitions ({', '.join(map(str, counts))}): "
+            "expected one number, because otherwise locations would be answered from two partitions. Create a new "
+            "kafka.topics.alerts with `location-monitor topics --create --ledger-lost`"
+        )
+    if counts and counts[0] > len(states):
+        raise LedgerError(
+            f"{topic} has {len(states)} partitions: expected {counts[0]}, as in its first record, so a part of the "
+            f"ledger is lost. Run `kafka-topics.sh{options} --alter --topic {topic} --partitions {counts[0]}`, then "
+            "`location-monitor topics --create --ledger-lost`"
+        )
+    return counts[0] if counts else None
+
+
+def require_shards(parameters: Parameters, ledger_partitions: int) -> None:
+    """Check that the number of shards is a multiple of Q. Otherwise locations would move between partitions.
+
+    Raises:
+        LedgerError: the number is not a multiple. The message contains valid numbers.
+    """
+    shards = parameters.registry.shards
+    if shards % ledger_partitions == 0:
+        return
+    above = shards + ledger_partitions - shards % ledger_partitions
+    candidates = f"{above - ledger_partitions} or {above}" if shards > ledger_partitions else f"{above}"
+    raise LedgerError(
+        f"service.shards is {shards}, which would move locations to other partitions of the ledger, away from the "
+        f"record of their spent ε: for {ledger_partitions} ledger partitions, expected a multiple of "
+        f"{ledger_partitions}, such as {candidates}"
+    )
+
+
+def require_room(
+    parameters: Parameters,
+    states: Sequence[LedgerState],
+    topic: str,
+    settings: Mapping[str, str],
+    options: str = "",
+) -> None:
+    """Check that the record of each location, which includes answers of earlier configurations, fits in the topic.
+
+    `options`: how Kafka's tools reach the brokers, for the message.
+
+    Raises:
+        TopicError: a record may be too large. The message contains the required size.
+    """
+    rules, key = _list_rules(parameters), "max.message.bytes"
+    sizes = (
+        measure_place(
+            rule, (mark.epsilon for mark in select_running_marks(extend_marks(rule, state.find_marks(*place)), last))
+        )
+        for state in states
+        for last in (state.last_tick or 0,)
+        for place in state.marks
+        for rule in (rules.get(place),)
+        if rule is not None
+    )
+    largest = max(sizes, default=0)
+    if largest > int(settings[key]):
+        raise TopicError(
+            f"kafka.topics.alerts is {topic!r}, whose {key} is {settings[key]}: expected at least {largest}, because "
+            "a record repeats the answers that still count, including those of earlier configurations. Run "
+            f"{format_alter_command(options, topic, key, largest)}"
+        )
+
+
+def require_initialised(
+    state: LedgerState, connections: KafkaConnections, topic: str, partition: int, parameters: Parameters
+) -> OwnerTerms:
+    """Return the terms of a partition's first record.
+
+    Raises:
+        LedgerError: the partition has no first record, or it belongs to another service.
+    """
+    if state.terms is None:
+        if read_first_offset(connections, topic, partition) > 0:
+            raise LedgerError(
+                f"partition {partition} of {topic} is empty and begins above offset 0: its records have expired. Run "
+                "`location-monitor topics --create --ledger-lost`"
+            )
+        raise LedgerError(
+            f"partition {partition} of {topic} has no first record, so the spent ε is unknown. Run "
+            "`location-monitor topics --create`"
+        )
+    state.terms.require_service(parameters.name, topic)
+    return state.terms
+
+
+def check_past_charges(
+    parameters: Parameters, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int
+) -> None:
+    """Refuse a configuration that, with earlier answers, may charge more than it states (docs/rules.md, section 6).
+
+    Args:
+        parameters: the watched locations and times.
+        states: the state of each ledger partition.
+        stated: the ε that one person may pay in a period.
+        worst: the ε that one person may pay under the configuration alone.
+        tick: the first tick that may still be decided.
+
+    Raises:
+        PeriodError: the sum is too large. The message contains the sum, and the time from which it would fit.
+    """
+    open_account(parameters, states, worst).require(stated, tick)
+
+
+def open_account(parameters: Parameters, states: Sequence[LedgerState], worst: Fraction) -> PeriodAccount:
+    """Return the account of what one person may pay, given the state of each ledger partition."""
+    return PeriodAccount(
+        parameters, worst, {partition: state.summarize_spent() for partition, state in enumerate(states)}
+    )
+
+
+def _list_rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:
+    return {
+        (monitor.name, parameters.registry.ids[row]): rule
+        for monitor in parameters.over_time
+        for row, rule in zip(monitor.rows, monitor.rules, strict=True)
+    }

@@ -1,0 +1,262 @@
+"""`location-monitor run`: start the service, and start it again after a failure or when a topic has changed."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Final, Protocol
+
+from monitor.contracts.clock import Clock
+from monitor.contracts.instants import SECOND, format_duration, format_instant
+from monitor.errors import ClockError, FailedError, MonitorError, TopicError
+from monitor.kafka.groups import name_input_group
+from monitor.kafka.topic_watch import TopicWatch
+from monitor.kafka.topics import TopicNeeds, list_topic_needs
+from monitor.observe.error_places import find_place
+from monitor.observe.health import Endpoint, Health
+from monitor.observe.metrics import Metrics
+from monitor.service.certificates import CertificateWatch, list_certificates
+from monitor.service.instances import InstancePlace, InstanceWatch
+from monitor.service.memory_watch import MemoryWatch
+from monitor.service.preflight import Preflight, check_past_charges, run_preflight
+from monitor.service.service import Service, Settings, create_noise, create_windows, open_telemetry
+from monitor.store.memory_usage import MemoryProbe
+from monitor.store.redis_client import create_client
+from monitor.store.redis_store import RedisWindows
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 30.0
+TURN_SECONDS: Final = 1.0
+TOPICS_SECONDS: Final = 60.0
+"""The interval between checks of the topics' settings while the service runs."""
+
+
+def prepare(settings: Settings, clock: Clock) -> Preflight:
+    """Check the topics, the ledger, and what a person may have paid already.
+
+    Raises:
+        RefusedError: the operator must first correct something on the servers.
+        UnreachableError: a server does not answer.
+    """
+    config, parameters = settings.config, settings.parameters
+    needs = find_topic_needs(settings, clock)
+    preflight = run_preflight(settings.kafka, parameters, needs, config.kafka.topics.alerts, clock.now)
+    tick = parameters.grid.find_slot(clock.now()) - 1  # the last closed tick may still be decided
+    check_past_charges(parameters, preflight.states, config.privacy.epsilon, settings.worst, tick)
+    return preflight
+
+
+def find_topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
+    """Return the required settings of each topic."""
+    return list_topic_needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
+
+
+class StoreTime(Protocol):
+    """The clock of Redis."""
+
+    def time(self) -> int:
+        """Return the present instant by Redis's clock."""
+
+
+def check_clock(store: StoreTime, clock: Clock, tolerance: int) -> None:
+    """Check that the clocks of this machine and of Redis agree.
+
+    This machine's clock decides when answers are published, and Redis's clock decides when ticks close.
+
+    Raises:
+        ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
+    """
+    before = clock.now()
+    redis_time = store.time()
+    after = clock.now()
+    if not before - tolerance <= redis_time <= after + tolerance:
+        raise ClockError(
+            f"this machine's clock shows {format_instant(after)}, Redis's clock shows {format_instant(redis_time)}: "
+            f"expected a difference of at most clock.tolerance ({format_duration(tolerance)}). Synchronize both clocks "
+            "(NTP)"
+        )
+
+
+def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
+    """Run the service until `stop` is set, and serve its metrics and its health on a port.
+
+    Raises:
+        RefusedError: the operator must first correct something on the servers.
+        UsageError: the metrics port cannot be opened.
+    """
+    metrics, health = Metrics(), Health()
+    address = settings.config.metrics
+    endpoint = Endpoint(address.host, address.port, metrics.registry, health)
+    log.info("metrics and health on port %d", endpoint.port)
+    try:
+        run_with(settings, clock, metrics, health, stop)
+    finally:
+        endpoint.close()
+
+
+def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
+    """Run the service until `stop` is set. While a server is unreachable, the service is alive but not ready.
+
+    Raises:
+        RefusedError: the operator must first correct something on the servers.
+        UsageError: the configuration enables OpenTelemetry, and its packages are not installed.
+    """
+    _describe(settings, metrics)
+    metrics.watch_readiness(lambda: not health.list_waiting())
+    certificates = CertificateWatch(list_certificates(settings.config), metrics, time.monotonic)
+    with open_telemetry(settings, metrics) as spans, _call_repeatedly("certificates", certificates.look):
+        _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)
+
+
+def _run_repeatedly(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
+    pause = FIRST_PAUSE_SECONDS
+    ran = threading.Event()
+    while not stop.is_set():
+        try:
+            _run_once(settings, clock, metrics, health, stop, ran)
+            pause = FIRST_PAUSE_SECONDS
+        except (FailedError, TopicError) as error:
+            # If a topic is wrong at the start, the operator must correct it. A topic that disappears later may come
+            # back.
+            if isinstance(error, TopicError) and not ran.is_set():
+                raise
+            log.warning("starting again in %.0f s: %s", pause, error)
+            health.report_alive("service", str(error))
+            stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def _describe(settings: Settings, metrics: Metrics) -> None:
+    """Set the metrics that depend only on the configuration."""
+    parameters = settings.parameters
+    metrics.describe_configuration(
+        parameters.grid.length / SECOND,
+        parameters.release_delay / SECOND,
+        (settings.config.privacy.epsilon, settings.worst),
+        [monitor.name for monitor in parameters.over_time],
+        [monitor.name for monitor in parameters.timed],
+    )
+
+
+def _run_once(
+    settings: Settings,
+    clock: Clock,
+    metrics: Metrics,
+    health: Health,
+    stop: threading.Event,
+    ran: threading.Event,
+) -> None:
+    health.report_alive("service", "checking the servers")
+    preflight = prepare(settings, clock)
+    windows = create_windows(settings, preflight, clock)
+    try:
+        windows.check()
+        check_clock(windows, clock, settings.parameters.tolerance)
+        service = Service(settings, preflight, windows, clock, create_noise(), metrics, health)
+        try:
+            service.start()
+            ran.set()
+            log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
+            watch = TopicWatch(settings.kafka, find_topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
+            instances = create_instance_watch(settings, preflight, windows, service, metrics)
+            with _call_repeatedly("instances", instances.look), watch_memory(settings, preflight, metrics):
+                while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
+                    health.report_alive("service")
+                    watch.look()
+        finally:
+            service.stop()
+    finally:
+        windows.close()
+    _raise(service.failure)
+
+
+@contextmanager
+def _call_repeatedly(name: str, look: Callable[[], object], close: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Call `look` once a second on a separate thread until the end of the block. The thread then calls `close`."""
+    ended = threading.Event()
+    threading.Thread(target=_repeat, args=(name, look, close, ended), name=name, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _repeat(name: str, look: Callable[[], object], close: Callable[[], None], ended: threading.Event) -> None:
+    """Call `look` until `ended` is set. A server that hangs delays only this thread."""
+    while not ended.wait(TURN_SECONDS):
+        try:
+            look()
+        except Exception as error:  # noqa: BLE001  # `look` only sets metrics and writes logs
+            reason = error if isinstance(error, MonitorError) else find_place(error)
+            log.debug("could not look at the %s: %s", name, reason)
+    close()
+
+
+@contextmanager
+def watch_memory(settings: Settings, preflight: Preflight, metrics: Metrics) -> Iterator[None]:
+    """Read the memory of Redis for the metrics until the end of the block."""
+
+    def open_probe() -> MemoryProbe:
+        return MemoryProbe(settings.parameters, settings.compute_fingerprint(preflight), create_client(settings.redis))
+
+    watch = MemoryWatch(open_probe, metrics, time.monotonic)
+    with _call_repeatedly("memory", watch.look, watch.close):
+        yield
+
+
+def create_instance_watch(
+    settings: Settings,
+    preflight: Preflight,
+    windows: RedisWindows,
+    service: Service,
+    metrics: Metrics,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> InstanceWatch:
+    """Return a watch that compares this instance with the others of the service. `monotonic` returns seconds."""
+    name, topic = settings.parameters.name, settings.config.kafka.topics.visits
+    group = name_input_group(name, settings.compute_fingerprint(preflight))
+    place = InstancePlace(name, group, topic, preflight.topics[topic].topic_id, windows.address)
+    identity = settings.make_identity(preflight)
+    log.info("configuration %s, person key with tag %s, %s", identity.configuration, identity.key, windows.address)
+    return InstanceWatch(settings.kafka, place, identity, windows, lambda: service.reader.assigned, metrics, monotonic)
+
+
+def _raise(failure: BaseException | None) -> None:
+    """Raise the error with which a thread of the service ended. The text of an unexpected error is left out."""
+    if failure is None:
+        return
+    if isinstance(failure, MonitorError):
+        raise failure
+    raise FailedError(
+        f"a thread ended with an unexpected error ({type(failure).__name__}): the log says where"
+    ) from failure
+
+
+@contextmanager
+def stop_on_signals(stop: threading.Event, report: Callable[[str], None]) -> Iterator[None]:
+    """Set `stop` on SIGTERM or SIGINT. A second signal ends the process as usual."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        report(f"{signal.Signals(number).name}: finishing the work in progress")
+        stop.set()
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        restore()

@@ -1,0 +1,335 @@
+"""The composition root: it creates and connects all components, for `run`, `replay` and `demo`.
+
+A service is created for fixed topics, a fixed fingerprint and a fixed number of ledger partitions (Q). When one of them
+changes, the service is stopped and another one is created. Recovery is the same as a start.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
+from monitor.contracts.clock import Clock
+from monitor.contracts.instants import SECOND
+from monitor.contracts.parameters import Parameters
+from monitor.errors import InsecureNoiseError, MonitorError, UsageError
+from monitor.ingest.dead_letters import DeadLetterTopic
+from monitor.ingest.reader import Reader, run_reader
+from monitor.ingest.readiness import Readiness
+from monitor.ingest.source import InputLog
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.groups import name_input_group, name_release_group
+from monitor.kafka.kafka_python_3_0.batches import Bounds
+from monitor.kafka.membership import Membership
+from monitor.observe.error_places import log_place
+from monitor.observe.health import Health
+from monitor.observe.metrics import Metrics
+from monitor.observe.spans import NO_SPANS, Spans
+from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
+from monitor.service.preflight import Preflight
+from monitor.stop_times import FINISH_SECONDS
+from monitor.store.facts import Windows
+from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
+from monitor.store.hashing import PersonHasher
+from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_store import RedisWindows
+from monitor.ticks.configuration_version import Identity, compute_version
+from monitor.ticks.context import ReleaseContext, SharedNoise
+from monitor.ticks.input_topic import InputTopic
+from monitor.ticks.loop import ReleaseLoop
+from monitor.ticks.owner import LedgerPlace, OwnerFactory
+from monitor.ticks.period_check import PeriodCheck, PeriodLimits
+from monitor.ticks.rollout import Candidate, DelayedMembership
+from monitor.ticks.store_clock import StoreClock
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A configuration that is ready for use: parameters, server addresses, and the key for person ids."""
+
+    config: Config
+    parameters: Parameters
+    kafka: KafkaConnections
+    redis: RedisAddress
+    hasher: PersonHasher
+    worst: Fraction  # the most that one person may pay in the period under this configuration alone
+    defer_commits: bool = False  # as in `LedgerPlace`; only a replay sets it
+    windows_at: Callable[[int], Windows] | None = None  # as in `ReleaseContext`; only a replay sets it
+    spans: Spans = NO_SPANS  # only `run` sets it
+
+    def compute_fingerprint(self, found: Preflight) -> str:
+        """Return the fingerprint of this configuration's facts for the present input topic."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        return compute_fingerprint(self.parameters, self.hasher.key_digest, topic_id)
+
+    def make_identity(self, found: Preflight) -> Identity:
+        """Return what this instance announces to the other instances of the service."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        version = compute_version(self.parameters, compute_published_fingerprint(self.parameters, topic_id))
+        return Identity(version, self.hasher.key_tag)
+
+
+def prepare_settings(valid: ValidConfig, key: bytes) -> Settings:
+    """Prepare a configuration for use. This reads the password files, but opens no connection.
+
+    Raises:
+        ConfigError: (exit 2) a password file is wrong.
+    """
+    config = valid.config
+    connections, address = build_kafka_connections(config), build_redis_address(config)
+    return Settings(config, valid.parameters, connections, address, PersonHasher(key), valid.worst)
+
+
+def build_kafka_connections(config: Config) -> KafkaConnections:
+    """Return the connection settings of the configured Kafka.
+
+    Raises:
+        ConfigError: (exit 2) the password file or a certificate file of Kafka cannot be read.
+    """
+    kafka = config.kafka
+    require_files(kafka, None)
+    password = read_kafka_password(config.kafka)
+    security: dict[str, object] = {"security_protocol": kafka.security_protocol}
+    if kafka.uses_sasl:
+        security |= {
+            "sasl_mechanism": kafka.sasl_mechanism,
+            "sasl_plain_username": kafka.username,
+            "sasl_plain_password": password.get_secret_value() if password else None,
+        }
+    if kafka.uses_tls:
+        files = {"ssl_cafile": kafka.ca_file, "ssl_certfile": kafka.certificate_file, "ssl_keyfile": kafka.key_file}
+        security |= {name: str(path) for name, path in files.items() if path is not None}
+    return KafkaConnections(kafka.bootstrap_servers, security, f"location-monitor-{config.service.name}")
+
+
+def build_redis_address(config: Config) -> RedisAddress:
+    """Return the address and the credentials of the configured Redis."""
+    redis = config.redis
+    password = read_redis_password(config.redis)
+    return RedisAddress(
+        redis.url.get_secret_value(),
+        redis.username,
+        password.get_secret_value() if password else None,
+        str(redis.ca_file) if redis.ca_file else None,
+        redis.cluster,
+    )
+
+
+@contextmanager
+def open_telemetry(settings: Settings, metrics: Metrics) -> Iterator[Spans]:
+    """Export metrics to OpenTelemetry until the end of the block, if this is enabled. Yield the destination of spans.
+
+    Raises:
+        UsageError: the optional packages are not installed.
+    """
+    if not settings.config.otel.enabled:
+        yield NO_SPANS
+        return
+    try:
+        from monitor.observe.otel import OtelExport  # noqa: PLC0415  # optional packages, loaded only if they are used
+    except ImportError as error:
+        raise UsageError(
+            f"otel.enabled is true: expected the packages of OpenTelemetry, found none ({error}). Install them: "
+            "pip install 'location-monitor[otel]'"
+        ) from error
+    export = OtelExport(settings.config.otel, settings.config.service.name, metrics)
+    try:
+        yield export.spans
+    finally:
+        export.close()
+
+
+def create_noise() -> OneSidedNoise:
+    """Return the noise source for published answers."""
+    return OneSidedNoise(SystemEntropy())
+
+
+def create_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
+    """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
+    now = clock.now if clock.simulated else None
+    return RedisWindows(settings.parameters, settings.compute_fingerprint(found), create_client(settings.redis), now)
+
+
+def make_ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
+    """Return the ledger and the input topic. `seen_at`: an instant at which the input topic existed."""
+    topics = settings.config.kafka.topics
+    visits, alerts = found.topics[topics.visits], found.topics[topics.alerts]
+    return LedgerPlace(
+        topics.alerts,
+        alerts.topic_id,
+        visits.topic_id,
+        compute_published_fingerprint(settings.parameters, visits.topic_id),
+        seen_at,
+        visits.partitions,
+        settings.defer_commits,
+    )
+
+
+def _require_secure(noise: Noise) -> None:
+    if not noise.secure:
+        raise InsecureNoiseError(
+            "the noise is seeded, so it could be removed from answers: publish with the operating system's entropy"
+        )
+
+
+class Service:
+    """A running service: from `start` to `stop`, one thread reads the input and one publishes answers.
+
+    `ended` is set when a thread ends. If the thread failed, `failure` is its error.
+
+    Raises:
+        InsecureNoiseError: (on creation) the noise is predictable.
+        UnreachableError: (on creation) a server cannot be used now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        found: Preflight,
+        windows: Windows,
+        clock: Clock,
+        noise: Noise,
+        metrics: Metrics,
+        health: Health,
+    ) -> None:
+        _require_secure(noise)
+        self._settings, self._found, self._windows = settings, found, windows
+        self._clock, self._noise, self._metrics, self._health = clock, SharedNoise(noise), metrics, health
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self.ended = threading.Event()
+        self.failure: BaseException | None = None
+        # This machine's clock may have been stepped since the checks, so the store's clock is read.
+        self._input_seen_at = windows.time()
+        self._store_clock = StoreClock(clock.elapsed)
+        self._store_clock.update(self._input_seen_at)
+        self._dead_letters = self._create_dead_letters()
+        self._readiness = Readiness(settings.kafka, settings.config.kafka.topics.visits, windows)
+        self._membership = self._create_membership()
+        try:
+            source = self._create_source()
+        except BaseException:
+            self._membership.close()
+            raise
+        self.reader = Reader(
+            settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, settings.spans
+        )
+        self.loop = self._create_loop(self.reader)
+        self._threads = [
+            threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
+            threading.Thread(target=self._run, args=("release", self._release), name="release", daemon=True),
+        ]
+
+    def _create_membership(self) -> Membership | DelayedMembership:
+        """Create the membership of the release group. A replay runs alone, so it joins at once."""
+        settings, parameters = self._settings, self._settings.parameters
+        topic, group = settings.config.kafka.topics.alerts, name_release_group(parameters.name)
+        if self._clock.simulated:
+            return Membership(settings.kafka, topic, group, self._wake)
+        version = compute_version(parameters, settings.compute_fingerprint(self._found))
+        candidate = Candidate(group, version, parameters.grid.length / SECOND)
+        return DelayedMembership(settings.kafka, topic, candidate, self._readiness, self._wake)
+
+    def _create_source(self) -> InputLog:
+        settings, topic = self._settings, self._settings.config.kafka.topics.visits
+        name, topic_id = settings.parameters.name, self._found.topics[topic].topic_id
+        group = name_input_group(name, settings.compute_fingerprint(self._found))
+        by_brokers = not self._clock.simulated
+        bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
+        client_id = settings.make_identity(self._found).make_client_id(settings.kafka.client_id)
+        kafka = replace(settings.kafka, client_id=client_id)
+        return InputLog(kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
+
+    def _create_dead_letters(self) -> DeadLetterTopic:
+        topics = self._settings.config.kafka.topics
+        limit = int(self._found.topics[topics.dead_letters].settings["max.message.bytes"])
+        return DeadLetterTopic(self._settings.kafka, topics.dead_letters, topics.visits, limit)
+
+    def _create_loop(self, reader: Reader) -> ReleaseLoop:
+        settings, topics = self._settings, self._settings.config.kafka.topics
+        place = make_ledger_place(settings, self._found, self._input_seen_at)
+        check = self._create_period_check(place)
+        owners = OwnerFactory(settings.kafka, place, settings.parameters, self._noise, self._clock, check)
+        context = ReleaseContext(
+            settings.parameters,
+            self._windows,
+            InputTopic(settings.kafka, topics.visits, place.input_topic_id, (place.topic, place.topic_id)),
+            owners.take_over,
+            self._metrics,
+            self._clock,
+            reader.progressed,
+            reader.tick_ends,
+            store_clock=self._store_clock,
+            spans=settings.spans,
+            windows_at=settings.windows_at,
+        )
+        return ReleaseLoop(context, self._membership, self.ledger_partitions)
+
+    def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
+        settings, reader = self._settings, self._found.ledger_reader
+        limits = PeriodLimits(settings.config.privacy.epsilon, settings.worst)
+        return PeriodCheck(
+            settings.kafka, place, settings.parameters, limits, reader, self.ledger_partitions, self._cautious_now
+        )
+
+    def _cautious_now(self) -> int:
+        """Return the present instant, by a clock that is not ahead of the store's clock."""
+        return self._store_clock.cap(self._clock.now())
+
+    @property
+    def ledger_partitions(self) -> int:
+        """The number of ledger partitions that have shards (Q)."""
+        return self._found.terms.partitions
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            self._health.expect(thread.name)
+            thread.start()
+
+    def _run(self, name: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except MonitorError as error:
+            self.failure = error
+            log.warning("the %s thread stopped: %s", name, error)
+        except BaseException as error:  # noqa: BLE001  # `run` starts the service again
+            self.failure = error
+            log_place(log, "the %s thread failed", name, error=error)
+        finally:
+            self.ended.set()
+
+    def _read(self) -> None:
+        simulated = self._clock.simulated
+
+        def report_heartbeat(waiting: str) -> None:
+            self._health.report_alive("reading", waiting or ("" if simulated else self._readiness.waiting))
+
+        run_reader(self.reader, self._stop, report_heartbeat)
+
+    def _release(self) -> None:
+        def report_heartbeat(waiting: str) -> None:
+            self._health.report_alive("release", waiting)
+
+        self.loop.run(self._stop, self._wake, report_heartbeat)
+
+    def stop(self) -> None:
+        """Finish pending work within `FINISH_SECONDS`, leave both consumer groups, and close every connection."""
+        self._stop.set()
+        self._wake.set()
+        deadline = time.monotonic() + FINISH_SECONDS
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
+        self.loop.close(max(0.0, deadline - time.monotonic()))
+        self._membership.close()
+        self._dead_letters.close()
+        for thread in self._threads:
+            self._health.forget(thread.name)

@@ -1,0 +1,61 @@
+"""The fingerprint of everything that decides facts (docs/runtime.md, section 3).
+
+A configuration with another fingerprint reads its facts from the input again. Otherwise a newly watched location would
+lack its earlier visits, although the progress claims them, and would be called "safe".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from monitor.contracts.parameters import Parameters, Timed
+
+FORMAT: Final = 1
+"""The version of the stored format. Raise it when keys, members or scores change their meaning."""
+
+_DIGITS: Final = 16
+
+
+def compute_fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str:
+    """Return 16 hexadecimal digits, which differ between configurations that store different facts.
+
+    Thresholds, ε, names, the release delay and the tolerance do not affect facts, so the fingerprint ignores them.
+
+    Args:
+        parameters: the compiled configuration.
+        key_digest: identifies the key that person ids are hashed with (`PersonHasher.key_digest`).
+        topic_id: Kafka's id of the input topic; a recreated topic of the same name has other offsets.
+    """
+    return _compute_digest(parameters, topic_id, {"key": key_digest.hex()})
+
+
+def compute_published_fingerprint(parameters: Parameters, topic_id: str) -> str:
+    """Return a fingerprint without the person key, so that its readers cannot test a guess of the key."""
+    return _compute_digest(parameters, topic_id, {})
+
+
+def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> str:
+    deciding: dict[str, object] = {
+        "format": FORMAT,
+        "slot": parameters.grid.length,
+        "origin": parameters.grid.origin,
+        "ahead": parameters.accept_ahead,
+        "default_stay": parameters.default_stay,
+        "shards": parameters.registry.shards,
+        "registry": parameters.registry.digest,
+        "over_time": [[int(row), int(parameters.row_window[row])] for row in parameters.watched_rows],
+        "at_times": sorted({_encode_designated(monitor) for monitor in parameters.timed}),
+        "consent": sorted({monitor.times.digest() for monitor in parameters.at_least}),
+        "dwell": sorted({(monitor.times.digest(), monitor.rule.longest) for monitor in parameters.dwell}),
+        "topic": topic_id,
+    }
+    deciding |= key
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+def _encode_designated(monitor: Timed) -> str:
+    # The instants rather than the zone's name, because hosts may have different time zone data.
+    return json.dumps([monitor.times.digest(), monitor.horizon])

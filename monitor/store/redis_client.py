@@ -1,0 +1,234 @@
+"""Connections to Redis or Valkey, and explanations of their failures, without credentials or commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from redis import Redis
+from redis.backoff import ConstantBackoff
+from redis.cluster import ClusterNode, RedisCluster
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ClusterError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as LostError
+from redis.exceptions import TimeoutError as SlowError
+from redis.retry import Retry
+
+from monitor.contracts.instants import SECOND
+from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.kafka.tls_errors import explain_tls_error
+
+Client = Redis | RedisCluster
+"""A connection pool to one server, or to the nodes of a cluster."""
+
+REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError, AttributeError)
+"""All errors that redis-py raises if a server fails or cannot be reached.
+
+redis-py 8.1 raises an AttributeError if a cluster moves keys to a node that it does not know: one that has just joined
+and owns no hash slots yet.
+"""
+
+_RESPONSE_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 2.0
+_RETRY_SECONDS: Final = 0.05
+_READ_BYTES: Final = 2**18  # a tick reads megabytes of members
+
+_TRANSIENT: Final = {
+    "OOM": "it is out of memory (maxmemory): nothing was written. Raise maxmemory",
+    "READONLY": "it is a replica and accepts no writes: redis.url must lead to the primary, also after a failover",
+    "LOADING": "it is loading its data",
+    "BUSY": "it is busy with a script of another client",
+    "MISCONF": "it cannot save to disk, so it accepts no writes: see its log",
+    "NOREPLICAS": "too few replicas are connected (min-replicas-to-write), so it accepts no writes",
+    "MASTERDOWN": "it is a replica that has lost its primary",
+    "CLUSTERDOWN": "the cluster is down",
+    "TRYAGAIN": "the cluster is moving these keys",
+    "LOST": "it lacks keys of a shard, so the facts of this shard are read from the input again",
+    "MOVED": "the cluster has moved these keys",
+    "ASK": "the cluster is moving these keys",
+    "WRONGPASS": "it requires a user and a password, or refused them: check redis.username and redis.password_file",
+}
+_MOVING: Final = frozenset({"TRYAGAIN", "ASK", "MOVED"})
+_KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py removes the code from the text
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    BusyLoadingError: "LOADING",
+    MasterDownError: "MASTERDOWN",
+    ClusterDownError: "CLUSTERDOWN",
+    TryAgainError: "TRYAGAIN",
+    ClusterError: "TRYAGAIN",  # redis-py was told to try again too often
+    MovedError: "MOVED",
+    AskError: "ASK",
+    AuthenticationError: "WRONGPASS",
+    NoPermissionError: "NOPERM",
+}
+_COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
+_IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name the command
+_KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
+_CONNECTING: Final = "Timeout connecting"  # a server without TLS waits for the rest of what it takes for a command
+_CHECK_PORT: Final = (
+    " while connecting: check its address and port, and whether the port uses TLS (rediss://) or not (redis://)"
+)
+_CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """The address and credentials of Redis; `repr` omits the URL and the password."""
+
+    url: str = field(repr=False)
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    cluster: bool = False
+
+
+def create_client(address: RedisAddress) -> Client:
+    """Return a client that connects at its first use. A cluster's client connects at once, to find the nodes.
+
+    The limits are 5 s for a response and 2 s for connecting. If a connection is lost, the client connects and sends the
+    command once more, which is safe because every write may be repeated. A command that timed out is not repeated,
+    because that would exceed the limits.
+
+    Raises:
+        UnreachableError: a cluster cannot be reached.
+    """
+    options = {
+        "username": address.username,
+        "password": address.password,
+        "socket_timeout": _RESPONSE_SECONDS,
+        "socket_connect_timeout": _CONNECT_SECONDS,
+        "socket_keepalive": True,
+        "socket_read_size": _READ_BYTES,
+        "health_check_interval": 30,
+        "decode_responses": False,
+        "protocol": 2,
+        "retry": Retry(ConstantBackoff(_RETRY_SECONDS), 1, (LostError,)),
+    }
+    if address.ca_file is not None and address.url.startswith("rediss:"):
+        options["ssl_ca_certs"] = address.ca_file
+    if not address.cluster:
+        return Redis.from_url(address.url, **options)
+    try:
+        return RedisCluster.from_url(address.url, **options)
+    except REDIS_ERRORS as error:
+        raise translate_error(error, "the Redis cluster") from None
+
+
+def list_cluster_nodes(client: RedisCluster) -> list[ClusterNode]:
+    """Return all known nodes of a cluster: primaries and replicas."""
+    return list(client.get_nodes())  # type: ignore[no-untyped-call]  # redis-py gives it no types
+
+
+def describe_client(client: Client) -> str:
+    """Return the address of a client's server or servers, for messages."""
+    if isinstance(client, RedisCluster):
+        return f"Redis cluster {', '.join(sorted(node.name for node in list_cluster_nodes(client)))}"
+    options = client.connection_pool.connection_kwargs
+    if "path" in options:
+        return f"Redis at {options['path']}"
+    return f"Redis at {options.get('host', 'localhost')}:{options.get('port', 6379)}"
+
+
+def parse_time(reply: Sequence[bytes | int]) -> int:
+    """Return the instant of a reply to TIME, which has seconds and microseconds."""
+    seconds, microseconds = reply
+    return int(seconds) * SECOND + int(microseconds)
+
+
+def read_server_time(client: Client) -> int:
+    """Return the present instant by the server's clock; for a cluster, the latest of its primaries' clocks.
+
+    Raises:
+        FailedError: the server does not answer, or refuses the command.
+    """
+    try:
+        if isinstance(client, RedisCluster):
+            primaries = client.get_primaries()  # type: ignore[no-untyped-call]  # redis-py gives it no types
+            return max(parse_time(client.get_redis_connection(node).time()) for node in primaries)
+        return parse_time(client.time())
+    except REDIS_ERRORS as error:
+        raise translate_error(error, describe_client(client)) from None
+
+
+def find_error_code(error: Exception) -> str:
+    """Return the code at the start of a server's error reply, such as `WRONGTYPE`; empty without a code."""
+    if type(error) in _KINDS:
+        return _KINDS[type(error)]
+    match = _CODE.match(str(error)) if isinstance(error, ResponseError) else None
+    return match[1] if match else ""
+
+
+def translate_error(error: Exception, place: str) -> FailedError:
+    """Return our error for an error of redis-py. Its text is left out, because it may contain a whole command."""
+    while isinstance(error, RedisClusterException) and isinstance(
+        cause := error.__cause__ or error.__context__, REDIS_ERRORS
+    ):
+        error = cause
+    refused = _find_refused_permission(error)
+    if refused is not None:
+        return WindowsError(f"{place} refused {refused} (NOPERM): check the permissions of its user")
+    code = "ASK" if isinstance(error, AttributeError) else find_error_code(error)
+    if code in _TRANSIENT:
+        return UnreachableError(f"{place}: {_TRANSIENT[code]}")
+    if isinstance(error, SlowError):
+        hint = _CHECK_PORT if _CONNECTING in str(error) else ""
+        return UnreachableError(f"{place} did not answer within {_RESPONSE_SECONDS:g} s{hint}")
+    if isinstance(error, LostError | OSError):
+        reason = explain_tls_error(str(error), "redis") or "the connection was refused or lost"
+        return UnreachableError(f"{place} cannot be reached: {reason}")
+    if isinstance(error, ResponseError):
+        return WindowsError(
+            f"{place} refused a command ({code or type(error).__name__}): check the permissions of its user"
+        )
+    return UnreachableError(f"{place} failed ({type(error).__name__})")
+
+
+def _find_refused_permission(error: Exception) -> str | None:
+    """Return the command or key that the user may not use; None if the error is not about permissions."""
+    text = str(error)
+    if _KEY.search(text):
+        return "a key of this service"
+    if _IN_SCRIPT in text:
+        return "a command of a script"
+    match = _COMMAND.search(text)
+    return f"the command {match[1]}" if match else None
+
+
+def is_moving(error: Exception) -> bool:
+    """Return whether a server's error reply says that a cluster moves the keys of the command."""
+    return find_error_code(error) in _MOVING
+
+
+def is_transient(error: Exception) -> bool:
+    """Return whether a server's error reply reports a transient state, rather than a problem with its data."""
+    return find_error_code(error) in _TRANSIENT
+
+
+def parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
+    """Return the fields and values of a hash from the flat reply of a script."""
+    texts = [text.decode() for text in flat]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def pair_scores(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
+    """Return (member, score) pairs from a reply WITHSCORES: pairs under RESP3, a flat list under RESP2."""
+    if reply and not isinstance(reply[0], bytes):
+        return [(member, float(score)) for member, score in reply]
+    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]

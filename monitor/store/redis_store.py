@@ -1,0 +1,305 @@
+"""Windows in Redis or Valkey: sets of facts with their progress, with one script per shard and operation.
+
+Every operation is one script per shard, so it is atomic. A write unpacks the facts and advances the progress. For a
+tick, one script moves the facts that the tick counts into the windows, and counts. Each script that reads or changes
+facts also declares a key that never exists. While a cluster moves a shard, both of its servers refuse such a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from typing import Any, Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.contracts.instants import SECOND
+from monitor.contracts.parameters import Parameters
+from monitor.errors import WindowsError
+from monitor.store.eviction_policy import read_eviction_policies, require_no_eviction
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span, Window
+from monitor.store.keys import PROGRESS, Keys, make_service_pattern, parse_progress
+from monitor.store.packing import read_stays, split_portions
+from monitor.store.redis_client import (
+    REDIS_ERRORS,
+    Client,
+    describe_client,
+    find_error_code,
+    is_moving,
+    is_transient,
+    pair_scores,
+    parse_fields,
+    parse_time,
+    translate_error,
+)
+from monitor.store.scripts import Command, make_eval
+from monitor.store.time_counts import SparseCounts, TimeCounts
+
+_LEAST_EXPIRY: Final = 3_600
+
+
+class RedisWindows:
+    """`Windows` in Redis 7, Valkey or a Redis Cluster; thread-safe. Writes and counts are atomic per shard.
+
+    `clock` returns the present instant in place of the servers' clocks, for a replay; None for the servers' clocks.
+    """
+
+    def __init__(
+        self, parameters: Parameters, fingerprint: str, client: Client, clock: Callable[[], int] | None = None
+    ) -> None:
+        self._name = parameters.name
+        self._parameters = parameters
+        self._keys = Keys(parameters.name, fingerprint)
+        self._rows = parameters.registry.by_shard
+        self._all = range(parameters.registry.shards)
+        self._watched: list[list[int]] = [[] for _ in self._all]
+        watched = parameters.watched_rows
+        for row, shard in zip(watched.tolist(), parameters.registry.shard[watched].tolist(), strict=True):
+            self._watched[shard].append(row)
+        # Twice the time in which facts can be counted, with F slots ahead. With a shorter expiry, a jump of Redis's
+        # clock could delete facts that still count. Scripts keep facts twice as long as the progress which claims them.
+        self._expiry = max(
+            _LEAST_EXPIRY, 2 * (parameters.history_slots + parameters.max_lead) * parameters.grid.length // SECOND
+        )
+        self._client = client
+        self._clock = clock
+
+    @property
+    def address(self) -> str:
+        """The address of Redis in words, for messages."""
+        return describe_client(self._client)
+
+    def at(self, instant: int) -> RedisWindows:
+        """Return the same windows, as at an instant of simulated time."""
+        windows = copy(self)
+        windows._clock = lambda: instant  # noqa: SLF001  # a copy
+        return windows
+
+    def read_progress(self) -> list[dict[int, int]]:
+        """Return, by shard, the next offset by input partition."""
+        replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in self._all})
+        return [parse_progress(parse_fields(replies[shard][0])) for shard in self._all]
+
+    def begin(self, partition: int, offset: int, complete_from: int) -> None:
+        """In shards without progress for the partition, start at an offset and raise `complete_from`, in one step."""
+        self._set_progress("begin", partition, offset, complete_from)
+
+    def restart(self, partition: int, offset: int, complete_from: int) -> None:
+        """Move the partition's progress in every shard, forward or back, and raise `complete_from`, in one step."""
+        self._set_progress("restart", partition, offset, complete_from)
+
+    def _set_progress(self, script: str, partition: int, offset: int, complete_from: int) -> None:
+        arguments = (*self._read_clock(), f"{PROGRESS}{partition}", offset, complete_from)
+        times = self._find_unexpired_times()
+        work: dict[int, Command] = {}
+        for shard in self._all:
+            windows = self._list_windows(shard)
+            keys = [*self._declare_keys(shard), *windows, *self._list_time_keys(shard, times)]
+            work[shard] = make_eval(script, keys, *arguments, len(windows))
+        self._run(work)
+
+    def _read_clock(self) -> tuple[str | int, ...]:
+        """Return the arguments of scripts about time: the clock, the slot grid, and the expiry of keys in seconds."""
+        grid = self._parameters.grid
+        return ("" if self._clock is None else self._clock(), grid.origin, grid.length, self._expiry)
+
+    def _find_unexpired_times(self) -> list[int]:
+        """Return the designated times whose sets may exist."""
+        now = self.time()
+        kept = 2 * self._expiry * SECOND
+        return sorted(
+            {int(at) for timed in self._parameters.timed for at in timed.times.find_between(now - kept, now + kept)}
+        )
+
+    def _list_windows(self, shard: int) -> list[str]:
+        return [self._keys.window(shard, row) for row in self._watched[shard]]
+
+    def _list_time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
+        """Return the keys of designated times: one each, and one more if there are dwell times."""
+        names = (self._keys.time, self._keys.lengths) if self._parameters.dwell else (self._keys.time,)
+        return [name(shard, instant) for instant in times for name in names]
+
+    def _declare_keys(self, shard: int) -> list[str]:
+        """Return the first keys that a script declares: the shard's hash, the waiting facts, and the missing key."""
+        return [self._keys.meta(shard), self._keys.waiting(shard), self._keys.never(shard)]
+
+    def pack(self, facts: Facts) -> PackedFacts:
+        """Prepare a batch's facts for `write`: the arguments of each shard's script."""
+        return PackedFacts({shard: list(split_portions(of_shard)) for shard, of_shard in facts.items()})
+
+    def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
+        """Add a batch's facts and advance each shard's progress, with one script per shard.
+
+        Returns:
+            By partition, the lowest progress of all shards after the write, -1 where a shard has none.
+        """
+        packed = facts if isinstance(facts, PackedFacts) else self.pack(facts)
+        advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
+        arguments = (*self._read_clock(), len(spans), *advance)
+        replies = self._run(
+            {
+                shard: make_eval("write", self._declare_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
+                for shard in self._all
+            }
+        )
+        lowest = np.array([replies[shard] for shard in self._all]).astype(np.int64).min(axis=0).tolist()
+        return {span.partition: reached for span, reached in zip(spans, lowest, strict=True)}
+
+    def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
+        """Return, by shard, everything that a tick needs, read in one step.
+
+        A script moves a limited number of waiting facts, to end soon. The reading is not settled if more wait.
+        """
+        work = {shard: self._make_tick_command(shard, question) for shard, question in questions.items()}
+        replies = self._execute(work)
+        failed = {shard: reply for shard, reply in replies.items() if isinstance(reply, Exception)}
+        for shard, error in failed.items():
+            if len(failed) == len(questions) or not is_moving(error):
+                self._raise_failure(shard, error)
+        return {
+            shard: self._parse_reading(shard, questions[shard], reply)
+            for shard, reply in replies.items()
+            if shard not in failed
+        }
+
+    def time(self, shards: Collection[int] = (0,)) -> int:
+        """Return the present instant: the latest of the clocks of the shards' servers."""
+        if self._clock is not None:
+            return self._clock()
+        replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in shards})
+        return max(parse_time(time) for _, time in replies.values())
+
+    def open(self, shards: Sequence[int], slot: int) -> None:
+        """Move facts stamped up to a slot into the windows, if it has begun."""
+        self._run({shard: make_eval("open", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards})
+
+    def _make_tick_command(self, shard: int, question: Question) -> Command:
+        windows = (part for start, rows in question.windows for part in (start, np.asarray(rows, ">u4").tobytes()))
+        return make_eval(
+            "tick",
+            self._declare_keys(shard),
+            *self._read_clock(),
+            "" if question.tick is None else question.tick,
+            self._parameters.tolerance,
+            len(question.windows),
+            len(question.times),
+            *windows,
+            *question.times,
+            *question.stays,
+        )
+
+    def _parse_reading(self, shard: int, question: Question, reply: Sequence[Any]) -> Reading:
+        settled, counts, meta, time, members, lengths = reply
+        present = {
+            instant: SparseCounts.of(of_time, self._rows[shard])
+            for instant, of_time in zip(question.times, members, strict=bool(settled))
+        }
+        fields = parse_fields(meta)
+        return Reading(
+            progress=parse_progress(fields),
+            complete_from=int(fields.get("since", COMPLETE_FROM_START)),
+            evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
+            times_evicted_until=int(fields.get("dropped", NEVER)),
+            time=parse_time(time) if self._clock is None else self._clock(),
+            counts=_split_counts(question.windows, counts) if settled else (),
+            present=TimeCounts(present),
+            settled=settled == 1,
+            consenting=TimeCounts(
+                {instant: present[instant] for instant in question.consenting} if settled else {}, consenting=True
+            ),
+            stays={
+                instant: read_stays(pair_scores(of_time))
+                for instant, of_time in zip(question.stays, lengths, strict=bool(settled))
+            },
+        )
+
+    def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+        """Evict facts about slots before a slot and the designated times `drop`, and renew the other expiries."""
+        work: dict[int, Command] = {}
+        for shard in shards:
+            windows = self._list_windows(shard)
+            dropped, kept = (self._list_time_keys(shard, instants) for instants in (drop, keep))
+            keys = [*self._declare_keys(shard), *windows, *dropped, *kept]
+            latest = [max(drop)] if drop else []
+            work[shard] = make_eval("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
+        self._run(work)
+
+    def is_empty(self) -> bool:
+        """Return whether the store has no key of this service, under any fingerprint."""
+        with self._translate_errors():
+            keys = self._client.scan_iter(match=make_service_pattern(self._name), count=1_000)
+            return next(iter(keys), None) is None
+
+    def check(self) -> None:
+        """Check that the store is reachable, evicts nothing, and permits every command that the service uses.
+
+        Transient failures (a replica, no memory) are ignored, because reading may continue; writes report them.
+
+        Raises:
+            EvictionError: the `maxmemory-policy` of a server is not `noeviction`.
+            WindowsError: the user may not run a command, or may not access these keys.
+        """
+        with self._translate_errors():
+            self._client.ping()
+            policies = read_eviction_policies(self._client)
+            reply = self._execute({0: make_eval("rights", [self._keys.rights])})[0]
+        if isinstance(reply, Exception) and not is_transient(reply):
+            raise translate_error(reply, describe_client(self._client))
+        require_no_eviction(policies)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _run(self, work: Mapping[int, Command]) -> dict[int, Any]:
+        """Run one script per shard, and return the replies by shard.
+
+        Raises:
+            UnreachableError: a script did not run, or its outcome is unknown.
+            WindowsError: a key has foreign data.
+        """
+        replies = self._execute(work)
+        for shard, reply in replies.items():
+            if isinstance(reply, Exception):
+                self._raise_failure(shard, reply)
+        return replies
+
+    def _execute(self, work: Mapping[int, Command]) -> dict[int, Any]:
+        """Run one script per shard. Return the replies by shard; that of a script that failed is an error."""
+        with self._translate_errors(), self._client.pipeline(transaction=False) as pipeline:
+            for command in work.values():
+                pipeline.execute_command(*command)
+            return dict(zip(work, pipeline.execute(raise_on_error=False), strict=True))
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except REDIS_ERRORS as error:
+            raise translate_error(error, describe_client(self._client)) from None
+
+    def _raise_failure(self, shard: int, error: Exception) -> NoReturn:
+        """Raise the error of a shard's script.
+
+        If a key has foreign data, facts are missing. In this case, first delete the shard's progress, so that it does
+        not claim these facts after an operator has deleted the key.
+        """
+        if find_error_code(error) != "WRONGTYPE":
+            raise translate_error(error, describe_client(self._client))
+        reply = self._execute({shard: make_eval("forget_progress", [self._keys.meta(shard)], PROGRESS)})[shard]
+        if isinstance(reply, Exception):
+            raise translate_error(reply, describe_client(self._client))
+        tag = self._keys.tag(shard)
+        raise WindowsError(
+            f"{describe_client(self._client)}: a key that begins with {tag} has data of another program, so facts are "
+            f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
+            "the facts from the input again."
+        )
+
+
+def _split_counts(windows: Sequence[Window], counts: Sequence[int]) -> list[NDArray[np.int64]]:
+    """Return the counts by window, from the counts of all rows in order."""
+    ends = np.cumsum([len(rows) for _, rows in windows])
+    return np.split(np.array(counts, np.int64), ends[:-1]) if windows else []

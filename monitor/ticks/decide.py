@@ -1,0 +1,319 @@
+"""Decide one tick of one ledger partition: readings, marks and noise become records (Algorithms 3 and 4).
+
+The module is pure except for the noise, which is passed in. The order of records is public (docs/rules.md, rule 11):
+monitors as configured, locations as in the registry, designated times by time, shards by number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.contracts import alerts
+from monitor.contracts.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
+from monitor.contracts.unknown import FACTS_MISSING, LEDGER_LOST
+from monitor.privacy import at_least, at_times, dwell, hot_spots
+from monitor.privacy.at_times import AtTimesRule
+from monitor.privacy.noise import Noise
+from monitor.store.facts import Question, Reading
+from monitor.store.time_counts import find_visited
+from monitor.ticks.decide_over_time import OverTimeDecider, Records
+from monitor.ticks.dwell_record import build_dwell_record
+from monitor.ticks.ledger import EncodedRecord
+from monitor.ticks.readings import Evidence, find_input_since
+from monitor.ticks.state import LedgerState
+
+__all__ = ["Decider", "Decision", "Evidence"]
+
+MANY_PLACES: Final = 10_000
+"""A shard with at least this number of places is decided by its visited places (`at_times.step_sparse`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The records of one tick, and the number of answers by (monitor, status).
+
+    `unknown`: the shards with a reading that have an unknown answer, each with the cause (`monitor.contracts.unknown`).
+    """
+
+    records: Sequence[EncodedRecord]
+    answers: Mapping[tuple[str, str], int]
+    unknown: Collection[tuple[int, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """The numbers of a decision while it is made: `answers` and `unknown` of `Decision`."""
+
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unknown: set[tuple[int, str]] = field(default_factory=set)
+
+
+class Decider:
+    """Decides the ticks of one ledger partition.
+
+    Args:
+        parameters: the parameters of the service.
+        shards: the shards of this ledger partition.
+        noise: the source of one-sided noise.
+        totals: the monitors of hot spots and dwell times that this partition answers. One answer covers all shards.
+    """
+
+    def __init__(
+        self, parameters: Parameters, shards: Sequence[int], noise: Noise, totals: Sequence[Total] = ()
+    ) -> None:
+        self._parameters = parameters
+        self._noise = noise
+        self._shards = tuple(shards)
+        self._totals = tuple(totals)
+        self._watched = [
+            OverTimeDecider(parameters, monitor, number, shards, noise)
+            for number, monitor in enumerate(parameters.over_time)
+        ]
+
+    def build_questions(self, tick: int) -> dict[int, Question]:
+        """Return the question to ask each shard at a tick."""
+        parameters = self._parameters
+        live = {
+            time for monitor in parameters.at_times for time in monitor.list_live_times(parameters.grid.as_of(tick))
+        }
+        questions = {
+            shard: Question(
+                tuple(watched.find_window(shard, tick) for watched in self._watched), tuple(sorted(live)), tick
+            )
+            for shard in self._shards
+        }
+        consenting = {time for bounds in parameters.at_least for time in self._find_final_times(bounds, tick)}
+        if consenting:
+            instants = tuple(sorted(consenting))
+            questions = {shard: replace(question, consenting=instants) for shard, question in questions.items()}
+        final = {time for monitor in self._totals for time in self._find_final_times(monitor, tick)}
+        if not final:
+            return questions
+        stays = {
+            time
+            for monitor in self._totals
+            if isinstance(monitor, Dwell)
+            for time in self._find_final_times(monitor, tick)
+        }
+        return {
+            shard: replace(question, times=tuple(sorted(final.union(question.times))), stays=tuple(sorted(stays)))
+            for shard in range(parameters.registry.shards)
+            for question in (questions.get(shard, Question(tick=tick)),)
+        }
+
+    def _find_final_times(self, monitor: Total | AtLeast, tick: int) -> list[int]:
+        """Return the designated times for which this tick is the final one."""
+        as_of = self._parameters.grid.as_of(tick)
+        return [time for time in monitor.list_live_times(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
+
+    def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
+        """Draw every answer of a tick once, and record the spent ε in `state`."""
+        tally = _Tally()
+        parts: list[Sequence[EncodedRecord]] = []
+        parts += [self._decide_over_time(watched, tick, evidence, state, tally) for watched in self._watched]
+        as_of = self._parameters.grid.as_of(tick)
+        parts += [
+            self._decide_at_time(timed, time, tick, evidence, state, tally)
+            for timed in self._parameters.at_times
+            for time in timed.list_live_times(as_of)
+        ]
+        parts += [
+            self._decide_total(total, time, tick, evidence, state, tally)
+            for total in self._totals
+            for time in self._find_final_times(total, tick)
+        ]
+        state.last_tick = tick
+        return Decision(Records(parts), tally.answers, tally.unknown)
+
+    @staticmethod
+    def _decide_over_time(
+        watched: OverTimeDecider, tick: int, evidence: Evidence, state: LedgerState, tally: _Tally
+    ) -> Sequence[EncodedRecord]:
+        answers = watched.decide(tick, evidence, state)
+        statuses = answers.count_statuses()
+        tally.answers.update({(watched.monitor.name, status): number for status, number in statuses.items()})
+        if statuses["unknown"]:
+            read = evidence.readings.keys() & answers.find_unknown_shards()
+            tally.unknown.update((shard, FACTS_MISSING) for shard in read)
+        return answers
+
+    def _decide_at_time(
+        self,
+        monitor: AtTimes,
+        time: int,
+        tick: int,
+        evidence: Evidence,
+        state: LedgerState,
+        tally: _Tally,
+    ) -> list[EncodedRecord]:
+        ids = self._parameters.registry.ids
+        noisy = state.noisy.setdefault((monitor.name, time), {})
+        marked = self._find_marked_rows(noisy)
+        records = []
+        for shard in self._shards:
+            complete = self._is_complete_at(time, shard, evidence, state, tally)
+            if complete:
+                present = evidence.readings[shard].present
+                for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], present, time):
+                    noisy[ids[row]] = (tick, count)
+                    marked[shard].append(row)
+            tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
+            shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard])}
+            bounds = self._draw_lower_bounds(monitor, time, shard, tick, evidence, state) if complete else None
+            records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown, bounds))
+        return records
+
+    def _draw_lower_bounds(
+        self, monitor: AtTimes, time: int, shard: int, tick: int, evidence: Evidence, state: LedgerState
+    ) -> dict[str, int] | None:
+        """Return the lower bounds of a shard at the final tick; None if there are none, or they were drawn before."""
+        parameters, registry = self._parameters, self._parameters.registry
+        is_final = monitor.is_final(time, parameters.grid.as_of(tick), parameters.grid)
+        if monitor.at_least is None or not is_final:
+            return None
+        if not state.may_draw_bounds(monitor.name, time, shard, registry.shards):
+            return None
+        state.record_bounds(monitor.name, time, shard, registry.shards)
+        rows, counts = registry.by_shard[shard], evidence.readings[shard].consenting[time]
+        places, bounds = at_least.step(monitor.at_least, counts, self._noise)
+        return {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
+
+    def _find_marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
+        """Return the registry rows of the locations that have a noisy count, by shard."""
+        registry = self._parameters.registry
+        marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
+        for location in noisy:
+            row = registry.rows.get(location)
+            if row is not None and (shard := int(registry.shard[row])) in marked:
+                marked[shard].append(row)
+        return marked
+
+    def _draw_noisy_counts(
+        self,
+        monitor: AtTimes,
+        shard: int,
+        marked_rows: Sequence[int],
+        present: Mapping[int, NDArray[np.int64]],
+        time: int,
+    ) -> list[tuple[int, int]]:
+        rows = self._parameters.registry.by_shard[shard]
+        rule = AtTimesRule(monitor.epsilon, monitor.threshold)
+        if len(rows) < MANY_PLACES:
+            marked = np.zeros(len(rows), np.bool_)
+            marked[np.searchsorted(rows, marked_rows)] = True
+            places, noisy_counts = at_times.step(rule, marked, present[time], self._noise)
+        else:
+            marked_places = np.searchsorted(rows, np.array(marked_rows, np.int64))
+            visited = find_visited(present, time)
+            places, noisy_counts = at_times.step_sparse(rule, len(rows), marked_places, visited, self._noise)
+        return [(int(rows[place]), int(count)) for place, count in zip(places, noisy_counts, strict=True)]
+
+    def _build_snapshot(
+        self,
+        monitor: AtTimes,
+        time: int,
+        shard: int,
+        tick: int,
+        complete: bool,  # noqa: FBT001  # becomes the record's status
+        noisy: Mapping[str, tuple[int, int]],
+        bounds: Mapping[str, int] | None,
+    ) -> EncodedRecord:
+        parameters = self._parameters
+        as_of = parameters.grid.as_of(tick)
+        key, value, headers = alerts.make_at_times_record(
+            source=parameters.name,
+            monitor=monitor.name,
+            time=time,
+            shard=shard,
+            shards=parameters.registry.shards,
+            tick=tick,
+            as_of=as_of,
+            complete=complete,
+            final=monitor.is_final(time, as_of, parameters.grid),
+            registry=parameters.registry.digest,
+            locations=len(parameters.registry.by_shard[shard]),
+            threshold=monitor.threshold,
+            epsilon=monitor.epsilon,
+            noisy_counts=noisy,
+            counts_at_least=None if bounds is None or monitor.at_least is None else (monitor.at_least, bounds),
+        )
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
+
+    def _decide_total(
+        self,
+        monitor: Total,
+        time: int,
+        tick: int,
+        evidence: Evidence,
+        state: LedgerState,
+        tally: _Tally,
+    ) -> list[EncodedRecord]:
+        """Return the one answer about a designated time; nothing if it was already drawn, under a shorter horizon."""
+        if (monitor.name, time) in state.drawn:
+            return []
+        shards = range(self._parameters.registry.shards)
+        incomplete = [shard for shard in shards if not self._is_complete_at(time, shard, evidence, state, tally)]
+        complete = not incomplete
+        if complete:
+            state.drawn.add((monitor.name, time))
+        tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
+        if isinstance(monitor, Dwell):
+            stays = (stay for shard in shards for stay in evidence.readings[shard].stays[time])
+            totals = dwell.step(monitor.rule, stays, self._noise) if complete else None
+            return [build_dwell_record(self._parameters, monitor, time, tick, totals)]
+        drawn = self._draw_hot_spots(monitor, time, evidence) if complete else None
+        return [self._build_hot_spots_record(monitor, time, tick, drawn)]
+
+    def _draw_hot_spots(self, monitor: HotSpots, time: int, evidence: Evidence) -> list[tuple[str, int]]:
+        registry = self._parameters.registry
+        counts = np.zeros(len(registry.ids), np.int64)
+        for shard, rows in enumerate(registry.by_shard):
+            counts[rows] = evidence.readings[shard].present[time]
+        highest, noisy_counts = hot_spots.step(monitor.epsilon, monitor.top, counts, self._noise)
+        return [(registry.ids[row], int(n)) for row, n in zip(highest, noisy_counts, strict=True)]
+
+    def _build_hot_spots_record(
+        self, monitor: HotSpots, time: int, tick: int, drawn: list[tuple[str, int]] | None
+    ) -> EncodedRecord:
+        parameters = self._parameters
+        as_of = parameters.grid.as_of(tick)
+        key, value, headers = alerts.make_hot_spots_record(
+            source=parameters.name,
+            monitor=monitor.name,
+            time=time,
+            tick=tick,
+            as_of=as_of,
+            registry=parameters.registry.digest,
+            locations=len(parameters.registry.ids),
+            top=monitor.top,
+            epsilon=monitor.epsilon,
+            hot_spots=drawn,
+        )
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
+
+    def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState, tally: _Tally) -> bool:
+        """Return whether the answers about τ are known, and every visit at τ that was reported before as_of is counted.
+
+        If a shard with a reading is not complete, `tally` gets the cause.
+        """
+        reading = evidence.readings.get(shard)
+        if reading is None:
+            return False
+        cause = self._find_cause(time, reading, state)
+        if cause is not None:
+            tally.unknown.add((shard, cause))
+        return cause is None
+
+    def _find_cause(self, time: int, reading: Reading, state: LedgerState) -> str | None:
+        """Return why a shard with a reading cannot be answered at τ; None if it can."""
+        if state.lost_at is not None and time < state.lost_at:
+            return LEDGER_LOST
+        complete_from = max(reading.complete_from, find_input_since(state))
+        is_complete = complete_from <= self._parameters.grid.find_slot(time) and time > reading.times_evicted_until
+        return None if is_complete else FACTS_MISSING

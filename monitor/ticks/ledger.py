@@ -1,0 +1,256 @@
+"""Read the ledger, which is the output topic, and append to it with one fenced writer per partition.
+
+A tick is decided if and only if the ledger contains it. Records of aborted transactions count too: a subscriber that
+reads uncommitted records may have seen them (docs/runtime.md, section 4).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import closing
+from typing import Any, Final, NamedTuple, TypeVar
+
+from kafka import TopicPartition
+from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
+
+from monitor.errors import FencedError, LedgerChangedError, UnreachableError
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_first_offset
+from monitor.kafka.record_batches import encode_batches
+from monitor.kafka.topics import LEDGER_BATCH_BYTES
+from monitor.observe.failpoints import failpoint
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+_FENCES: Final = (ProducerFencedError, InvalidProducerEpochError)
+
+READ_TIMEOUT_SECONDS: Final = 30.0
+POLL_MS: Final = 50
+# After a broker has failed, its partitions must be taken over within the slot. Larger transactions get more time.
+ACKNOWLEDGED_SECONDS: Final = 6.0
+SHORTEST_SECONDS: Final = 3.0  # a shorter time would give up brokers that are only slow
+RECORDS_PER_SECOND: Final = 20_000
+BEGIN_SECONDS: Final = 11.0  # kafka-python waits 10 s for a transactional id
+TRANSACTION_TIMEOUT_MS: Final = 30_000
+CLOSE_SECONDS: Final = 1.0
+
+UNACKNOWLEDGED_BATCHES: Final = 512  # 64 MiB: a tick of a million places must not be in memory as a whole
+
+# With kafka-python's default (100 ms), each transaction would wait 70 ms for its coordinator.
+RETRY_BACKOFF_MS: Final = 3
+
+
+TRANSACTIONAL_ID_PREFIX: Final = "location-monitor."
+"""The beginning of every transactional id. It is constant, so a right to it can be granted before the topic exists."""
+
+
+class EncodedRecord(NamedTuple):
+    """A ledger record as bytes. The timestamp (ms) of an answer is the as_of of its tick."""
+
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+
+def read_partition(
+    connections: KafkaConnections, topic: str, partition: int, until: int | None = None, start: int = 0
+) -> Iterator[tuple[int, EncodedRecord]]:
+    """Yield (offset, record) of a partition from `start` to `until` (default: its present end), read uncommitted.
+
+    Raises:
+        UnreachableError: the brokers fail, or no record arrives for 30 s.
+    """
+    ends = {} if until is None else {partition: until}
+    for _, offset, record in read_partitions(connections, topic, {partition: start}, ends):
+        yield offset, record
+
+
+def read_partitions(
+    connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Generator[tuple[int, int, EncodedRecord]]:
+    """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
+
+    Raises:
+        UnreachableError: the brokers fail, or no record arrives for 30 s.
+    """
+    places = {TopicPartition(topic, partition): start for partition, start in starts.items()}
+    consumer = connections.create_consumer(
+        isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024
+    )
+    try:
+        with connections.translate_errors():
+            consumer.assign(list(places))
+            first = consumer.beginning_offsets(list(places))
+            present = {} if ends.keys() >= starts.keys() else consumer.end_offsets(list(places))
+            end = {place: ends.get(place.partition, present.get(place)) for place in places}
+            for place, start in places.items():
+                consumer.seek(place, max(first[place], start))
+            received_at = time.monotonic()
+            while waiting := {place for place in places if consumer.position(place) < end[place]}:
+                # Pause partitions that have been read to their ends. Their new records would hide a stalled partition.
+                consumer.pause(*(places.keys() - waiting - consumer.paused()))
+                # The last offset may be a transaction marker. The position passes it on a poll without records.
+                polled = consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
+                if polled:
+                    received_at = time.monotonic()
+                elif time.monotonic() - received_at > READ_TIMEOUT_SECONDS:
+                    silent = ", ".join(f"{topic}-{place.partition} to offset {end[place]}" for place in sorted(waiting))
+                    raise UnreachableError(f"the ledger could not be read to its end: {silent}")
+                for place in places:
+                    for record in polled.get(place, ()):
+                        if record.offset < end[place]:
+                            yield place.partition, record.offset, _to_encoded_record(record)
+    finally:
+        consumer.close(autocommit=False)
+
+
+def read_first_offset(connections: KafkaConnections, topic: str, partition: int) -> int:
+    """Return the first offset that the partition still contains: 0 unless records have expired."""
+    place = TopicPartition(topic, partition)
+    consumer = connections.create_consumer()
+    try:
+        with connections.translate_errors():
+            return int(consumer.beginning_offsets([place])[place])
+    finally:
+        consumer.close(autocommit=False)
+
+
+def require_topic_id(described: Mapping[str, Any], topic: str, topic_id: str) -> None:
+    """Check that the description of the ledger's topic has this id.
+
+    Producers address a topic by name, but the transactional id contains the topic's id. Two owners that know different
+    topics under one name would not fence each other.
+
+    Raises:
+        LedgerChangedError: the topic was replaced or deleted.
+    """
+    if str(described["topic_id"]) != topic_id or described["error_code"]:
+        raise LedgerChangedError(
+            f"kafka.topics.alerts is {topic!r}, and that topic was deleted or re-created: the service must read the "
+            "new ledger and fence its other writers"
+        )
+
+
+def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> None:
+    """Check that the ledger's topic still has this id.
+
+    Raises:
+        LedgerChangedError: the topic was replaced or deleted.
+        UnreachableError: Kafka does not answer.
+    """
+    with connections.translate_errors(), closing(connections.create_admin()) as admin:
+        require_topic_id(admin.describe_topics([topic])[0], topic, topic_id)
+
+
+def _to_encoded_record(record: Any) -> EncodedRecord:
+    return EncodedRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
+
+
+def run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
+    """Run work in a separate thread, because kafka-python waits for a commit without a timeout."""
+    future: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # raised by `Future.result`
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
+
+
+def _is_fence(error: KafkaError) -> bool:
+    """Return whether the producer was fenced. After the first error, only kafka-python's error text names the cause."""
+    return isinstance(error, _FENCES) or any(fence.__name__ in str(error) for fence in _FENCES)
+
+
+class Writer:
+    """The one writer of a ledger partition. A new writer fences every earlier one.
+
+    The transactional id is derived from the ledger's topic and not from the service. A second service on the same topic
+    therefore fences the first one, and the two never draw at the same time.
+
+    Raises:
+        UnreachableError: (any method) the outcome is not known; take over again.
+        FencedError: (any method) another owner has taken over.
+    """
+
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        topic: str,
+        topic_id: str,
+        partition: int,
+    ) -> None:
+        self._connections = connections
+        self._topic = topic
+        self._partition = partition
+        self._failed = False
+        self._producer = connections.create_producer(
+            transactional_id=f"{TRANSACTIONAL_ID_PREFIX}{topic_id}-{partition}",
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            retry_backoff_ms=RETRY_BACKOFF_MS,
+            linger_ms=0,
+            batch_size=LEDGER_BATCH_BYTES,
+        )
+        try:
+            self._run(self._producer.init_transactions, BEGIN_SECONDS)
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, records: Sequence[EncodedRecord], within: float = ACKNOWLEDGED_SECONDS) -> int:
+        """Append records in one transaction, and return the offset of the last one; -1 if there are no records.
+
+        The append is given up after `within` seconds, at least three and at most six, plus a time for its size.
+        """
+        seconds = max(SHORTEST_SECONDS, min(within, ACKNOWLEDGED_SECONDS)) + len(records) / RECORDS_PER_SECOND
+        return self._run(lambda: self._append_in_transaction(records, seconds), seconds) if records else -1
+
+    def _append_in_transaction(self, records: Iterable[EncodedRecord], seconds: float) -> int:
+        self._producer.begin_transaction()
+        failpoint("ledger.begun")
+        sent = self._enqueue(records, seconds)
+        self._producer.flush(timeout=seconds)
+        failpoint("ledger.sent")
+        self._producer.commit_transaction()
+        failpoint("ledger.committed")
+        # After the commit, all records are in the log. `find_first_offset` raises the error of a refused batch.
+        return max(find_first_offset(future) + count - 1 for future, count in sent)
+
+    def _enqueue(self, records: Iterable[EncodedRecord], seconds: float) -> list[tuple[Any, int]]:
+        """Enqueue records in batches, and return each batch's future and size; wait if too much is unacknowledged."""
+        self._producer.partitions_for(self._topic)  # waits for the topic's metadata, as `send` does
+        sent: list[tuple[Any, int]] = []
+        for batch in encode_batches(records, LEDGER_BATCH_BYTES):
+            sent.append((enqueue_batch(self._producer, self._topic, self._partition, batch), batch.records))
+            if len(sent) > UNACKNOWLEDGED_BATCHES:
+                sent[-UNACKNOWLEDGED_BATCHES][0].wait(seconds)
+        return sent
+
+    def _run(self, work: Callable[[], _T], seconds: float) -> _T:
+        try:
+            return run_in_thread(work, f"ledger-{self._partition}").result(seconds)
+        except FutureTimeoutError as error:
+            self._failed = True
+            raise UnreachableError(
+                f"Kafka did not answer for {self._topic}-{self._partition} within {seconds:.0f} s"
+            ) from error
+        except KafkaError as error:
+            self._failed = True
+            if _is_fence(error):
+                raise FencedError(f"another owner has taken over {self._topic}-{self._partition}") from error
+            why = self._connections.make_unreachable_error(error)
+            raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {why}") from error
+
+    def close(self) -> None:
+        """Close the producer, at once after an error. The broker or the next writer aborts an open transaction."""
+        self._producer.close(timeout=0 if self._failed else CLOSE_SECONDS)

@@ -1,0 +1,124 @@
+"""Owner records: they carry the terms of a ledger partition from one owner to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from monitor.contracts import alerts
+from monitor.contracts.charges import Charges
+from monitor.contracts.parameters import Parameters
+from monitor.errors import LedgerError
+from monitor.observe.failpoints import failpoint
+from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.state import OwnerTerms, find_later
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlace:
+    """The ledger's topic and its id, and the id of the input topic from which the facts are read.
+
+    `fingerprint` is that of `compute_published_fingerprint`. `input_seen_at` is an instant at which the input topic
+    existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
+    reading at the takeover cannot replace it: the clock may have been set back. `input_partitions` is the number of
+    input partitions at that instant. `defer_commits`: keep the answers of ticks in memory until `Owner.commit`.
+    This is only for simulated time, in which no subscriber waits for the answers. A replay that fails starts from the
+    beginning.
+    """
+
+    topic: str
+    topic_id: str
+    input_topic_id: str
+    fingerprint: str
+    input_seen_at: int
+    input_partitions: int = 0
+    defer_commits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecords:
+    """A builder of owner records. `now` returns their timestamp, by which they expire. Its clock must not be ahead."""
+
+    place: LedgerPlace
+    parameters: Parameters
+    charges: Charges | None
+    now: Callable[[], int]
+
+    def update_terms(self, known: OwnerTerms | None, partition: int) -> OwnerTerms:
+        """Return the terms of the next owner record, given the terms that were read from the partition.
+
+        Raises:
+            LedgerError: the partition has no first record, or belongs to another service.
+        """
+        place = self.place
+        if known is None:
+            raise LedgerError(
+                f"partition {partition} of {place.topic} has no first record, so the spent ε is not known: run "
+                "`location-monitor topics --create`"
+            )
+        known.require_service(self.parameters.name, place.topic)
+        same = known.input_topic_id == place.input_topic_id
+        return replace(
+            known,
+            input_topic_id=place.input_topic_id,
+            input_since=self._find_input_since(known),
+            fingerprint=place.fingerprint,
+            input_partitions=max(known.input_partitions if same else 0, place.input_partitions),
+            charges=self.charges,
+        )
+
+    def _find_input_since(self, known: OwnerTerms) -> int | None:
+        since, tolerance = known.input_since, self.parameters.tolerance
+        if known.input_topic_id not in ("", self.place.input_topic_id):
+            since = find_later(since, self._find_complete_slot(self.place.input_seen_at + tolerance))
+        if known.fingerprint == "" and known.lost_at is not None:
+            # Only the lost ledger contained the id of its input topic, so the present topic may be another one.
+            since = find_later(since, self._find_complete_slot(known.lost_at + tolerance))
+        return since
+
+    def _find_complete_slot(self, instant: int) -> int:
+        """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
+        return self.parameters.grid.find_slot(instant) + self.parameters.max_lead + 1
+
+    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> EncodedRecord:
+        """Return an owner record. `tick` is a decided tick that has no answers."""
+        now = self.now()
+        key, value, headers = alerts.make_owner_record(
+            source=self.parameters.name,
+            service=terms.service,
+            fingerprint=terms.fingerprint,
+            input_topic_id=terms.input_topic_id,
+            partitions=terms.partitions,
+            lost_at=terms.lost_at,
+            input_since=terms.input_since,
+            partition=partition,
+            at=now,
+            tick=tick,
+            input_partitions=terms.input_partitions,
+            charges=terms.charges,
+        )
+        return EncodedRecord(key, value, tuple(headers), now // 1_000)
+
+    def announce(
+        self, writer: Writer, partition: int, known: OwnerTerms | None, read: Callable[[int], OwnerTerms | None]
+    ) -> OwnerTerms:
+        """Append an owner record, read up to it, and return its terms.
+
+        A read up to the writer's own record is complete, even if a leader reports an outdated log end. If the records
+        before it change the terms, another owner record is appended.
+
+        Args:
+            writer: the writer of the partition, which has fenced every earlier one.
+            partition: the number of the partition.
+            known: the terms read so far.
+            read: reads up to an offset, and returns the terms at that offset.
+        """
+        terms = self.update_terms(known, partition)
+        while True:
+            offset = writer.append([self.build(terms, partition)])
+            failpoint("owner.announced")
+            updated = self.update_terms(read(offset), partition)
+            updated = replace(updated, input_since=find_later(updated.input_since, terms.input_since))
+            if updated == terms:
+                return terms
+            terms = updated

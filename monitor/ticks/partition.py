@@ -1,0 +1,402 @@
+"""Run one ledger partition on a separate thread: take it over and decide it tick by tick.
+
+A count is a function of the log, so it does not matter when it is taken. The owner of the partition may decide the last
+closed tick until the next slot closes. A tick that no instance has decided by then is lost. It is counted and logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from monitor.contracts.instants import SECOND, format_instant
+from monitor.contracts.unknown import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
+from monitor.errors import FencedError, UnreachableError
+from monitor.observe.failpoints import failpoint
+from monitor.observe.log_fields import log_fields
+from monitor.ticks.context import ReleaseContext
+from monitor.ticks.decide import Decision, Evidence
+from monitor.ticks.decide_over_time import Records
+from monitor.ticks.evidence import EvidenceReader
+from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
+from monitor.ticks.owner import Owner
+from monitor.ticks.read_ahead import ReadAhead
+from monitor.ticks.upkeep import Upkeep
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT: Final = SECOND  # between two heartbeats
+FIRST_BACKOFF_SECONDS: Final = 0.5
+TAKEOVER_BACKOFF_SECONDS: Final = 2.0  # the longest: a broker that returns must be found within the slot
+APPEND_BACKOFF_SECONDS: Final = 8.0  # the longest after failed appends, each of which writes to the ledger
+REPEAT_SECONDS: Final = 60.0  # between two lines about unknown ticks with the same causes
+RETRY_SECONDS: Final = 0.5  # after a tick that had not closed by the store's clock
+NEAR_RELEASE: Final = 10 * SECOND  # on a stop, answers that are due within this time are still published
+
+_NO_OWNER: Final = "no instance had taken the partition over"
+_HELD_UP: Final = "this instance was stopped, or delayed"
+_TOO_LATE: Final = "the next slot was about to close before the answers could be published"
+
+
+class PartitionRelease:
+    """The release of one ledger partition: takeovers and ticks. Used by one thread; others may read its attributes.
+
+    `owner`: the owner, None before the takeover. `trouble`: why no tick is decided now, empty if all is well.
+    `last_heartbeat`: when the thread was last active, by the monotonic clock. `last_tick`, `last_records`: the last
+    decision.
+    """
+
+    def __init__(self, partition: int, context: ReleaseContext, upkeep: Upkeep) -> None:
+        self.partition = partition
+        self.owner: Owner | None = None
+        self.trouble = ""
+        self.last_heartbeat = time.monotonic()
+        self.last_tick: int | None = None
+        self.last_records: Sequence[EncodedRecord] = ()
+        self._context = context
+        self._upkeep = upkeep
+        self._taken_at = 0
+        self._reason = _NO_OWNER
+        self._waited = 0.0
+        self._unknown: frozenset[str] = frozenset()
+        self._reached: Mapping[int, Mapping[int, int]] = {}
+        self._unknown_logged_at = 0.0
+        self._refused_slot: int | None = None
+        self._skipped: tuple[int, int] | None = None
+        self._store_answered = True
+        self._ahead = ReadAhead(context)
+
+    def run(self, stop: threading.Event) -> None:
+        """Take the partition over and decide each tick, until `stop` is set.
+
+        Raises:
+            TopicError, LedgerError, PeriodError, EvictionError: the service must run its checks again.
+        """
+        failed_takeovers = failed_appends = 0
+        try:
+            while not stop.is_set():
+                self._note_heartbeat()
+                if self.owner is None and not self.take_over():
+                    stop.wait(_compute_backoff(failed_takeovers, TAKEOVER_BACKOFF_SECONDS))
+                    failed_takeovers += 1
+                    continue
+                failed_takeovers = 0
+                if self._decide_next(stop):
+                    failed_appends = 0
+                elif self.owner is None:
+                    if failed_appends:  # take over at once the first time: the tick may still be decided
+                        stop.wait(_compute_backoff(failed_appends - 1, APPEND_BACKOFF_SECONDS))
+                    failed_appends += 1
+        finally:
+            self.close()
+
+    def _decide_next(self, stop: threading.Event) -> bool:
+        """Wait for the next tick and decide it. Return whether it was decided."""
+        tick = self.find_next_tick()
+        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        with log_fields(ledger_partition=self.partition, tick=as_of):
+            if not self._wait_until_closed(tick, stop):
+                return False
+            with self._context.spans.span("tick", ledger_partition=self.partition, tick=as_of):
+                return self.decide_tick(tick, stop)
+
+    def _note_heartbeat(self) -> None:
+        self.last_heartbeat = time.monotonic()
+
+    def take_over(self) -> bool:
+        """Take the partition over. Return False if that is not possible now; `trouble` contains the reason.
+
+        Raises:
+            TopicError, LedgerError, PeriodError: the service must run its checks again.
+        """
+        try:
+            self.owner = self._context.take_over(self.partition)
+        except (UnreachableError, FencedError) as error:
+            if self.trouble != f"taking over: {error}":
+                log.warning("ledger partition %d cannot be taken over yet: %s", self.partition, error)
+            self._drop_owner(f"taking over: {error}")
+            return False
+        terms = self.owner.state.terms
+        self._context.input_topic.expect_partitions(0 if terms is None else terms.input_partitions)
+        self._taken_at = self._context.clock.now()
+        self.trouble = ""
+        self._context.observer.count_recovery("takeover")
+        self._context.observer.count_lost(self.partition, self._context.monitors, 0)
+        self._count_skipped(self.owner)
+        return True
+
+    def _drop_owner(self, reason: str) -> None:
+        """Close the owner, and remember why no tick is decided.
+
+        Closing takes long if a broker has failed, so it runs in a separate thread. The next takeover need not wait.
+        """
+        self.trouble = self._reason = reason
+        if self.owner is not None:
+            threading.Thread(target=self.owner.close, name=f"closing-{self.partition}", daemon=True).start()
+            self.owner = None
+
+    def find_next_tick(self) -> int:
+        """Return the last closed tick if it can still be decided, else the tick that closes next."""
+        now = self._context.clock.now()
+        slot = self._context.parameters.grid.find_slot(now)
+        owner = self.owner
+        if owner is None:
+            return slot
+        self._taken_at = min(self._taken_at, now)  # the clock may have been ahead at the takeover and corrected since
+        owner.lower_first_tick(slot)
+        self._report_ledger_ahead(owner, slot)
+        return slot - 1 if owner.may_decide(slot - 1) and not self._is_too_late(slot - 1) else slot
+
+    def _report_ledger_ahead(self, owner: Owner, slot: int) -> None:
+        """Report a ledger with ticks that have not closed yet: an instance whose clock was ahead has written them."""
+        last = owner.state.last_tick
+        if last is None or last < slot:
+            if self._refused_slot is not None:
+                self._refused_slot = None
+                self.trouble = ""
+            return
+        until = format_instant(self._context.parameters.grid.as_of(last))
+        self.trouble = self._reason = (
+            f"ledger partition {self.partition} contains answers up to {until}, which is ahead of the clock: no tick "
+            "is decided before then"
+        )
+        if self._refused_slot is None:
+            log.error("%s", self.trouble)
+        elif slot > self._refused_slot:
+            self._context.observer.count_refused(self.partition, self._context.monitors)
+        self._refused_slot = slot
+
+    def _wait_until_closed(self, tick: int, stop: threading.Event) -> bool:
+        """Wait until a tick has closed. Return False on a stop, or if the clock was set back before the tick's slot."""
+        clock, grid = self._context.clock, self._context.parameters.grid
+        closes = grid.as_of(tick) + self._context.parameters.tolerance
+        while clock.now() < closes:
+            self._note_heartbeat()
+            if stop.is_set() or grid.find_slot(clock.now()) < tick:
+                return False
+            clock.wait_until(min(closes, clock.now() + LONGEST_WAIT), stop)
+        return not stop.is_set()
+
+    def find_release_time(self, tick: int) -> int:
+        """Return when a tick's answers are published: a fixed delay after as_of, or after the takeover if it was later.
+
+        The delay is fixed because the moment at which reading ends would reveal the load. The answers are published no
+        later than `_find_latest_release`.
+        """
+        grid = self._context.parameters.grid
+        from_takeover = max(grid.as_of(tick), self._taken_at) + self._context.parameters.release_delay
+        return min(from_takeover, self._find_latest_release(tick))
+
+    def _find_latest_release(self, tick: int) -> int:
+        """Return the last instant at which a tick's answers may be published: no clock has closed the next slot yet."""
+        parameters = self._context.parameters
+        if self._context.clock.simulated:
+            return parameters.grid.as_of(tick) + parameters.release_delay
+        return parameters.grid.as_of(tick + 1) - 2 * parameters.tolerance
+
+    def _is_too_late(self, tick: int, margin: int = 0) -> bool:
+        """Return whether a tick's latest release time passed more than `margin` ago."""
+        clock = self._context.clock
+        return not clock.simulated and max(clock.now(), self._taken_at) > self._find_latest_release(tick) + margin
+
+    def decide_tick(self, tick: int, stop: threading.Event) -> bool:
+        """Decide a tick at its release time. Return False if it was not decided, or if the outcome is not known.
+
+        Raises:
+            InputChangedError, LedgerChangedError: a topic was replaced; the service must start again.
+            EvictionError: the store may have evicted facts.
+        """
+        owner = self.owner
+        if owner is None or not owner.may_decide(tick):
+            return False
+        began = time.perf_counter()
+        self._waited = 0.0
+        failpoint("tick.closed")
+        decision = self._try_to_decide(owner, tick, stop)
+        if decision is None:
+            return False
+        delay = (self._context.clock.now() - self._context.parameters.grid.as_of(tick)) / SECOND
+        self._context.observer.record_tick(time.perf_counter() - began - self._waited, delay)
+        self.last_records = decision.records
+        self.last_tick = tick
+        self._report_decision(tick, decision)
+        failpoint("tick.decided")
+        if self._store_answered:
+            self._upkeep.finish_tick(tick, owner.shards, opens=not self._ahead.has_begun(tick + 1))
+        failpoint("tick.evicted")
+        self._context.decided.notify()
+        return True
+
+    def _try_to_decide(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:
+        """Read the evidence, draw the answers, wait for the release time, and append. Return None if a step fails.
+
+        Whatever depends on the visits is done before the wait, because the time of publication would reveal how many
+        there are (docs/rules.md, rule 10).
+        """
+        due, spans = self.find_release_time(tick), self._context.spans
+        try:
+            with spans.span("tick.read"):
+                evidence = self._read_evidence(owner, tick, due, stop)
+            if evidence is None:
+                self._report_not_closed(tick, stop)
+                return None
+            # If the store hangs, each request takes seconds. With more requests, this tick or the next one could be
+            # lost.
+            self._store_answered = bool(evidence.readings) or set(evidence.causes.values()) != {STORE_UNREACHABLE}
+            if self._store_answered:
+                self._upkeep.check_eviction_policy()
+            self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
+            self._ahead.start(tick + 1, owner.build_questions, stop, self._note_heartbeat, self._reached)
+            failpoint("tick.read")
+            self._skipped = (owner.first_undecided, tick - 1) if tick > owner.first_undecided else None
+            decision = owner.decide(tick, evidence)
+            with spans.span("tick.wait"):
+                hindrance = self._wait_for_release(tick, due, stop)
+            if hindrance:
+                if not stop.is_set():  # on a stop, `close` closes the owner
+                    self._drop_owner(hindrance)
+                return None
+            failpoint("tick.released")
+            with spans.span("tick.append"):
+                return self._append(owner, tick, evidence, decision)
+        except (UnreachableError, FencedError) as error:
+            log.warning("tick %d: ledger partition %d is taken over again: %s", tick, self.partition, error)
+            self._drop_owner(str(error))
+            return None
+
+    def _read_evidence(self, owner: Owner, tick: int, due: int, stop: threading.Event) -> Evidence | None:
+        evidence = self._ahead.take(tick)
+        if evidence is not None:
+            return evidence
+        questions = owner.build_questions(tick)
+        return EvidenceReader(self._context, tick, questions, due, stop, self._note_heartbeat, self._reached).read()
+
+    def _report_not_closed(self, tick: int, stop: threading.Event) -> None:
+        """Report a tick that has closed by this machine's clock but not by the store's clock, unless stopping."""
+        if stop.is_set():
+            return
+        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        trouble = f"the store's clock is not known to have reached {as_of}: that tick is not decided yet"
+        if self.trouble != trouble:
+            log.error("ledger partition %d: %s", self.partition, trouble)
+        self.trouble = self._reason = trouble
+        stop.wait(RETRY_SECONDS)
+
+    def _wait_for_release(self, tick: int, due: int, stop: threading.Event) -> str:
+        """Wait for the release time. Return why the answers may not be published; empty if they may.
+
+        They may not on a stop far from the release, if the clock was set back, or if it is too late.
+        """
+        clock = self._context.clock
+        waits, before = time.perf_counter(), clock.now()
+        never = threading.Event()
+        while (now := clock.now()) < due:
+            self._note_heartbeat()
+            stopping = stop.is_set()
+            if now < before or (stopping and (clock.simulated or due - now > NEAR_RELEASE)):
+                return _HELD_UP
+            before = now
+            clock.wait_until(min(due, now + LONGEST_WAIT), never if stopping else stop)
+        self._waited = time.perf_counter() - waits
+        # The margin is for answers that are due at the last instant: they are appended just after it.
+        return _TOO_LATE if self._is_too_late(tick, self._context.parameters.tolerance) else ""
+
+    def _append(self, owner: Owner, tick: int, evidence: Evidence, decision: Decision) -> Decision:
+        owner.note_input_partitions(self._context.input_topic.most_partitions)
+        owner.append(tick, decision, self._compute_append_seconds(tick))
+        self.trouble = self._report_unknown(tick, evidence, decision)
+        self._count_skipped(owner)
+        self._reason = _HELD_UP
+        return decision
+
+    def _compute_append_seconds(self, tick: int) -> float:
+        """Return after how many seconds to give an append up, so that the tick can still be decided after a takeover.
+
+        This is half of the time that is left. The other half is for the takeover, and ends before the release delay
+        that follows.
+        """
+        clock = self._context.clock
+        if clock.simulated:
+            return ACKNOWLEDGED_SECONDS
+        left = self._find_latest_release(tick) - clock.now() - self._context.parameters.release_delay
+        return left / 2 / SECOND
+
+    def _count_skipped(self, owner: Owner) -> None:
+        """Count skipped ticks once the ledger contains a later one. After a failed append, a takeover shows this."""
+        skipped, last = self._skipped, owner.state.last_tick
+        self._skipped = None
+        if skipped is not None and last is not None and last > skipped[1]:
+            self._report_lost(*skipped)
+
+    def _report_lost(self, first: int, last: int) -> None:
+        """Report ticks that the ledger skips: no instance has decided them. They are counted only here."""
+        grid = self._context.parameters.grid
+        log.error(
+            "ledger partition %d: the ticks of %s to %s are lost (%d): %s",
+            self.partition,
+            format_instant(grid.as_of(first)),
+            format_instant(grid.as_of(last)),
+            last - first + 1,
+            self._reason,
+        )
+        self._context.observer.count_lost(self.partition, self._context.monitors, last - first + 1)
+
+    def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> str:
+        """Count the causes of an unknown tick, and log them in one line, the same causes at most once a minute.
+
+        Return what an operator has to end: a transaction that keeps the input from being read. Empty if there is none.
+        """
+        observer = self._context.observer
+        observer.set_missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
+        causes = count_causes(evidence.causes.values(), decision.unknown)
+        before, self._unknown = self._unknown, frozenset(causes)
+        if not causes:
+            if before:
+                log.warning("ledger partition %d: ticks are known again", self.partition)
+            return ""
+        observer.count_unknown(causes)
+        stable = self._read_stable_ends(evidence) if INPUT_BEHIND in causes else {}
+        hidden = "; ".join(explain_hidden(evidence.behind, stable))
+        now = time.monotonic()
+        if self._unknown == before and now - self._unknown_logged_at < REPEAT_SECONDS:
+            return hidden
+        self._unknown_logged_at = now
+        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        reasons = explain(causes, evidence.behind, stable)
+        log.warning("ledger partition %d: the tick of %s is unknown: %s", self.partition, as_of, reasons)
+        return hidden
+
+    def _read_stable_ends(self, evidence: Evidence) -> Mapping[int, int]:
+        """Return the last stable offsets of the partitions that a tick lacks; nothing if Kafka does not answer."""
+        try:
+            short = [partition for partition, (reached, end) in evidence.behind.items() if reached < end]
+            return self._context.input_topic.read_stable_ends(short)
+        except UnreachableError:  # the next tick will notice it too
+            return {}
+
+    def _report_decision(self, tick: int, decision: Decision) -> None:
+        unknown = {monitor for monitor, status in decision.answers if status == "unknown"}
+        outcomes = {name: "unknown" if name in unknown else "decided" for name in self._context.monitors}
+        as_of = self._context.parameters.grid.as_of(tick) / SECOND
+        self._context.observer.count_tick(self.partition, as_of, outcomes, decision.answers)
+
+    def close(self) -> None:
+        """Close the owner and drop the partition's metrics."""
+        self._ahead.close()
+        if self.owner is not None:
+            self.owner.close()
+            self.owner = None
+        self._context.observer.forget_partition(self.partition)
+
+
+def _compute_backoff(failures: int, longest: float) -> float:
+    """Return the seconds to wait after a failure that follows `failures` earlier ones."""
+    return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
+
+
+def collect_records(partitions: Sequence[PartitionRelease]) -> Sequence[EncodedRecord]:
+    """Return the records of the last decided tick, in order of partitions."""
+    return Records(partition.last_records for partition in partitions)

@@ -1,0 +1,154 @@
+"""Check at the end of every takeover what one person may pay, given the records of all ledger partitions.
+
+An owner first writes its owner record, which contains the charges of its configuration. Then it reads the other
+partitions. If two owners take over at the same time, at least one of them sees the record of the other.
+
+While owners with other configurations may continue, each place and each set of designated times counts with the largest
+charge, and different sets of designated times add up (`monitor.ticks.period_account`).
+If the sum is too large only because of that, the other owner is fenced and its records are read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from monitor.contracts.charges import Charges
+from monitor.contracts.parameters import Parameters
+from monitor.errors import UnreachableError
+from monitor.kafka.connections import KafkaConnections
+from monitor.ticks.declared_charges import declare_charges
+from monitor.ticks.ledger import Writer, require_ledger
+from monitor.ticks.ledger_reader import LedgerReader
+from monitor.ticks.owner_records import LedgerPlace, OwnerRecords
+from monitor.ticks.period_account import PeriodAccount
+from monitor.ticks.state import LedgerState, Spent
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodLimits:
+    """What one person may pay in a period: the stated ε, and the worst case of the configuration alone."""
+
+    stated: Fraction
+    worst: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverRules:
+    """The rules that decide whether an owner with another configuration may continue. Pure; also for `check --live`.
+
+    `charges`: those of the configuration that takes over.
+    """
+
+    parameters: Parameters
+    limits: PeriodLimits
+    charges: Charges
+
+    def find_others(self, spent: Mapping[int, Spent]) -> dict[int, Charges | None]:
+        """Return the charges of each newest owner that has another configuration, by partition; None if unknown."""
+        return {
+            partition: snapshot.charges
+            for partition, snapshot in spent.items()
+            if snapshot.owned and (snapshot.charges is None or snapshot.charges.digest != self.charges.digest)
+        }
+
+    def fits_with(self, spent: Mapping[int, Spent], others: Mapping[int, Charges | None], tick: int) -> bool:
+        """Return whether the other owners may continue. Unknown charges never fit."""
+        known = {
+            partition: charges
+            for partition, charges in others.items()
+            if charges is not None and charges.places is not None
+        }
+        if len(known) < len(others):
+            return False
+        return PeriodAccount(self.parameters, self.limits.worst, spent, known).compute_total(tick) <= self.limits.stated
+
+
+class PeriodCheck:
+    """The charges of this instance, and the check that ends its takeovers. Thread-safe.
+
+    Args:
+        connections: the connections to Kafka.
+        place: the ledger.
+        parameters: the parameters of the service.
+        limits: what one person may pay.
+        reader: reads all partitions of the ledger's topic.
+        partitions: Q, the number of partitions that have shards.
+        now: returns the present instant, by a clock that is not ahead.
+    """
+
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        place: LedgerPlace,
+        parameters: Parameters,
+        limits: PeriodLimits,
+        reader: LedgerReader,
+        partitions: int,
+        now: Callable[[], int],
+    ) -> None:
+        self._connections, self._place, self._parameters = connections, place, parameters
+        self._limits, self._reader, self._partitions = limits, reader, partitions
+        self._now = now
+        self._charges = declare_charges(parameters)
+        self._rules = TakeoverRules(parameters, limits, self._charges)
+        self._records = OwnerRecords(place, parameters, self._charges, now)
+        self._announcing = threading.Lock()
+
+    @property
+    def charges(self) -> Charges:
+        """The charges of this configuration."""
+        return self._charges
+
+    def now(self) -> int:
+        """Return the present instant, by a clock that is not ahead."""
+        return self._now()
+
+    def end_takeover(self, partition: int, state: LedgerState) -> None:
+        """Check what one person may pay. The partition already contains the owner's record; `state` is its state.
+
+        Raises:
+            PeriodError: the sum is larger than the stated ε; the message contains the time at which it would fit.
+            UnreachableError: the ledger cannot be read or written now, or other instances keep taking over.
+            FencedError: another instance takes over at the same time.
+        """
+        tick = self._parameters.grid.find_slot(self._now()) - 1  # a new owner may still decide the last closed tick
+        self._reader.forget(tick)
+        for _ in range(ATTEMPTS):
+            self._reader.refresh()
+            spent = self._reader.read_spent(self._partitions) | {partition: state.summarize_spent()}
+            others = self._rules.find_others(spent)
+            if others and self._rules.fits_with(spent, others, tick):
+                return
+            PeriodAccount(self._parameters, self._limits.worst, spent).require(self._limits.stated, tick)
+            if not others:
+                return
+            self._announce(others)
+        raise UnreachableError(
+            f"instances with another configuration keep taking over partitions of {self._place.topic}: if both answer "
+            "in turns, one person may pay too much; the takeover is tried again"
+        )
+
+    def _announce(self, partitions: Collection[int]) -> None:
+        """Fence the owners of these partitions, and append an owner record to each of them."""
+        with self._announcing:
+            for partition in sorted(partitions):
+                log.warning(
+                    "ledger partition %d: fencing its owner, which has another configuration: one person may pay too "
+                    "much if both answer",
+                    partition,
+                )
+                with closing(Writer(self._connections, self._place.topic, self._place.topic_id, partition)) as writer:
+                    known, read_to = self._reader.terms(partition), partial(self._reader.read_to, partition)
+                    self._records.announce(writer, partition, known, read_to)
+                    require_ledger(self._connections, self._place.topic, self._place.topic_id)

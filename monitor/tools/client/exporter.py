@@ -1,0 +1,116 @@
+"""`location-monitor watch --metrics`: the published answers as metrics, for a dashboard of what the public knows.
+
+It is a subscriber like any other: it reads the output topic with a plain consumer, and the public registry. It never
+sees a visit, Redis, the person key or the metrics of the service, so its metrics cannot leak what was not published.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from monitor import __version__
+from monitor.contracts.instants import SECOND, parse_instant
+from monitor.observe.collectors import Collectors
+from monitor.observe.health import Endpoint, Health
+from monitor.tools.client.known import State
+from monitor.tools.client.metric_catalog import CODES, PUBLIC_METRICS, STATES
+from monitor.tools.client.places import Places, Update, subscribe
+
+MOST_PLACES: Final = 1_000
+"""The most places with a series of their own."""
+
+_AS_OF: Final = "public_as_of_timestamp_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """Where to serve the metrics, and how many places have a series of their own."""
+
+    port: int
+    host: str = "localhost"
+    places: int = 50
+
+
+class PublicMetrics(Collectors):
+    """The metrics of a subscriber, in a Prometheus registry of their own. Every place is unknown at first.
+
+    Args:
+        ids: the ids of all places, in the order of the registry.
+        slot: the length of a slot, in microseconds.
+        most: how many places have a series of their own.
+    """
+
+    def __init__(self, ids: Sequence[str], slot: int, most: int) -> None:
+        super().__init__(PUBLIC_METRICS)
+        self._states: dict[str, State] = dict.fromkeys(ids, "unknown")
+        self._counts = Counter(self._states.values())
+        self._own = frozenset(ids[index] for index in range(min(most, MOST_PLACES, len(ids))))
+        for place in self._own:
+            self._gauge("public_state").labels(place).set(CODES["unknown"])
+        self._gauge("public_places_left_out").set(len(ids) - len(self._own))
+        self._gauge("public_slot_seconds").set(slot / SECOND)
+        self._gauge("public_build_info").labels(__version__).set(1)
+        self.registry.unregister(self._gauge(_AS_OF))  # until the first answer
+        self._has_as_of = False
+        self._set_counts()
+
+    def show(self, updates: Sequence[Update], as_of: str | None) -> None:
+        """Set what is known about some places, and the as_of of the latest answer."""
+        for place, known in updates:
+            before, state = self._states.get(place), known.state
+            if before is not None:
+                self._counts[before] -= 1
+            self._counts[state] += 1
+            self._states[place] = state
+            if place in self._own:
+                self._gauge("public_state").labels(place).set(CODES[state])
+        self._set_counts()
+        if as_of is not None:
+            self._set_as_of(parse_instant(as_of) / SECOND)
+
+    def _set_counts(self) -> None:
+        for state in STATES:
+            self._gauge("public_places").labels(state).set(self._counts[state])
+
+    def _set_as_of(self, seconds: float) -> None:
+        self._gauge(_AS_OF).set(seconds)
+        if not self._has_as_of:
+            self._has_as_of = True
+            self.registry.register(self._gauge(_AS_OF))
+
+
+def export(places: Places, metrics: PublicMetrics, stop: threading.Event) -> None:
+    """Show every change, and each answer that expires, until `stop` is set.
+
+    Raises:
+        UnreachableError: Kafka does not answer.
+    """
+    metrics.show(places.updates(), places.view.as_of)
+    while not stop.is_set():
+        metrics.show(places.wait(), places.view.as_of)
+
+
+def export_command(
+    config: Path, options: ExportOptions, stop: threading.Event, print_line: Callable[[str], None]
+) -> None:
+    """Serve the metrics until `stop` is set, and print their address.
+
+    Raises:
+        ConfigError: the configuration is invalid.
+        TopicError: the output topic does not exist.
+        UnreachableError: Kafka does not answer.
+        UsageError: the port cannot be used.
+    """
+    with subscribe(config) as places:
+        metrics = PublicMetrics(places.view.registry.ids, places.slot, options.places)
+        endpoint = Endpoint(options.host, options.port, metrics.registry, Health(), "--metrics")
+        print_line(f"The published answers are at http://{options.host}:{endpoint.port}/metrics")
+        try:
+            export(places, metrics, stop)
+        finally:
+            endpoint.close()

@@ -1,0 +1,287 @@
+"""A subscriber: follows the output topic, and returns what is known about each place at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from monitor.config import load_registry, load_valid_config
+from monitor.contracts.alerts import DWELL, HOT_SPOTS
+from monitor.contracts.clock import Clock, SystemClock
+from monitor.contracts.instants import DAY, MILLISECOND, parse_duration, parse_instant, to_instant
+from monitor.contracts.parameters import Registry
+from monitor.errors import TimeError
+from monitor.kafka.connections import KafkaConnections
+from monitor.service.service import build_kafka_connections
+from monitor.tools.client.known import NOTHING, Answer, Known
+from monitor.tools.client.known_places import VALID_SLOTS, KnownPlaces
+from monitor.tools.client.steady_time import SteadyTime
+from monitor.tools.client.subscriber import BACK_TICKS, Published, Subscriber
+from monitor.tools.client.subscriber_view import Change, SubscriberView, keep_for
+from monitor.tools.client.token import Token, decode_token
+
+FINAL_FOR: Final = DAY
+"""How long the last answer about a designated time stays valid."""
+
+_TOTALS: Final = {HOT_SPOTS.encode(), DWELL.encode()}
+
+
+class Update(NamedTuple):
+    """A place, and what is known about it now."""
+
+    place: str
+    known: Known
+
+
+class Places:
+    """What is known about each place, from the output topic. A context manager; `get` may be called by any thread.
+
+    It reads all partitions with the isolation level read_committed, without a consumer group, and commits nothing. The
+    constructor reads the records that are still valid.
+
+    Iterating, with `for` or `async for`, yields first each place about which something is known, then each place whose
+    state, reason or bounds have changed: because of a record, because an answer has expired, or because the clock was
+    behind an answer and has caught up. Only one loop at a time may iterate. After `close` the loop ends.
+
+    `now` returns the instant at which answers are read. It never goes back, even if the computer's clock is set back.
+
+    `resume`: a token. The first updates are then the changes since the token was taken.
+
+    Raises:
+        TokenError: the token is of another topic, or is not a token (constructor only).
+        UnreachableError: Kafka does not answer (constructor and iteration).
+    """
+
+    def __init__(
+        self, subscriber: Subscriber, registry: Registry, slot: int, clock: Clock, *, resume: str | None = None
+    ) -> None:
+        self._subscriber, self._slot, self.now = subscriber, slot, SteadyTime(clock).now
+        self.view = SubscriberView(registry, keep=keep_for(slot, FINAL_FOR))
+        self._known = KnownPlaces(self.view, slot, self.now, FINAL_FOR)
+        self._shown: dict[str, tuple[object, ...]] = {}
+        self._unchanged_until: int | None = None  # without a record
+        self._state, self._reading = threading.Lock(), threading.Lock()
+        self._closed = threading.Event()
+        if resume is None:
+            self._catch_up()
+        else:
+            self._resume(decode_token(resume, subscriber.topic, subscriber.topic_id))
+
+    def __enter__(self) -> Self:
+        """Return these places. The constructor has already connected."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, and end the loops that iterate."""
+        self._closed.set()
+        with self._reading:
+            self._subscriber.close()
+
+    def get(self, place: str) -> Known:
+        """Return what is known about a place. It never raises, not even for an unknown place or after `close`."""
+        with self._state:
+            return self._known.get(place)
+
+    def answers(self, place: str) -> list[Known]:
+        """Return what each monitor says about a place, including its hot spots, sorted by monitor."""
+        with self._state:
+            return self._known.answers(place)
+
+    def at(self, time: datetime) -> KnownPlaces:
+        """Return what was known at a time, from the records whose as_of is not later. They are read from the topic.
+
+        Answers that the topic no longer retains were known then, but are unknown here.
+
+        Raises:
+            TimeError: the time has no offset.
+            UnreachableError: Kafka does not answer.
+        """
+        instant = to_instant(time)
+        view = SubscriberView(self.view.registry, keep=self.view.keep)
+        first = instant - FINAL_FOR - VALID_SLOTS * self._slot
+        with self._reading:
+            # The timestamp of an answer is the as_of of its tick. Other records have later ones, and may precede it.
+            records = self._subscriber.read_span(first // MILLISECOND, (instant + self._slot) // MILLISECOND + 1)
+        _fold(view, (record for record in records if _read_as_of(record, instant) <= instant))
+        return KnownPlaces(view, self._slot, lambda: instant, FINAL_FOR)
+
+    @property
+    def slot(self) -> int:
+        """The length of a slot, in microseconds."""
+        return self._slot
+
+    @property
+    def token(self) -> str:
+        """A token with which another subscriber resumes after the records folded so far."""
+        with self._reading, self._state:
+            as_of = None if self.view.as_of is None else parse_instant(self.view.as_of)
+            offsets = self._subscriber.positions
+            topic, topic_id = self._subscriber.topic, self._subscriber.topic_id
+            return Token(topic, offsets, self.now(), topic_id, as_of).encode()
+
+    def poll(self) -> list[Change]:
+        """Fold the next records, and return their changes. Wait for records for at most a quarter of a second."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[bool, list[Change]]:
+        """Fold the next records. Return whether there were any, and their changes."""
+        with self._reading:
+            records = [] if self._closed.is_set() else self._subscriber.poll()
+            with self._state:
+                return bool(records), _fold(self.view, records)
+
+    def read_totals(self, as_of: int) -> None:
+        """Fold the hot spots and dwell times of one earlier tick, given its as_of (an instant), if it is retained."""
+        with self._reading:
+            records = self._subscriber.read_tick(as_of // MILLISECOND)
+        with self._state:
+            _fold(self.view, (record for record in records if dict(record.headers).get("ce_type") in _TOTALS))
+
+    def updates(self) -> list[Update]:
+        """Return the places that have changed since the last call; the first call returns all that are known."""
+        with self._state:
+            now, changed, ends = self.now(), [], list[int]()
+            for place in self._known.places():
+                known = self._known.get(place)
+                if self._note(place, known.at(now)):
+                    changed.append(Update(place, known))
+                if (end := known.find_end(now)) is not None:
+                    ends.append(end)
+            self._unchanged_until = min(ends, default=None)
+            return changed
+
+    def _note(self, place: str, answer: Answer) -> bool:
+        """Note an answer as shown. Return whether it differs from the one shown before."""
+        shown = self._shown.get(place, _extract_shown(NOTHING))
+        self._shown[place] = _extract_shown(answer)
+        return shown != _extract_shown(answer)
+
+    def __iter__(self) -> Iterator[Update]:
+        """Yield what is known about each place, and then each change, until `close`."""
+        yield from self.updates()
+        while not self._closed.is_set():
+            yield from self.wait()
+
+    async def __aiter__(self) -> AsyncIterator[Update]:
+        """Yield the same as the loop without `async`. Reading happens in a thread."""
+        for update in self.updates():
+            yield update
+        while not self._closed.is_set():
+            for update in await asyncio.to_thread(self.wait):
+                yield update
+
+    def listen(self, callback: Callable[[str, Known], None]) -> None:
+        """Call a function with each place and what is known about it, first and at each change, until `close`."""
+        for place, known in self:
+            callback(place, known)
+
+    def wait(self) -> list[Update]:
+        """Return the places that have changed. Wait for records for at most a quarter of a second."""
+        read, _changes = self._read()
+        changes = self._unchanged_until is not None and self.now() > self._unchanged_until
+        return self.updates() if read or changes else []
+
+    def _catch_up(self) -> None:
+        """Read the records that are still valid. Start further back if the latest records are not answers."""
+        more = True
+        while more and self.view.empty:
+            more = self._subscriber.begin()
+            _fold(self.view, self._subscriber.read_to_end())
+        if self.view.as_of is not None:
+            as_of = parse_instant(self.view.as_of) // MILLISECOND
+            if not self._subscriber.reaches(as_of):
+                self._subscriber.begin(as_of)
+                _fold(self.view, self._subscriber.read_to_end())
+
+    def _resume(self, token: Token) -> None:
+        """Read the records that were valid when the token was taken, note them as shown, and read the later ones."""
+        self._subscriber.begin(None if token.as_of is None else token.as_of // MILLISECOND)
+        records = list(self._subscriber.read_up_to(token.offsets))
+        after = [record for record in records if record.offset >= token.offsets.get(record.partition, 0)]
+        _fold(self.view, (record for record in records if record.offset < token.offsets.get(record.partition, 0)))
+        for place in self._known.places():
+            self._shown[place] = _extract_shown(self._known.get(place).at(token.taken))
+        _fold(self.view, after)
+        _fold(self.view, self._subscriber.read_to_end())
+
+
+def subscribe(config: str | Path, *, resume: str | None = None, clock: Clock | None = None) -> Places:
+    """Subscribe to the answers of a service, given its configuration: its Kafka, topic, registry and slot are used.
+
+    Raises:
+        ConfigError: the configuration is invalid.
+        TokenError: `resume` is not a token of this topic.
+        TopicError: the output topic does not exist.
+        UnreachableError: Kafka does not answer.
+    """
+    valid = load_valid_config(Path(config), os.environ)
+    parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
+    registry, slot, timed = parameters.registry, parameters.grid.length, bool(parameters.timed)
+    return open_places(build_kafka_connections(valid.config), topic, registry, slot, clock, resume=resume, timed=timed)
+
+
+def connect(
+    servers: Sequence[str], topic: str, *, slot: str, registry: str | Path, resume: str | None = None
+) -> Places:
+    """Subscribe without the service's configuration, to a Kafka that needs no credentials.
+
+    `slot` is the length of a slot, such as "1h". `registry` is the service's public list of locations.
+
+    Raises:
+        ConfigError: the registry is invalid.
+        DurationError: `slot` is not a duration.
+        TokenError, TopicError, UnreachableError: as in `subscribe`.
+    """
+    ids = tuple(location.id for location in load_registry(Path(registry)))
+    connections = KafkaConnections(tuple(servers))
+    return open_places(connections, topic, Registry(ids, 1), parse_duration(slot), None, resume=resume)
+
+
+def open_places(
+    connections: KafkaConnections,
+    topic: str,
+    registry: Registry,
+    slot: int,
+    clock: Clock | None,
+    *,
+    resume: str | None = None,
+    timed: bool = True,
+) -> Places:
+    """Subscribe with existing connection settings. `slot` is in microseconds.
+
+    `timed`: whether there may be designated times. Their last answers are valid for a day, so a day's records are read.
+
+    Raise the errors of `subscribe` except ConfigError.
+    """
+    back = max(BACK_TICKS * slot, FINAL_FOR + VALID_SLOTS * slot if timed else 0)
+    subscriber = Subscriber(connections, topic, slot // MILLISECOND, (back + slot) // MILLISECOND)
+    try:
+        return Places(subscriber, registry, slot, clock or SystemClock(), resume=resume)
+    except BaseException:
+        subscriber.close()
+        raise
+
+
+def _fold(view: SubscriberView, records: Iterable[Published]) -> list[Change]:
+    changes = (view.add(record.headers, record.value) for record in records)
+    return [change for change in changes if change is not None]
+
+
+def _extract_shown(answer: Answer) -> tuple[object, ...]:
+    return answer.state, answer.reason, answer.count_at_most, answer.count_at_least
+
+
+def _read_as_of(record: Published, default: int) -> int:
+    with suppress(TimeError):
+        return parse_instant((dict(record.headers).get("ce_time") or b"").decode(errors="replace"))
+    return default

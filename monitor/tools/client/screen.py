@@ -1,0 +1,144 @@
+"""Shows the current state on a screen, or as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from monitor.contracts.instants import MINUTE, format_duration, parse_instant
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.tools.client.designated_time import AtTime
+from monitor.tools.client.known_places import VALID_SLOTS, KnownPlaces
+from monitor.tools.client.subscriber_view import Alert, SubscriberView
+from monitor.tools.client.words import NAMED, NewsLine, Words, dwell_status, hot_spots_status, moment
+
+STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
+SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}
+
+_NOTHING: Final = "Nothing has been published yet."
+_FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, and one spare line
+_MIN_ROWS: Final = 5
+_PADDING: Final = 6  # one space on each side of three columns
+
+
+def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
+    """Yield a line with the as_of of the current state (UTC), and a warning if the state is old."""
+    if subscriber_view.tick is None or subscriber_view.as_of is None:
+        yield _NOTHING
+        return
+    yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}"
+    late = now - parse_instant(subscriber_view.as_of)
+    if late > VALID_SLOTS * grid.length:
+        ago = format_duration(late // MINUTE * MINUTE)
+        yield f"Nothing new for {ago}: the service may be down. Answers that are no longer valid are unknown."
+    if subscriber_view.unreadable:
+        yield f"{subscriber_view.unreadable} invalid records were skipped."
+
+
+def describe_view(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
+    """Yield the headline, and one line per `over_time` alert, recent designated time, hot spots and dwell record."""
+    yield from describe_headline(subscriber_view, words.grid, now)
+    states = _States(subscriber_view, words, now)
+    for alert in subscriber_view.alerts:
+        yield f"{alert.monitor} {alert.location_id}: {states.describe_alert(alert)[1]}"
+    for at in subscriber_view.times:
+        yield f"{at.monitor} {moment(at.time)}: {states.describe_time(at)[1]}"
+    for snapshot in subscriber_view.hot_spots:
+        yield f"{snapshot.monitor} {moment(snapshot.time)}: {words.hot_spots(snapshot)}"
+    for dwell in subscriber_view.dwell:
+        yield f"{dwell.monitor} {moment(dwell.time)}: {words.dwell(dwell)}"
+
+
+class _States:
+    """Describes the state of each item, as a status and text. Answers that are no longer valid are unknown."""
+
+    def __init__(self, subscriber_view: SubscriberView, words: Words, now: int) -> None:
+        self._tick, self._words = subscriber_view.tick, words
+        self._known = KnownPlaces(subscriber_view, words.grid.length, lambda: now)
+
+    def describe_alert(self, alert: Alert) -> tuple[str, str]:
+        """Describe the state of one location (`over_time`)."""
+        if self._known.is_old(alert.as_of):
+            return "unknown", self._words.too_old(alert.as_of)
+        return alert.status, self._words.alert(alert) + self._describe_age(alert.tick, alert.as_of)
+
+    def describe_time(self, at: AtTime) -> tuple[str, str]:
+        """Describe all locations at one designated time."""
+        if self._known.is_old(at.sample.as_of, final=at.final):
+            return "unknown", self._words.too_old(at.sample.as_of)
+        status = "noisy_count" if at.noisy_counts else "safe" if at.is_known else "unknown"
+        return status, self._words.at_time(at) + self._describe_age(at.tick, at.sample.as_of)
+
+    def _describe_age(self, tick: int, as_of: str) -> str:
+        return f" (as of {moment(as_of)})" if self._tick is not None and tick < self._tick else ""
+
+
+class _Row(NamedTuple):
+    monitor: str
+    where: str
+    status: str
+    state: str
+
+    @property
+    def calm(self) -> bool:
+        """Whether the row is safe, so that it is sorted after the others."""
+        return self.status == "safe"
+
+
+class Screen:
+    """A live table: first the rows that are not safe, then as many safe ones as fit. `news` has the latest changes."""
+
+    def __init__(self, subscriber_view: SubscriberView, words: Words, now: int, news: list[NewsLine]) -> None:
+        self._subscriber_view, self._words, self._now, self._news = subscriber_view, words, now, news
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the headline, the table and the news."""
+        headline = describe_headline(self._subscriber_view, self._words.grid, self._now)
+        head = [Text(line, style="bold") for line in headline]
+        news = [Text(f"  {line.text}", style=STYLES[line.status]) for line in self._news]
+        taken = sum(len(text.wrap(console, options.max_width)) for text in (*head, *news))
+        room = max(_MIN_ROWS, options.size.height - taken - _FRAME_LINES)
+        yield Group(*head, self._build_table(console, options.max_width, room), *news)
+
+    def _build_table(self, console: Console, width: int, room: int) -> Table:
+        """Return the table with as many rows as fit in `room` lines."""
+        rows = sorted(self._list_rows(), key=lambda row: row.calm)
+        sides = [("monitor", [row.monitor for row in rows]), ("where or when", [row.where for row in rows])]
+        table = Table(expand=True, box=None, padding=(0, 1), header_style="bold")
+        left = width - _PADDING
+        for name, cells in sides:
+            table.add_column(name, no_wrap=True)
+            left -= max(cell_len(cell) for cell in (name, *cells))
+        table.add_column("state", ratio=1)
+        for n, row in enumerate(rows):
+            state = Text(row.state, style=STYLES[row.status])
+            room -= len(state.wrap(console, max(1, left)))
+            if room < 0:
+                table.add_row(
+                    "", "", Text(f"… and {len(rows) - n} more: enlarge the window to see them", style="italic")
+                )
+                break
+            table.add_row(row.monitor, row.where, state)
+        return table
+
+    def _list_rows(self) -> Iterator[_Row]:
+        states = _States(self._subscriber_view, self._words, self._now)
+        for alert in self._subscriber_view.alerts:
+            status, text = states.describe_alert(alert)
+            yield _Row(alert.monitor, alert.location_id, status, f"{SYMBOLS[status]} {text}")
+        for at in self._subscriber_view.times:
+            status, text = states.describe_time(at)
+            yield _Row(at.monitor, moment(at.time), status, f"{SYMBOLS[status]} {text}")
+        for snapshot in self._subscriber_view.hot_spots:
+            status = hot_spots_status(snapshot)
+            state = f"{SYMBOLS[status]} {self._words.hot_spots(snapshot, NAMED)}"
+            yield _Row(snapshot.monitor, moment(snapshot.time), status, state)
+        for dwell in self._subscriber_view.dwell:
+            status = dwell_status(dwell)
+            state = f"{SYMBOLS[status]} {self._words.dwell(dwell)}"
+            yield _Row(dwell.monitor, moment(dwell.time), status, state)

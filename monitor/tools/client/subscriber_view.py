@@ -1,0 +1,308 @@
+"""Folds the records of the output topic into the current state of each location, without Kafka, a clock or a screen.
+
+A subscriber needs only the records and its copy of the public registry. `known_places.py` derives from this state what
+is known about each place at a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import Field, ValidationError
+
+from monitor.contracts.alerts import (
+    AT_TIMES,
+    DWELL,
+    HOT_SPOTS,
+    OVER_TIME,
+    AtTimesSnapshot,
+    Contract,
+    HotSpotsSnapshot,
+    Location,
+    Name,
+    NoisyCountAlert,
+    OverTimeAlert,
+    PausedAlert,
+    SafeAlert,
+    Time,
+    UnknownAlert,
+)
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.instants import DAY, parse_instant
+from monitor.contracts.parameters import Registry
+from monitor.errors import TimeError
+from monitor.tools.client.designated_time import AtTime, Snapshots, Unreadable
+
+Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
+Headers = Sequence[tuple[str, bytes | None]]
+
+_KEPT_TICKS: Final = 1  # the last tick may still be incomplete, so the state at the tick before it is still shown
+_KEPT_SLOTS: Final = 24
+_KEPT_REGISTRIES: Final = 4
+
+
+def keep_for(slot: int, final_for: int = DAY) -> int:
+    """Return how long places and times without new records are kept: `final_for`, or 24 slots if that is longer.
+
+    All durations are in microseconds.
+    """
+    return max(final_for, _KEPT_SLOTS * slot)
+
+
+class NewerAlert(Contract):
+    """An `over_time` record that is not understood, but names its location and its tick's as_of."""
+
+    monitor: Name
+    location_id: Location
+    as_of: Time
+
+
+class NewerSnapshot(Contract):
+    """An `at_times` record that is not understood, but names its time, its shard and its tick's as_of."""
+
+    monitor: Name
+    time: Time
+    shard: int = Field(ge=0)
+    shards: int = Field(ge=1)
+    as_of: Time
+
+
+@dataclass(frozen=True, slots=True)
+class AlertChange:
+    """A change of the alert about one location (`over_time`). `before` is None for the first alert."""
+
+    before: Alert | None
+    now: Alert
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChange:
+    """The first snapshot of a shard at a designated time, or one with another status, new noisy counts or bounds."""
+
+    before: AtTimesSnapshot | None
+    now: AtTimesSnapshot
+
+    @property
+    def fresh(self) -> dict[str, int]:
+        """The new noisy counts, by location."""
+        known = {} if self.before is None else self.before.noisy_counts
+        return {place: noisy.noisy_count for place, noisy in self.now.noisy_counts.items() if place not in known}
+
+    @property
+    def bounded(self) -> bool:
+        """Whether lower bounds are new."""
+        return bool(self.now.counts_at_least) and (self.before is None or not self.before.counts_at_least)
+
+
+@dataclass(frozen=True, slots=True)
+class HotSpotsChange:
+    """New hot spots, whose designated time is later than that of all earlier ones."""
+
+    now: HotSpotsSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class DwellChange:
+    """New dwell times, whose designated time is later than that of all earlier ones."""
+
+    now: DwellSnapshot
+
+
+Change = AlertChange | SnapshotChange | HotSpotsChange | DwellChange
+
+
+@dataclass
+class SubscriberView:
+    """The current state of all locations. `unreadable` counts invalid records of a known type.
+
+    Records may come twice, late and in any order. The latest as_of counts, not the latest tick, because a change of the
+    slot grid numbers ticks differently. If a record is not understood, because it has a newer form, the earlier
+    answer about its subject no longer counts.
+
+    `keep`: how long (in microseconds; see `keep_for`) a place or time without new records is kept. Later it counts as
+    no longer watched. `earlier`: registries that the service may still use, latest first.
+    """
+
+    registry: Registry
+    keep: int = DAY
+    unreadable: int = 0
+    earlier: tuple[Registry, ...] = ()
+    tick: int | None = None
+    as_of: str | None = None
+    _latest: int | None = None
+    _alerts: dict[tuple[str, str], Alert | NewerAlert] = field(default_factory=dict)
+    _alert_monitors: set[str] = field(default_factory=set)
+    _times: dict[tuple[str, str], Snapshots] = field(default_factory=dict)
+    _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
+    _dwell: dict[str, DwellSnapshot] = field(default_factory=dict)
+
+    def use(self, registry: Registry) -> None:
+        """Use another registry from now on. The present one becomes an earlier one."""
+        known = (self.registry, *self.earlier)
+        self.earlier = tuple(one for one in known if one.digest != registry.digest)[:_KEPT_REGISTRIES]
+        self.registry = registry
+
+    def add(self, headers: Headers, value: bytes | None) -> Change | None:
+        """Add a record, and return the change; None if nothing changes. Records of unknown types are skipped."""
+        kind = _KINDS.get(dict(headers).get("ce_type") or b"")
+        if kind is None:
+            return None
+        for read in kind:
+            try:
+                return read(self, value or b"")
+            except (ValidationError, TimeError):
+                self.unreadable += read is kind[0]
+        return None
+
+    def _add_alert(self, value: bytes) -> Change | None:
+        alert = OverTimeAlert.model_validate_json(value).root
+        for time in (alert.window_start, alert.resumes_at if isinstance(alert, PausedAlert) else alert.as_of):
+            parse_instant(time)
+        before = self._alerts.get((alert.monitor, alert.location_id))
+        if not self._put_alert(alert):
+            return None
+        self._advance(alert.as_of, alert.tick)
+        before = None if isinstance(before, NewerAlert) else before
+        same = before is not None and before.status == alert.status and alert.status != "noisy_count"
+        return None if same else AlertChange(before, alert)
+
+    def _add_newer_alert(self, value: bytes) -> None:
+        alert = NewerAlert.model_validate_json(value)
+        if self._put_alert(alert):
+            self._advance(alert.as_of)
+
+    def _put_alert(self, alert: Alert | NewerAlert) -> bool:
+        """Store an alert if it is later than that of its location. Return whether it is."""
+        key = alert.monitor, alert.location_id
+        before, as_of = self._alerts.get(key), parse_instant(alert.as_of)
+        if before is not None and parse_instant(before.as_of) >= as_of:
+            return False
+        self._alerts[key] = alert
+        self._alert_monitors.add(alert.monitor)
+        return True
+
+    def _add_snapshot(self, value: bytes) -> Change | None:
+        snapshot = AtTimesSnapshot.model_validate_json(value)
+        known = self._times.get((snapshot.monitor, snapshot.time))
+        before = known.understood.get(snapshot.shard) if known and known.shards == snapshot.shards else None
+        if not self._put_snapshot(snapshot, snapshot):
+            return None
+        self._advance(snapshot.as_of, snapshot.tick)
+        change = SnapshotChange(before, snapshot)
+        changed = change.fresh or change.bounded or before is None or before.status != snapshot.status
+        return change if changed else None
+
+    def _add_newer_snapshot(self, value: bytes) -> None:
+        newer = NewerSnapshot.model_validate_json(value)
+        if self._put_snapshot(newer, Unreadable.UNREADABLE):
+            self._advance(newer.as_of)
+
+    def _put_snapshot(self, about: AtTimesSnapshot | NewerSnapshot, stored: AtTimesSnapshot | Unreadable) -> bool:
+        """Store a snapshot if its shard exists and it is later than that of its shard. Return whether it was stored."""
+        time, as_of = parse_instant(about.time), parse_instant(about.as_of)
+        if about.shard >= about.shards:
+            return False
+        known = self._times.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
+        if not known.accepts(about.shard, about.shards, as_of):
+            return False
+        known.put(about.shard, about.shards, as_of, stored)
+        return True
+
+    def _add_hot_spots(self, value: bytes) -> Change | None:
+        snapshot = HotSpotsSnapshot.model_validate_json(value)
+        time, before = parse_instant(snapshot.time), self._hot_spots.get(snapshot.monitor)
+        if before is not None and parse_instant(before.time) >= time:
+            return None
+        self._advance(snapshot.as_of, snapshot.tick)
+        self._hot_spots[snapshot.monitor] = snapshot
+        return HotSpotsChange(snapshot)
+
+    def _add_dwell(self, value: bytes) -> Change | None:
+        snapshot = DwellSnapshot.model_validate_json(value)
+        time, before = parse_instant(snapshot.time), self._dwell.get(snapshot.monitor)
+        if before is not None and parse_instant(before.time) >= time:
+            return None
+        self._advance(snapshot.as_of, snapshot.tick)
+        self._dwell[snapshot.monitor] = snapshot
+        return DwellChange(snapshot)
+
+    def _advance(self, as_of: str, tick: int | None = None) -> None:
+        """Note the as_of of a record, and its tick if the record was understood."""
+        instant = parse_instant(as_of)
+        if self._latest is None or instant > self._latest:
+            self._latest = instant
+            self._forget(instant - self.keep)
+        if tick is not None and (self.as_of is None or instant > parse_instant(self.as_of)):
+            self.tick, self.as_of = tick, as_of
+
+    def _forget(self, oldest: int) -> None:
+        for place, alert in list(self._alerts.items()):
+            if parse_instant(alert.as_of) < oldest:
+                del self._alerts[place]
+        for key, snapshots in list(self._times.items()):
+            if snapshots.as_of < oldest:
+                del self._times[key]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no record has been understood yet."""
+        return self.tick is None
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """The latest `over_time` alert of each location, sorted by monitor, then in registry order."""
+        rows, last = self.registry.rows, len(self.registry.ids)
+        return sorted(
+            (alert for alert in self._alerts.values() if not isinstance(alert, NewerAlert)),
+            key=lambda alert: (alert.monitor, rows.get(alert.location_id, last), alert.location_id),
+        )
+
+    @property
+    def hot_spots(self) -> list[HotSpotsSnapshot]:
+        """The latest hot spots of each monitor, sorted by monitor."""
+        return [self._hot_spots[monitor] for monitor in sorted(self._hot_spots)]
+
+    @property
+    def dwell(self) -> list[DwellSnapshot]:
+        """The latest dwell times of each monitor, sorted by monitor."""
+        return [self._dwell[monitor] for monitor in sorted(self._dwell)]
+
+    @property
+    def times(self) -> list[AtTime]:
+        """The designated times with recent snapshots, sorted by monitor, then from the latest to the earliest."""
+        times = [at for at in self._all_times() if self.tick is None or abs(at.tick - self.tick) <= _KEPT_TICKS]
+        times.sort(key=lambda at: at.time, reverse=True)
+        return sorted(times, key=lambda at: at.monitor)
+
+    def _all_times(self) -> Iterator[AtTime]:
+        for (monitor, time), snapshots in self._times.items():
+            if snapshots.understood:
+                bounds = dict(sorted(snapshots.bounds.items()))
+                yield AtTime(monitor, time, snapshots.understood, bounds, self.registry)
+
+    @property
+    def alert_index(self) -> dict[tuple[str, str], Alert | NewerAlert]:
+        """The latest `over_time` record by monitor and location, also if it was not understood. Read only."""
+        return self._alerts
+
+    @property
+    def alert_monitors(self) -> set[str]:
+        """The monitors of all `over_time` records."""
+        return self._alert_monitors
+
+    @property
+    def snapshot_index(self) -> dict[tuple[str, str], Snapshots]:
+        """The latest snapshots by monitor and designated time. Read only."""
+        return self._times
+
+
+_Read = Callable[[SubscriberView, bytes], Change | None]
+_KINDS: Final[dict[bytes, tuple[_Read, ...]]] = {
+    OVER_TIME.encode(): (SubscriberView._add_alert, SubscriberView._add_newer_alert),  # noqa: SLF001  # its own methods
+    AT_TIMES.encode(): (SubscriberView._add_snapshot, SubscriberView._add_newer_snapshot),  # noqa: SLF001  # likewise
+    HOT_SPOTS.encode(): (SubscriberView._add_hot_spots,),  # noqa: SLF001  # likewise
+    DWELL.encode(): (SubscriberView._add_dwell,),  # noqa: SLF001  # likewise
+}
+"""How to read each type of record, and how to read the subject of one that is not understood."""

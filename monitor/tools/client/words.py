@@ -1,0 +1,206 @@
+"""Describes records in plain words. Times are in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.tools.client.designated_time import AtTime
+from monitor.tools.client.subscriber_view import (
+    Alert,
+    AlertChange,
+    Change,
+    DwellChange,
+    HotSpotsChange,
+    SubscriberView,
+)
+
+NAMED: Final = 5
+"""The number of hot spots that a short line names."""
+
+_UNKNOWN: Final = "unknown: not confirmed in time that all visits had been read"
+
+
+def moment(instant: int | str) -> str:
+    """Return an instant as text, such as `Tue 6 Jan 14:00`."""
+    when = to_datetime(parse_instant(instant) if isinstance(instant, str) else instant)
+    return f"{when:%a} {when.day} {when:%b %H:%M}"
+
+
+def span(duration: int) -> str:
+    """Return a duration as text: whole days in words, other durations as in the configuration."""
+    days, rest = divmod(duration, DAY)
+    return format_duration(duration) if rest or not days else f"{days} days" if days > 1 else "day"
+
+
+def chance(p_value: float) -> str:
+    """Return a probability in percent, with about two digits."""
+    if p_value < 1e-4:  # noqa: PLR2004  # readers cannot make use of smaller values
+        return "less than 0.01 %"
+    return f"{p_value:.0%}".replace("%", " %") if p_value >= 0.1 else f"{100 * p_value:.2g} %"  # noqa: PLR2004  # two digits
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Describes records. `grid` is the slot grid, which turns ticks into times. `people` names the people counted."""
+
+    grid: SlotGrid
+    people: str = "target people"
+
+    def alert(self, alert: Alert) -> str:
+        """Describe the state of one location (`over_time`) at its latest tick."""
+        since = moment(alert.window_start)
+        if isinstance(alert, NoisyCountAlert):
+            return (
+                f"at most {alert.count_at_most} {self.people} since {since} (certain); with fewer than "
+                f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value)}"
+            )
+        if isinstance(alert, PausedAlert):
+            return f"paused until {moment(alert.resumes_at)}, its ε is spent{self._describe_spent(alert)}"
+        if alert.status == "safe":
+            return f"safe: fewer than {alert.threshold} {self.people} since {since}"
+        return _UNKNOWN
+
+    def too_old(self, as_of: str) -> str:
+        """Describe an item whose answer is no longer valid."""
+        return f"unknown: nothing newer since {moment(as_of)}"
+
+    def _describe_spent(self, alert: PausedAlert) -> str:
+        if not alert.answers:
+            return " (an earlier ledger was lost, so all ε counts as spent)"
+        latest = alert.answers[-1]
+        return f": at most {latest.noisy_count} {self.people} on {moment(self.grid.as_of(latest.tick))}"
+
+    def at_time(self, at: AtTime) -> str:
+        """Describe all locations at one designated time."""
+        parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {self.people})"]
+        parts += [f"{place} {_describe_bounds(at, place)}" for place in at.bounds]
+        parts += _describe_unknown(at)
+        return ", ".join(parts) + ("; final" if at.final else "")
+
+    def hot_spots(self, snapshot: HotSpotsSnapshot, most: int | None = None) -> str:
+        """Describe the hot spots of one designated time. Name at most `most` locations."""
+        if snapshot.status == "unknown":
+            return _UNKNOWN
+        named = [f"{spot.location_id} at most {spot.noisy_count}" for spot in snapshot.hot_spots[:most]]
+        left = len(snapshot.hot_spots) - len(named)
+        return f"{', '.join(named)}{f' and {left} more' if left else ''} ({self.people}; noisy, drawn once)"
+
+    def dwell(self, snapshot: DwellSnapshot) -> str:
+        """Describe the number and mean length of the visits at one designated time. Neither is certain."""
+        if snapshot.status == "unknown" or snapshot.visits is None:
+            return _UNKNOWN
+        visits = f"about {max(0, round(snapshot.visits)):,} visits in all places"
+        if snapshot.mean_seconds is None:
+            return f"{visits}; too few to estimate their length (noise in both directions, drawn once)"
+        mean = format_duration(max(1, round(snapshot.mean_seconds)) * SECOND)
+        return f"{visits}, of about {mean} on average (noise in both directions, drawn once)"
+
+    def hot_spots_news(self, snapshot: HotSpotsSnapshot) -> str:
+        """Describe the change of a monitor's hot spots."""
+        return f"{moment(snapshot.time)} {snapshot.monitor}: {self.hot_spots(snapshot, NAMED)}"
+
+    def alert_news(self, change: AlertChange) -> str:
+        """Describe the change of one location (`over_time`)."""
+        alert = change.now
+        if isinstance(alert, NoisyCountAlert):
+            window = span(parse_instant(alert.as_of) - parse_instant(alert.window_start))
+            return f"{alert.location_id}: at most {alert.count_at_most} {self.people} in the last {window} (noisy)"
+        if isinstance(alert, PausedAlert) and isinstance(change.before, NoisyCountAlert):
+            return f"{alert.location_id}: paused until {moment(alert.resumes_at)}, its ε is spent"
+        if alert.status == "safe" and isinstance(change.before, PausedAlert):
+            return f"{alert.location_id}: answers again; safe: fewer than {alert.threshold} {self.people}"
+        return f"{alert.location_id}: {self.alert(alert)}"
+
+    def time_news(self, at: AtTime, fresh: Mapping[str, int]) -> str:
+        """Describe the change of one designated time: the number of safe locations, and the new bounds.
+
+        Lower bounds are published once, so every lower bound is new.
+        """
+        parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_describe_unknown(at)]
+        places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.bounds.keys()))
+        parts += [f"{place} {_describe_bounds(at, place, f' {self.people}')}" for place in places]
+        return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
+
+
+def _describe_bounds(at: AtTime, place: str, people: str = "") -> str:
+    """Return the certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
+    least, most = at.bounds[place]
+    if most is None:
+        return f"at least {least}{people}"
+    if not least:
+        return f"at most {most}{people}"
+    if place in at.noisy_counts:
+        return f"at least {least}{people} (at most {most} before later reports)"
+    return f"{least} to {most}{people}"
+
+
+def _describe_unknown(at: AtTime) -> list[str]:
+    """Return a phrase with the number of unknown locations and the reason; an empty list if there are none."""
+    count = sum(status == "unknown" for status in at.statuses.values())
+    if not count:
+        return []
+    if any(snapshot.registry != at.registry.digest for snapshot in at.snapshots.values()):
+        return [f"{count} unknown: the service uses another registry than locations.file"]
+    whole = {shard for shard, snapshot in at.snapshots.items() if snapshot.status == "complete"}
+    shards = ", ".join(str(shard) for shard in range(at.sample.shards) if shard not in whole)
+    return [f"{count} unknown: not all visits were read in time in shard {shards} of {at.sample.shards}"]
+
+
+def dwell_status(snapshot: DwellSnapshot) -> str:
+    """Return the status that selects the colour of dwell times, which say nothing about safety."""
+    return "unknown" if snapshot.status == "unknown" else "noisy_count"
+
+
+def hot_spots_status(snapshot: HotSpotsSnapshot) -> str:
+    """Return the status that selects the colour of hot spots."""
+    return "noisy_count" if snapshot.status == "complete" else "unknown"
+
+
+class NewsLine(NamedTuple):
+    """A line of news, and the status that selects its colour."""
+
+    text: str
+    status: str
+
+
+class News:
+    """Turns changes into lines of news: one for each changed location, designated time or hot spots record."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._new_counts: dict[tuple[str, str], dict[str, int]] = {}
+
+    def lines(self, view: SubscriberView, changes: Iterable[Change]) -> list[NewsLine]:
+        """Return the news for changes of the view. A designated time is reported once all of its shards are known."""
+        lines: list[NewsLine] = []
+        for change in changes:
+            if isinstance(change, AlertChange):
+                lines.append(NewsLine(self._words.alert_news(change), change.now.status))
+            elif isinstance(change, HotSpotsChange):
+                lines.append(NewsLine(self._words.hot_spots_news(change.now), hot_spots_status(change.now)))
+            elif isinstance(change, DwellChange):
+                text = f"{moment(change.now.time)} {change.now.monitor}: {self._words.dwell(change.now)}"
+                lines.append(NewsLine(text, dwell_status(change.now)))
+            else:
+                self._new_counts.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
+        return [*lines, *self._time_lines(view)]
+
+    def _time_lines(self, view: SubscriberView) -> Iterator[NewsLine]:
+        """Yield the news of designated times whose shards are all known. The shards may arrive in several polls."""
+        pending = self._new_counts
+        self._new_counts = {}
+        for at in view.times:
+            counts = pending.get((at.monitor, at.time))
+            if counts is None:
+                continue
+            if len(at.snapshots) < at.sample.shards:
+                self._new_counts[at.monitor, at.time] = counts
+                continue
+            status = "noisy_count" if counts else "safe" if at.is_known else "unknown"
+            yield NewsLine(self._words.time_news(at, counts), status)

@@ -1,0 +1,288 @@
+"""The routes of the page. Every answer is public, the same for everybody, and may be kept by a CDN."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from monitor.config.page import LANGUAGES
+from monitor.contracts.instants import format_instant, parse_instant
+from monitor.errors import TimeError
+from monitor.tools.page import answers
+from monitor.tools.page.bodies import Bodies, Body
+from monitor.tools.page.headers import Headers
+from monitor.tools.page.history import prepare_history
+from monitor.tools.page.html import Html, View, count_pages
+from monitor.tools.page.late import round_seconds_left
+from monitor.tools.page.metrics import CountResponses
+from monitor.tools.page.openapi import describe_api
+from monitor.tools.page.present import Present, Recount
+from monitor.tools.page.records import Records
+from monitor.tools.page.responses import respond
+from monitor.tools.page.static import Static
+from monitor.tools.page.texts import choose_language
+
+_BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"  # never an old "safe", not even in an outage
+_FIXED: Final = "public, max-age=86400"
+_FOREVER: Final = "public, max-age=31536000, immutable"
+_NEVER: Final = "no-store"
+_RETRY: Final = {"Retry-After": "10", "Cache-Control": _NEVER}
+_LONGEST_ID: Final = 256
+
+
+@dataclass
+class Site:
+    """The public site: what is known now, and how it is shown. Use it in one event loop only."""
+
+    present: Present
+    html: Html
+    static: Static
+    background: Body | None
+    read_recount: Callable[[], Recount | None]
+    count_response: Callable[[str, int], None] = lambda _route, _status: None
+    _bodies: Bodies = field(default_factory=Bodies)
+    _past: Bodies = field(default_factory=Bodies)  # so that nobody waits for the present while the past is built
+    _records: Records = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Create the bodies of `/v1/records`."""
+        self._records = Records(self.present.feed, self._past)
+
+    def create_app(self, embed_from: tuple[str, ...]) -> Starlette:
+        """Return the application."""
+        routes = [
+            Route("/", self.page),
+            Route("/v1/locations", self.locations_json),
+            Route("/v1/locations.csv", self.locations_csv),
+            Route("/v1/locations.geojson", self.locations_geojson),
+            Route("/v1/locations/{id:path}/history", self.history),
+            Route("/v1/registry", self.registry),
+            Route("/v1/records", self.records),
+            Route("/v1/ticks", self.ticks),
+            Route("/v1/stream", self.stream),
+            Route("/v1/background.geojson", self.background_geojson),
+            Route("/v1/openapi.json", self.openapi),
+            Route("/static/{build}/{name}", self.static_file),
+        ]
+        app = Starlette(
+            routes=routes,
+            middleware=[
+                Middleware(CountResponses, count=self.count_response),
+                Middleware(Headers, embed_from=embed_from),
+            ],
+            exception_handlers={HTTPException: _describe_problem},
+        )
+        app.router.redirect_slashes = False  # it would redirect to the host that the client names
+        return app
+
+    async def page(self, request: Request) -> Response:
+        """Return the page as HTML."""
+        query = _read_query(request, "lang", "page", "embed")
+        wanted = _read_choice(query, "lang", LANGUAGES)
+        language = choose_language(wanted, request.headers.get("accept-language", ""))
+        present, recount, as_of = await self.present.read(), self.read_recount(), self.present.feed.board.as_of
+        pages = count_pages(len(present.places))
+        embed = _read_choice(query, "embed", ("1",)) is not None
+        view = View(language, _read_page_number(query.get("page", "1"), pages), embed)
+        left = round_seconds_left(present.expires - self.present.feed.clock.now())
+        body = await self._bodies.get(
+            ("page", view),
+            (present.number, recount, left),
+            lambda: partial(self.html.write, view, present.places, as_of, recount, left),
+        )
+        return respond(request, body, "text/html; charset=utf-8", _BRIEF, Vary="Accept-Encoding, Accept-Language")
+
+    async def locations_json(self, request: Request) -> Response:
+        """Return all places as JSON."""
+        _read_query(request)
+        present, as_of = await self.present.read(), self.present.feed.board.as_of
+        parameters = self.present.parameters
+        body = await self._bodies.get(
+            "json", present.number, lambda: partial(answers.write_locations_json, present.places, as_of, parameters)
+        )
+        return respond(request, body, "application/json", _BRIEF)
+
+    async def locations_csv(self, request: Request) -> Response:
+        """Return all places as CSV."""
+        _read_query(request)
+        present = await self.present.read()
+        body = await self._bodies.get(
+            "csv", present.number, lambda: partial(answers.write_locations_csv, present.places)
+        )
+        return respond(request, body, "text/csv; charset=utf-8; header=present", _BRIEF)
+
+    async def locations_geojson(self, request: Request) -> Response:
+        """Return all places as GeoJSON."""
+        _read_query(request)
+        present = await self.present.read()
+        body = await self._bodies.get(
+            "geojson", present.number, lambda: partial(answers.write_locations_geojson, present.places)
+        )
+        return respond(request, body, "application/geo+json", _BRIEF)
+
+    async def history(self, request: Request) -> Response:
+        """Return what was published about one place."""
+        _read_query(request)
+        location_id: str = request.path_params["id"]
+        parameters, board, earlier = self.present.parameters, self.present.feed.board, self.present.feed.view.earlier
+        row = parameters.registry.rows.get(location_id) if len(location_id) <= _LONGEST_ID else None
+        if row is None:
+            raise HTTPException(404, "there is no location with this id in /v1/registry")
+        body = await self._past.get(
+            ("history", location_id),
+            (board.version, parameters.registry.digest),
+            lambda: prepare_history(location_id, row, board, parameters, earlier),
+        )
+        return respond(request, body, "application/json", _BRIEF)
+
+    async def registry(self, request: Request) -> Response:
+        """Return the registry in columns."""
+        _read_query(request)
+        locations, parameters = self.present.locations, self.present.parameters
+        earlier = self.present.feed.view.earlier
+        body = await self._bodies.get(
+            "registry",
+            parameters.registry.digest,
+            lambda: partial(answers.write_registry_json, locations, parameters, earlier),
+        )
+        return respond(request, body, "application/json", _BRIEF)
+
+    async def records(self, request: Request) -> Response:
+        """Return the records from which the state at a time follows; without `at`, the present state."""
+        query = _read_query(request, "at")
+        if "at" not in query:
+            return respond(request, await self._records.prepare_present(), "application/json", _NEVER)
+        tick_at = self._find_tick(query["at"])
+        if query["at"] != format_instant(tick_at):
+            headers = {"Location": f"records?at={format_instant(tick_at)}", "Cache-Control": _BRIEF}
+            return Response(status_code=307, headers=headers)
+        if tick_at == self.present.feed.board.as_of:
+            body = await self._records.prepare_present()
+        else:
+            body = await self._records.prepare_past(tick_at)
+        return respond(request, body, "application/json", _BRIEF)
+
+    def _find_tick(self, text: str) -> int:
+        """Return the as_of of the last tick up to a time that is not after the present."""
+        at, feed, grid = _read_instant(text), self.present.feed, self.present.parameters.grid
+        latest = feed.board.as_of
+        if at > max(feed.clock.now(), latest or 0):
+            raise HTTPException(400, "at: expected a time that is not in the future")
+        tick_at = grid.as_of(grid.find_last_tick(at))
+        return tick_at if latest is None else min(tick_at, latest)
+
+    async def ticks(self, request: Request) -> Response:
+        """Return the kept ticks, each with the number of noisy counts that it drew."""
+        _read_query(request)
+        board = self.present.feed.board
+
+        def prepare() -> Callable[[], bytes]:
+            ticks = [{"as_of": format_instant(as_of), "alarms": drawn} for as_of, drawn in board.alarms.items()]
+            return lambda: msgspec.json.encode({"ticks": ticks})
+
+        return respond(request, await self._past.get("ticks", board.version, prepare), "application/json", _BRIEF)
+
+    async def stream(self, request: Request) -> Response:
+        """Return the stream of server-sent events. It continues after `Last-Event-ID`, or else after `after`."""
+        query = _read_query(request, "after")
+        after = request.headers.get("last-event-id") or query.get("after")
+        feed, hub = self.present.feed, self.present.feed.hub
+        if hub.is_full:
+            raise HTTPException(503, "too many subscribers: try again later", _RETRY)
+
+        async def chunks() -> AsyncGenerator[bytes]:
+            if hub.is_full:  # others may have connected since
+                return
+            # Subscribe only now: if the client has left, the generator never starts, and could not end a subscription.
+            subscription = hub.subscribe(feed.resume(after))
+            try:
+                async with aclosing(subscription.read_chunks()) as following:
+                    async for chunk in following:
+                        yield chunk
+            finally:
+                hub.leave(subscription)
+
+        headers = {"Cache-Control": _NEVER, "X-Accel-Buffering": "no"}
+        return StreamingResponse(chunks(), media_type="text/event-stream", headers=headers)
+
+    async def background_geojson(self, request: Request) -> Response:
+        """Return the agency's own map."""
+        _read_query(request)
+        if self.background is None:
+            raise HTTPException(404, "page.background is not set")
+        return respond(request, self.background, "application/geo+json", _FIXED)
+
+    async def openapi(self, request: Request) -> Response:
+        """Return the OpenAPI document."""
+        _read_query(request)
+        body = await self._bodies.get("openapi", None, lambda: lambda: msgspec.json.encode(describe_api()))
+        return respond(request, body, "application/json", _FIXED)
+
+    async def static_file(self, request: Request) -> Response:
+        """Return a file of the package. Only the files that were read at the start exist."""
+        found = self.static.find(request.path_params["build"], request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, "there is no such file")
+        return respond(request, found.body, found.media_type, _FOREVER)
+
+
+def _read_query(request: Request, *known: str) -> Mapping[str, str]:
+    """Return the parameters of a request.
+
+    A CDN keeps a copy for each address. So an address that is only another form of the same address is refused: one
+    with an unknown parameter, or with characters that need not be escaped.
+
+    Raises:
+        HTTPException: 400, for a parameter that is unknown or given twice, or for another form; 404, for a path with
+            escapes that is not the address of a place.
+    """
+    pairs = request.query_params.multi_items()
+    names = [name for name, _value in pairs]
+    if len(set(names)) < len(names) or not set(names) <= set(known):
+        wanted = f"{', '.join(known)}, each at most once" if known else "no parameters"
+        raise HTTPException(400, f"query parameters: expected {wanted}")
+    if request.scope["query_string"].decode("latin-1") not in {urlencode(pairs), urlencode(pairs, safe="/:,")}:
+        raise HTTPException(400, f"query: expected the form {urlencode(pairs)!r}")
+    if b"%" in request.scope["raw_path"] and not request.path_params:
+        raise HTTPException(404, "expected a path without escapes")
+    return dict(pairs)
+
+
+def _read_choice(query: Mapping[str, str], name: str, choices: Sequence[str]) -> str | None:
+    value = query.get(name)
+    if value is not None and value not in choices:
+        raise HTTPException(400, f"{name}: expected {' or '.join(choices)}")
+    return value
+
+
+def _read_page_number(text: str, most: int) -> int:
+    if text not in map(str, range(1, most + 1)):
+        raise HTTPException(400, f"page: expected a number from 1 to {most}")
+    return int(text)
+
+
+def _read_instant(text: str) -> int:
+    try:
+        return parse_instant(text)
+    except TimeError as error:
+        raise HTTPException(400, f"at: {error}") from None
+
+
+async def _describe_problem(_request: Request, error: Exception) -> Response:
+    """Return an error as problem details (RFC 9457)."""
+    assert isinstance(error, HTTPException)  # noqa: S101  # the type that it is registered for
+    headers = {"Cache-Control": _NEVER, **(error.headers or {})}
+    content = {"status": error.status_code, "title": error.detail}
+    return JSONResponse(content, error.status_code, headers, "application/problem+json")

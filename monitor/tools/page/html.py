@@ -1,0 +1,125 @@
+"""Writes the page as HTML that works without JavaScript: every place, its state, and what that means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+
+from monitor.config.page import LANGUAGES, Language
+from monitor.tools.client.known import Answer
+from monitor.tools.page.answers import count_states
+from monitor.tools.page.late import STYLE
+from monitor.tools.page.places import STATES, Place
+from monitor.tools.page.present import Recount
+from monitor.tools.page.static import Static
+from monitor.tools.page.texts import Texts
+from monitor.tools.page.words import Words, format_machine_time, format_time
+
+PAGE_SIZE: Final = 500
+_STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a request asks for: the language, the page of the list from 1, and whether another page embeds this one."""
+
+    language: Language
+    page: int = 1
+    embed: bool = False
+
+
+def count_pages(places: int) -> int:
+    """Return the number of pages of the list."""
+    return max(1, -(-places // PAGE_SIZE))
+
+
+class Html:
+    """The template of the page. `setup` is what the script needs to know."""
+
+    def __init__(self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static) -> None:
+        environment = Environment(
+            loader=PackageLoader("monitor.tools.page"),
+            autoescape=select_autoescape(default=True),
+            trim_blocks=False,
+            lstrip_blocks=True,
+        )
+        self._template = environment.get_template("page.html")
+        self._texts, self._setup, self._static = texts, setup, static
+
+    def write(
+        self, view: View, places: Sequence[Place], as_of: int | None, recount: Recount | None, left: int
+    ) -> bytes:
+        """Return the page of the list that the view names. It may be shown for `left` seconds (`late.SECONDS`)."""
+        texts = self._texts[view.language]
+        words = Words(texts)
+        ordered = sorted(places, key=lambda place: (STATES.index(place.leading.state), place.name.casefold()))
+        start = (view.page - 1) * PAGE_SIZE
+        return self._template.render(
+            t=texts,
+            language=view.language,
+            languages=[{"code": code, "name": self._texts[code]["language"]} for code in LANGUAGES],
+            embed=view.embed,
+            style=_STYLE,
+            left=left,
+            build=self._static.build,
+            modules=self._static.modules,
+            as_of=format_time(as_of) if as_of else None,
+            as_of_machine=format_machine_time(as_of),
+            states=STATES,
+            counts=count_states(places),
+            places=[_describe(place, words) for place in ordered[start : start + PAGE_SIZE]],
+            page=view.page,
+            pages=count_pages(len(places)),
+            audit=_write_audit_line(texts, recount),
+            setup=self._write_setup(view, texts),
+        ).encode()
+
+    def _write_setup(self, view: View, texts: Texts) -> Markup:
+        setup = {**self._setup, "language": view.language, "embed": view.embed, "texts": texts}
+        # "<" could end the element; in a JSON string it may be written as an escape.
+        return Markup(json.dumps(setup, ensure_ascii=False).replace("<", "\\u003c"))  # noqa: S704  # escaped above
+
+
+def _describe(place: Place, words: Words) -> dict[str, Any]:
+    return {
+        "id": place.location.id,
+        "name": place.name,
+        "state": place.leading.state,
+        "short": words.summarize(place.leading, place.find_reason(place.leading)),
+        "answers": [
+            _describe_answer(answer, place.find_reason(answer), words, leads=number == 0)
+            for number, answer in enumerate(place.answers)
+        ],
+        "sections": words.list_sections(place.leading, place.find_reason(place.leading)),
+    }
+
+
+def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) -> dict[str, Any]:
+    """Describe an answer. What to do follows only from the most cautious answer, which leads."""
+    return {
+        "state": answer.state,
+        "question": words.phrase_question(answer.about) if answer.about else "",
+        "sections": words.list_sections(answer, reason)[: 3 if leads else 2],
+        "as_of": format_time(answer.as_of),
+        "as_of_machine": format_machine_time(answer.as_of),
+        "valid_until": format_time(answer.valid_until),
+        "valid_until_machine": format_machine_time(answer.valid_until),
+    }
+
+
+def _write_audit_line(texts: Texts, recount: Recount | None) -> str:
+    if recount is None:
+        return ""
+    result = {
+        "up_to": f"{format_time(recount.up_to)} UTC",
+        "false": recount.false,
+        "epsilon": recount.epsilon_at_most,
+    }
+    if recount.since is None:
+        return texts["audit"].format(**result)
+    return texts["audit_between"].format(since=format_time(recount.since), **result)

@@ -1,0 +1,105 @@
+"""Metrics and readiness of the page. No label has a place, a client or a path, so visitors leave no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from monitor import __version__
+from monitor.contracts.instants import SECOND
+from monitor.observe.collectors import Collectors
+from monitor.tools.page.metric_catalog import OTHER, PAGE_METRICS, ROUTES
+
+_AS_OF: Final = "page_as_of_timestamp_seconds"
+
+
+class PageMetrics(Collectors):
+    """The metrics of one page, in a Prometheus registry of their own.
+
+    Args:
+        slot: the length of a slot, in microseconds.
+        unreachable_after: how long the page may be without Kafka, in microseconds.
+        subscribers_limit: the most subscribers.
+    """
+
+    def __init__(self, slot: int, unreachable_after: int, subscribers_limit: int) -> None:
+        super().__init__(PAGE_METRICS)
+        self._gauge("page_build_info").labels(__version__).set(1)
+        self._gauge("page_slot_seconds").set(slot / SECOND)
+        self._gauge("page_unreachable_after_seconds").set(unreachable_after / SECOND)
+        self._gauge("page_subscribers_limit").set(subscribers_limit)
+        self.registry.unregister(self._gauge(_AS_OF))  # until the first answer
+        self._has_as_of = False
+        self._unreachable_after = unreachable_after
+        self._silent_seconds: Callable[[], float] = lambda: 0.0
+        self._list_ended: Callable[[], list[str]] = list
+
+    def watch(
+        self, subscribers: Sized, silent_seconds: Callable[[], float], list_ended: Callable[[], list[str]]
+    ) -> None:
+        """Set the sources that each scrape or probe reads.
+
+        Args:
+            subscribers: the open subscriptions.
+            silent_seconds: the seconds since Kafka last answered.
+            list_ended: the threads that have ended by themselves.
+        """
+        self._silent_seconds, self._list_ended = silent_seconds, list_ended
+        self._gauge("page_subscribers").set_function(lambda: len(subscribers))
+        self._gauge("page_source_age_seconds").set_function(silent_seconds)
+
+    def count_response(self, route: str, status: int) -> None:
+        """Count a response."""
+        known = route if route in ROUTES else OTHER
+        self._counter("page_responses").labels(known, f"{status // 100}xx").inc()
+
+    def count_cut(self) -> None:
+        """Count a subscriber that was too slow."""
+        self._counter("page_subscribers_cut").inc()
+
+    def count_refused(self, limit: str) -> None:
+        """Count a connection that was refused because of a limit: `all` or `address`."""
+        self._counter("page_connections_refused").labels(limit).inc()
+
+    def count_foreign(self, records: int) -> None:
+        """Count foreign records of the output topic."""
+        self._counter("page_foreign_records").inc(records)
+
+    def set_as_of(self, as_of: int | None) -> None:
+        """Set the as_of of the latest answer, an instant; None before the first one."""
+        if as_of is None:
+            return
+        self._gauge(_AS_OF).set(as_of / SECOND)
+        if not self._has_as_of:
+            self._has_as_of = True
+            self.registry.register(self._gauge(_AS_OF))
+
+    def list_stalled(self) -> list[str]:
+        """Return the threads that have ended by themselves. The process ends too, a second later."""
+        return self._list_ended()
+
+    def list_waiting(self) -> dict[str, str]:
+        """Return why the page is not ready, if Kafka has not answered for too long."""
+        silent = self._silent_seconds()
+        if silent * SECOND <= self._unreachable_after:
+            return {}
+        return {"kafka": f"no answer for {silent:.0f} s, so every place is shown as unknown"}
+
+
+class CountResponses:
+    """Middleware that counts responses by the name of their route and their status."""
+
+    def __init__(self, app: ASGIApp, count: Callable[[str, int], None]) -> None:
+        self._app, self._count = app, count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request. The router writes its endpoint into the scope before the response starts."""
+
+        async def send_and_count(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._count(getattr(scope.get("endpoint"), "__name__", OTHER), message["status"])
+            await send(message)
+
+        await self._app(scope, receive, send_and_count)

@@ -1,0 +1,123 @@
+"""The present state of all places, computed again only after a record, an expiry, or a change of reachability.
+
+It is also computed again when the clock, which was behind an answer, has caught up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from monitor.config import Location
+from monitor.contracts.instants import DAY, SECOND, parse_instant
+from monitor.contracts.parameters import Parameters
+from monitor.tools.client.known import Answer
+from monitor.tools.client.known_places import KnownPlaces
+from monitor.tools.page.feed import Feed
+from monitor.tools.page.places import Place, read_place
+
+RECOUNT_FOR: Final = 2 * DAY
+"""For how long a recount is shown. Later, it would be taken for one of the present answers."""
+
+_AT_A_TIME: Final = 500  # places, between other requests
+
+
+class Recount(BaseModel):
+    """The result of an independent recount: up to which instant, how many false statements, and the largest ε paid.
+
+    `since` (`from` in the file) is the instant of the first answers, if it is known. In the file, instants are text,
+    such as "2026-01-06T14:00:00Z".
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    since: Annotated[int | None, BeforeValidator(parse_instant)] = Field(None, alias="from")
+    up_to: Annotated[int, BeforeValidator(parse_instant)]
+    false: int = Field(ge=0)
+    epsilon_at_most: str
+
+
+def read_recount(path: Path | None, now: int) -> Recount | None:
+    """Return the recount in a file; None if there is no such file, if it has another form, or if it is too old."""
+    try:
+        recount = None if path is None else Recount.model_validate(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, AttributeError, ValidationError):
+        return None
+    return None if recount is None or now > recount.up_to + RECOUNT_FOR else recount
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The places at one moment. `number` differs if the places may differ; at `expires` the first answer expires."""
+
+    number: int
+    places: list[Place]
+    expires: int
+
+
+@dataclass
+class Present:
+    """The places as they have to be read now. Use it in one event loop only.
+
+    If Kafka has not answered for `unreachable_after` (microseconds), every place is unknown.
+    """
+
+    parameters: Parameters
+    locations: Sequence[Location]
+    feed: Feed
+    unreachable_after: int
+    _version: tuple[int, bool, int] | None = None
+    _uses: int = 0
+    _unchanged_until: int = 0
+    _snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, [], 0))
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def use(self, parameters: Parameters, locations: Sequence[Location]) -> None:
+        """Show the places of another configuration with the same slots from now on."""
+        self.feed.use(parameters.registry)
+        self.parameters, self.locations = parameters, locations
+        self._uses += 1
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether Kafka has answered recently."""
+        return self.feed.silent_seconds * SECOND <= self.unreachable_after
+
+    async def read(self) -> Snapshot:
+        """Return all places in the order of the registry.
+
+        Other requests are served while many places are read. If a record comes meanwhile, some places are read with it
+        and others without it. Each answer is true, and the next request reads all again.
+        """
+        async with self._lock:
+            now, version = self.feed.clock.now(), (self.feed.board.version, self.is_reachable, self._uses)
+            if version != self._version or now > self._unchanged_until:
+                places, slot = await self._read_all(now), self.parameters.grid.length
+                answers = [answer for place in places for answer in place.answers]
+                expiring = (answer.valid_until for answer in answers if _may_expire(answer))
+                expires = min(filter(None, expiring), default=now + slot)
+                ends = (answer.find_end(slot) for answer in answers)
+                self._unchanged_until = min(filter(None, ends), default=expires)
+                self._snapshot = Snapshot(self._snapshot.number + 1, places, expires)
+                self._version = version
+            return self._snapshot
+
+    async def _read_all(self, now: int) -> list[Place]:
+        known = KnownPlaces(self.feed.view, self.parameters.grid.length, self.feed.clock.now)
+        reachable = self.is_reachable
+        places: list[Place] = []
+        for location in self.locations:
+            places.append(read_place(location, known, now, reachable=reachable))
+            if len(places) % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        return places
+
+
+def _may_expire(answer: Answer) -> bool:
+    return answer.state != "unknown"

@@ -1,0 +1,53 @@
+"""The static files of the package, read once. A request only looks up a name, so no path leads to other files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from monitor.tools.page.bodies import Body, make_body
+
+_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A static file."""
+
+    body: Body
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """All static files by name. `build` is a digest of them, and part of their address."""
+
+    files: Mapping[str, File]
+    build: str
+
+    def find(self, build: str, name: str) -> File | None:
+        """Return a file of this build; None if there is none."""
+        return self.files.get(name) if build == self.build else None
+
+    @property
+    def modules(self) -> list[str]:
+        """The names of the scripts."""
+        return sorted(name for name in self.files if name.endswith(".js"))
+
+
+def read_static() -> Static:
+    """Read the static files."""
+    files = {}
+    for path in (resources.files("monitor.tools.page") / "static").iterdir():
+        kind = path.name.rpartition(".")[2]
+        if kind in _TYPES:
+            files[path.name] = File(make_body(path.read_bytes()), _TYPES[kind])
+    digest = hashlib.sha256("".join(files[name].body.tag for name in sorted(files)).encode()).hexdigest()
+    return Static(files, digest[:16])

@@ -1,0 +1,115 @@
+"""Compute the outcomes of a configuration's monitors, and of neighbouring choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from pydantic import ValidationError
+
+from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
+from monitor.config.charges import compute_charges, compute_max_lead
+from monitor.contracts.instants import SECOND, format_duration
+from monitor.privacy.epsilon import format_epsilon
+from monitor.tools.plan.designs import AtTimes, Design, OverTime
+from monitor.tools.plan.outcomes import Plan, PlanOutcome, evaluate
+from monitor.tools.plan.solve import choose_threshold
+from monitor.tools.plan.targets import Pays, Targets
+
+PRESENT = "as it is"
+
+Planned = OverTimeMonitor | AtTimesMonitor
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One choice for a monitor: the change and its outcome. The payment is that of all monitors together."""
+
+    change: str
+    outcome: PlanOutcome
+
+
+def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ...]]:
+    """Return, by monitor name, the present choice and then the neighbouring choices that are valid configurations.
+
+    Without a target for payments, privacy.epsilon and privacy.period of the configuration are the target.
+    """
+    pays = targets.pays or Pays(config.privacy.epsilon, config.privacy.period)
+    targets = Targets(targets.false_alarms, targets.alarm, pays=pays)
+    privacy = config.privacy.model_copy(update={"epsilon": pays.epsilon, "period": pays.period})
+    base = config.model_copy(update={"privacy": privacy})
+    return {
+        monitor.name: tuple(
+            Choice(change, _evaluate(changed, neighbour, targets))
+            for change, changed, neighbour in _list_neighbours(base, index, monitor, targets)
+        )
+        for index, monitor in enumerate(config.monitors)
+        if isinstance(monitor, OverTimeMonitor | AtTimesMonitor)  # other kinds have no T
+    }
+
+
+def make_plan(config: Config, monitor: Planned) -> Plan:
+    """Return the plan of a configured monitor."""
+    return Plan(_make_design(config, monitor), monitor.epsilon, monitor.threshold)
+
+
+def _make_design(config: Config, monitor: Planned) -> Design:
+    slot = config.clock.slot
+    if isinstance(monitor, AtTimesMonitor):
+        return AtTimes(slot, -(-monitor.reporting_horizon // slot), monitor)
+    shares = [share / monitor.epsilon for share in monitor.compute_shares().values()]
+    max_lead = compute_max_lead(config)
+    return OverTime(slot, monitor.window // slot, max_lead, monitor.answers_per_window, min(shares), max(shares))
+
+
+def _evaluate(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:
+    pays = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
+    return evaluate(make_plan(config, monitor), targets, pays)
+
+
+def _list_neighbours(
+    config: Config, index: int, monitor: Planned, targets: Targets
+) -> Iterator[tuple[str, Config, Planned]]:
+    yield PRESENT, config, monitor
+    for name, changes in _list_changes(config, monitor, targets):
+        neighbour = monitor.model_copy(update=changes)
+        monitors = (*config.monitors[:index], neighbour, *config.monitors[index + 1 :])
+        changed = _validate(config, {"monitors": monitors})
+        if changed is not None:
+            yield name, changed, neighbour
+    slot = config.clock.slot
+    for length in (slot // 2, slot * 2):
+        clock = config.clock.model_copy(update={"slot": length})
+        changed = _validate(config, {"clock": clock}) if length >= SECOND else None
+        if changed is not None:
+            yield f"slot {format_duration(length)} (of all monitors)", changed, monitor
+
+
+def _list_changes(
+    config: Config, monitor: Planned, targets: Targets
+) -> Iterator[tuple[str, Mapping[str, int | Fraction]]]:
+    step = max(1, monitor.threshold // 10)
+    thresholds = {monitor.threshold - step, monitor.threshold + step}
+    asked = targets.only(("false_alarms", "alarm"))
+    if asked.decides_threshold:
+        thresholds.add(choose_threshold(make_plan(config, monitor).design, asked, monitor.epsilon))
+    for value in sorted(thresholds - {monitor.threshold}):
+        if value >= 1:
+            yield f"T = {value}", {"threshold": value}
+    for epsilon in (monitor.epsilon / 2, monitor.epsilon * 2):
+        yield f"ε = {format_epsilon(epsilon)}", {"epsilon": epsilon}
+    if isinstance(monitor, OverTimeMonitor):
+        for answers in (monitor.answers_per_window - 1, monitor.answers_per_window + 1):
+            if answers >= 1:
+                yield f"k = {answers}", {"answers_per_window": answers}
+
+
+def _validate(config: Config, changes: Mapping[str, Any]) -> Config | None:
+    """Return the configuration with changed sections, or None if it is then invalid."""
+    sections = {name: getattr(config, name) for name in Config.model_fields}
+    try:
+        return Config.model_validate(sections | dict(changes))
+    except ValidationError:
+        return None

@@ -1,0 +1,104 @@
+"""The outcome of a design with T and ε, and the targets that it misses. ε is exact; chances are floats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from monitor.contracts.instants import YEAR
+from monitor.privacy.odds import compute_false_alarm, compute_over_updates
+from monitor.tools.plan.designs import Design
+from monitor.tools.plan.silence import compute_silent_share
+from monitor.tools.plan.targets import Targets
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A design with ε and T. If locations have different shares of ε, each value is that of the worst location."""
+
+    design: Design
+    epsilon: Fraction
+    threshold: int
+
+    @property
+    def smallest_answer(self) -> Fraction:
+        """The smallest ε per answer, at which false alarms are most frequent."""
+        return self.epsilon * self.design.smallest
+
+    @property
+    def largest_answer(self) -> Fraction:
+        """The largest ε per answer, at which misses are most frequent."""
+        return self.epsilon * self.design.largest
+
+    def compute_false_alarm(self, people: int) -> float:
+        """Return the largest chance per update that `people` raise an alarm: e^(-ε(T - f)), or 1.0 from T people on."""
+        return compute_false_alarm(self.smallest_answer, self.threshold, people)
+
+    def compute_alarm(self, people: int) -> float:
+        """Return the smallest chance per update that `people` raise an alarm: e^(-ε(T - f)) at the largest ε."""
+        return compute_false_alarm(self.largest_answer, self.threshold, people)
+
+    def compute_false_alarms(self, duration: int) -> float:
+        """Return the mean number of false alarms in a duration (microseconds) at an empty location that answers."""
+        return float(self.design.count_occasions(duration)) * compute_over_updates(
+            self.compute_false_alarm(0), self.design.updates
+        )
+
+    def compute_silence(self, people: int) -> float:
+        """Return the share of time in which a location is paused if `people` are always there."""
+        return compute_silent_share(self.compute_false_alarm(people), self.design.answers, self.design.mark_lifetime)
+
+    @property
+    def silence(self) -> int:
+        """The time from the last of k consecutive alarms to the next answer (microseconds); 0 if no tick is skipped."""
+        ticks = self.design.mark_lifetime - self.design.answers + 1
+        return ticks * self.design.slot if ticks > 1 else 0
+
+    def compute_payment(self, period: int) -> Fraction:
+        """Return the most that one person pays within any period (microseconds)."""
+        return self.design.compute_payment(self.epsilon, period)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutcome:
+    """A plan in numbers.
+
+    `per_update`: the chance of a false alarm per update. `alarm`: the chance of an alarm per update with the target's
+    people. `pays`: the most that one person pays in the period. `silence`: as in `Plan`, in microseconds. `unmet`: the
+    targets that the plan misses.
+    """
+
+    plan: Plan
+    per_update: float
+    false_alarms_a_year: float
+    alarm: float | None
+    pays: Fraction
+    silence: int
+    silent_when_empty: float
+    unmet: tuple[str, ...]
+
+
+def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
+    """Return the outcome of a plan. `pays` is the most that one person pays to all monitors in the period."""
+    return PlanOutcome(
+        plan,
+        plan.compute_false_alarm(0),
+        plan.compute_false_alarms(YEAR),
+        plan.compute_alarm(targets.alarm.people) if targets.alarm else None,
+        pays,
+        plan.silence,
+        plan.compute_silence(0),
+        find_unmet(plan, targets, pays),
+    )
+
+
+def find_unmet(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]:
+    """Return the targets that a plan misses, as written on the command line."""
+    checks = (
+        (targets.false_alarms, lambda asked: plan.compute_false_alarms(asked.every) > 1),
+        (targets.alarm, lambda asked: plan.compute_alarm(asked.people) < float(asked.chance)),
+        (targets.threshold, lambda asked: plan.threshold != asked.threshold),
+        (targets.epsilon, lambda asked: plan.epsilon != asked.epsilon),
+        (targets.pays, lambda asked: pays > asked.epsilon),
+    )
+    return tuple(str(asked) for asked, misses in checks if asked is not None and misses(asked))

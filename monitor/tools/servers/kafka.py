@@ -1,0 +1,237 @@
+"""Run Apache Kafka 4.3 in KRaft mode as child processes: one node, and further nodes that join it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from monitor.tools.servers.class_archive import (
+    archive_options,
+    archive_path,
+    create_archive,
+    list_recording_options,
+)
+from monitor.tools.servers.jars import Report, fetch_kafka
+from monitor.tools.servers.java import find_java
+from monitor.tools.servers.ports import ReservedPort
+from monitor.tools.servers.process import EmbeddedServer
+from monitor.tools.servers.storage_format import copy_format, find_kept_format, keep_format, make_id
+
+_JVM = (
+    "-Xmx512m",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    # Java 24 and later print a warning when Kafka uses sun.misc.Unsafe. Earlier versions do not know the option.
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--sun-misc-unsafe-memory-access=allow",
+)
+_PROPERTIES = "server.properties"
+_DATA = "log.dirs"
+_LOG4J = "kafka-log4j2.properties"
+_REQUEST_MS = 5_000
+
+# These let a single node start and stop fast, and clients join and leave fast. metadata.max.idle.interval.ms turns off
+# the records that a controller writes every half second, which take half of the processor time of an idle node.
+# NodeSettings.properties overrides all of them.
+_DEFAULTS = {
+    "auto.create.topics.enable": "false",
+    "broker.heartbeat.interval.ms": "700",
+    "broker.session.timeout.ms": "3000",  # a killed broker cannot rejoin before its last session ends
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+    "metadata.max.idle.interval.ms": "0",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The facts that another node needs to join: the cluster's id, and its controller as `1@127.0.0.1:port`."""
+
+    cluster_id: str
+    voters: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """The settings of one node.
+
+    `properties` are server properties that override the defaults. `port` 0 means any free port. With the `quorum` of a
+    running EmbeddedKafka, the node joins that cluster as another broker; its `node_id` must then be unique.
+    `secure_protocol` (`SASL_PLAINTEXT`, `SSL`, `SASL_SSL`) adds a second listener named SECURE; configure it in
+    `properties` (`listener.name.secure.…`). `start_seconds` is the time limit of each start.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    port: int = 0
+    node_id: int = 1
+    quorum: Quorum | None = None
+    secure_protocol: str | None = None
+    start_seconds: float = 60.0
+
+
+def _ignore(_line: str) -> None:
+    """Discard a message."""
+
+
+class EmbeddedKafka(EmbeddedServer):
+    """A real Kafka broker. If a start must fetch jars, it calls `report` with progress messages."""
+
+    name = "Kafka"
+
+    def __init__(self, settings: NodeSettings | None = None, report: Report = _ignore) -> None:
+        self._settings = settings or NodeSettings()
+        super().__init__(self._settings.start_seconds)
+        self._report = report
+        self._java: tuple[str, ...] = ()
+        self._recording: Path | None = None
+        self._kept_format = Path()
+        self._cluster_id = ""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`127.0.0.1:port` of the plaintext listener; the same after `restart()`."""
+        self._require_guard()
+        return self._ports["client"].address
+
+    @property
+    def secure_bootstrap_servers(self) -> str:
+        """`127.0.0.1:port` of the listener that `secure_protocol` adds."""
+        self._require_guard()
+        return self._ports["secure"].address
+
+    @property
+    def quorum(self) -> Quorum:
+        """The value of `NodeSettings.quorum` with which another node joins this cluster."""
+        self._require_guard()
+        voters = self._settings.quorum.voters if self._settings.quorum else f"1@{self._ports['controller'].address}"
+        return Quorum(self._cluster_id, voters)
+
+    def start(self) -> None:
+        """Fetch Kafka if needed, start it, and wait until the cluster lists this broker.
+
+        Raises:
+            EmbeddedError: Java or Kafka's jars were not found, or the server did not start. Its folder is removed.
+        """
+        java = find_java()
+        jars = fetch_kafka(self._report)
+        options = list_recording_options(self._recording) if self._recording else archive_options(java, jars)
+        self._java = (str(java), *options, "-cp", os.pathsep.join(map(str, jars)))
+        self._kept_format = find_kept_format(archive_path(java, jars))
+        super().start()
+
+    def archive_classes(self) -> None:
+        """Create the archive of the classes that a start of Kafka loads, unless it exists (see class_archive.py).
+
+        Also keep the files of the formatted storage (see storage_format.py).
+
+        Raises:
+            EmbeddedError: as for `start()`, or Java could not create the archive.
+        """
+        java, jars = find_java(), fetch_kafka(self._report)
+        archive = archive_path(java, jars)
+        if archive.exists() and find_kept_format(archive).exists():
+            return
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="location-monitor-classes-") as folder:
+            self._recording = Path(folder) / "classes.recorded"
+            try:
+                self.start()
+                keep_format(self.folder / "data", find_kept_format(archive))
+                self.stop()
+                create_archive(java, jars, _JVM, self._recording)
+            finally:
+                self._recording = None
+
+    def _reserve(self) -> dict[str, ReservedPort]:
+        ports = {"client": ReservedPort(self._settings.port)}
+        if self._settings.quorum is None:
+            ports["controller"] = ReservedPort()
+        if self._settings.secure_protocol is not None:
+            ports["secure"] = ReservedPort()
+        return ports
+
+    def _prepare(self) -> None:
+        joins = self._settings.quorum
+        self._cluster_id = joins.cluster_id if joins else make_id()
+        properties = self._make_server_properties()
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        (self.folder / _PROPERTIES).write_text(text, encoding="utf-8")
+        log4j = resources.files("monitor.tools.servers").joinpath(_LOG4J).read_text(encoding="utf-8")
+        (self.folder / _LOG4J).write_text(log4j, encoding="utf-8")
+        self._format(Path(properties[_DATA]))
+
+    def _format(self, data: Path) -> None:
+        if data.exists() or not copy_format(self._kept_format, data, self._cluster_id, self._settings.node_id):
+            command = ("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", _PROPERTIES)
+            self._run(self._make_java_command(*command))
+
+    def _make_server_properties(self) -> dict[str, str]:
+        listeners = {"PLAINTEXT": self._ports["client"].address}
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+        if self._settings.secure_protocol is not None:
+            listeners["SECURE"] = self._ports["secure"].address
+            protocols["SECURE"] = self._settings.secure_protocol
+        advertised = _join({name: f"//{address}" for name, address in listeners.items()})
+        if "controller" in self._ports:
+            listeners["CONTROLLER"] = self._ports["controller"].address
+        return {
+            **_DEFAULTS,
+            "process.roles": "broker,controller" if "controller" in self._ports else "broker",
+            "node.id": str(self._settings.node_id),
+            "listeners": _join({name: f"//{address}" for name, address in listeners.items()}),
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": _join(protocols),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.quorum.voters": self.quorum.voters,
+            _DATA: str(self.folder / "data"),
+            **self._settings.properties,
+        }
+
+    def _make_command(self) -> list[str]:
+        return self._make_java_command("kafka.Kafka", _PROPERTIES)
+
+    def _make_java_command(self, main_class: str, *arguments: str) -> list[str]:
+        java, *options = self._java
+        log4j = f"-Dlog4j2.configurationFile={self.folder / _LOG4J}"
+        return [java, *_JVM, log4j, *options, main_class, *arguments]
+
+    def _is_ready(self) -> bool:
+        # The port is probed with a socket first, because the client logs a warning per refused connection.
+        return self._ports["client"].accepts() and self._is_in_cluster()
+
+    def _is_in_cluster(self) -> bool:
+        try:
+            with contextlib.closing(
+                KafkaAdminClient(bootstrap_servers=self.bootstrap_servers, request_timeout_ms=_REQUEST_MS)
+            ) as admin:
+                brokers = admin.describe_cluster()["brokers"]
+        except KafkaError:
+            return False
+        return any(_format_address(broker) == self.bootstrap_servers for broker in brokers)
+
+
+def _join(pairs: Mapping[str, str]) -> str:
+    return ",".join(f"{key}:{value}" for key, value in pairs.items())
+
+
+def _format_address(broker: Mapping[str, object]) -> str:
+    return f"{broker['host']}:{broker['port']}"

@@ -1,0 +1,246 @@
+"""Metrics under the names that dashboards and alerts use (docs/reference.md)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from fractions import Fraction
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor import __version__
+from monitor.contracts.instants import HOUR, MINUTE
+from monitor.observe.collectors import Collectors
+from monitor.observe.metric_catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
+from monitor.observe.metrics import Metrics
+from monitor.tools.client.exporter import PublicMetrics
+from monitor.tools.page.metrics import PageMetrics
+from tests.missing import report_missing
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """Metrics with values for each of them."""
+    metrics = Metrics(lambda: 1_767_225_600.0)
+    metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1, 2)), ["stations"], ["noon"])
+    metrics.watch_readiness(lambda: True)
+    fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
+    metrics.count_batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
+    metrics.record_timestamps(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
+    metrics.count_several_places(2)
+    metrics.count_cut(4)
+    metrics.set_lag({0: 7, 3: 0})
+    metrics.count_recovery("takeover")
+    metrics.count_tick(
+        0, 1_767_225_600.0, {"stations": "decided"}, {("stations", "safe"): 4, ("stations", "paused"): 1}
+    )
+    metrics.count_tick(1, 1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
+    metrics.count_lost(1, ["stations", "noon"], 3)
+    metrics.count_refused(0, ["stations"])
+    metrics.record_tick(0.3, 30.2)
+    metrics.count_unknown({"input_behind": 2})
+    metrics.set_missing({2: 7, 3: 0})
+    metrics.set_certificate("kafka_server", 1_798_761_600.0)
+    metrics.set_redis_memory({"redis:6379": (700, 1_000)}, 300.0)
+    return metrics
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Return the samples by name and labels, as Prometheus parses them."""
+    text = generate_latest(metrics.registry).decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_every_catalogued_metric_is_exposed(metrics: Metrics) -> None:
+    """Each metric of the catalog exists with its labels, and no other metric has the prefix."""
+    labels_by_name: dict[str, set[str]] = {}
+    for name, labels in samples(metrics):
+        if name.startswith(PREFIX):
+            labels_by_name.setdefault(re.sub("_(bucket|sum|count)$", "", name), set()).update(dict(labels))
+    assert {name: labels - {"le"} for name, labels in labels_by_name.items()} == {
+        metric.exposed_name: set(metric.labels) for metric in METRICS
+    }
+
+
+@pytest.mark.promise(22)
+def test_no_label_for_locations_or_people(metrics: Metrics) -> None:
+    """The closed list of labels contains no location and no person (docs/rules.md, rule 10)."""
+    ours = {label for name, labels in samples(metrics) if name.startswith("location_monitor_") for label, _ in labels}
+    closed = {"fate", "reason", "monitor", "outcome", "status", "cause", "difference"}
+    assert ours == closed | {"partition", "le", "version", "certificate", "node"}
+
+
+def test_events_are_counted(metrics: Metrics) -> None:
+    """Fates, reasons, outcomes, statuses and the last tick are recorded."""
+    values = samples(metrics)
+
+    def value(name: str, **labels: str) -> float:
+        return values[f"location_monitor_{name}", tuple(sorted(labels.items()))]
+
+    assert value("records_total") == 5
+    assert [value("visits_total", fate=fate) for fate in ("applied", "not_watched", "expired", "dead_letter")] == [
+        3,
+        2,
+        1,
+        2,
+    ]
+    assert value("dead_letters_total", reason="not_json") == 2
+    assert value("dead_letters_total", reason="unknown_location") == 1
+    assert value("people_at_several_places_total") == 2
+    assert value("visits_cut_total") == 4
+    assert value("recoveries_total", cause="takeover") == 1
+    for monitor, outcome, ticks in (
+        ("stations", "decided", 1),
+        ("stations", "unknown", 1),
+        ("stations", "skipped", 3),
+        ("noon", "skipped", 3),
+        ("stations", "refused", 1),
+    ):
+        assert value("ticks_total", monitor=monitor, outcome=outcome) == ticks
+    assert value("answers_total", monitor="stations", status="safe") == 4
+    assert [value("lost_ticks_total", partition=partition) for partition in ("0", "1")] == [0, 3]
+    last = [value("last_tick_timestamp_seconds", partition=partition) for partition in ("0", "1")]
+    assert last == [1_767_225_600, 1_767_229_200]
+    assert value("tick_seconds_sum") == 0.3
+    assert value("ingest_batch_seconds_count") == 1
+    assert value("fact_delay_seconds_sum") == 1.5
+    assert value("input_timestamp_seconds", partition="3") == 1_767_225_500
+    assert value("build_info", version=__version__) == 1
+
+
+def test_lag_covers_assigned_partitions_only(metrics: Metrics) -> None:
+    """The lag of a partition that another instance reads is removed."""
+    metrics.set_lag({3: 2})
+    lags = {
+        labels: value for (name, labels), value in samples(metrics).items() if name.endswith("consumer_lag_records")
+    }
+    assert lags == {(("partition", "3"),): 2}
+
+
+def test_unknown_missing_records_are_absent(metrics: Metrics) -> None:
+    """If it is not known which records a tick lacked, no value is shown: 0 means that the tick was complete."""
+    name = "location_monitor_tick_missing_records"
+    assert samples(metrics)[name, (("partition", "2"),)] == 7
+    metrics.set_missing({})
+    assert not [labels for exposed, labels in samples(metrics) if exposed == name]
+
+
+def test_forgotten_partition_has_no_last_tick(metrics: Metrics) -> None:
+    """A released partition has no last tick, which would look stuck; its lost ticks stay counted."""
+    metrics.forget_partition(1)
+    metrics.forget_partition(1)
+    values = samples(metrics)
+    last = [dict(labels) for name, labels in values if name.endswith("last_tick_timestamp_seconds")]
+    assert last == [{"partition": "0"}]
+    assert values["location_monitor_lost_ticks_total", (("partition", "1"),)] == 3
+
+
+def test_unknown_gauges_are_absent(metrics: Metrics) -> None:
+    """A certificate or a memory that is not known has no series; without a limit of memory there is no limit."""
+    names = {"certificate_expiry_timestamp_seconds", "redis_used_bytes", "redis_limit_bytes", "redis_keys_bytes"}
+
+    def present(metrics: Metrics) -> set[str]:
+        return {name.removeprefix(f"{PREFIX}_") for name, _ in samples(metrics)} & names
+
+    assert present(Metrics()) == set()
+    assert present(metrics) == names
+    metrics.set_redis_memory({"redis:6379": (700, 0)}, None)
+    metrics.set_certificate("redis_server", None)
+    metrics.set_certificate("kafka_server", None)
+    assert present(metrics) == {"redis_used_bytes"}
+
+
+def test_lost_ticks_start_at_zero(metrics: Metrics) -> None:
+    """lost_ticks exists from the takeover on; a rate would miss the first event of a new counter."""
+    metrics.count_lost(2, ["stations"], 0)
+    assert samples(metrics)["location_monitor_lost_ticks_total", (("partition", "2"),)] == 0
+
+
+def test_closed_sets_start_at_zero() -> None:
+    """Every series with a closed set of label values exists from the start; a rate misses the first event of others."""
+    values = samples(Metrics())
+    closed = [metric for metric in METRICS if metric.kind == "counter" and metric.list_closed_labels()]
+    assert {metric.name for metric in closed} == {"visits", "dead_letters", "recoveries", "unknown_shards"}
+    for metric in closed:
+        for combination in metric.list_closed_labels():
+            assert values[metric.exposed_name, tuple(zip(metric.labels, combination, strict=True))] == 0
+
+
+def test_series_of_monitors_start_at_zero() -> None:
+    """The series of each configured monitor exist from the start."""
+    metrics = Metrics()
+    metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1)), ["stations"], ["noon"])
+    values = samples(metrics)
+    for monitor, statuses in (("stations", PLACE_STATUSES), ("noon", SNAPSHOT_STATUSES)):
+        for outcome in OUTCOMES:
+            assert values["location_monitor_ticks_total", (("monitor", monitor), ("outcome", outcome))] == 0
+        for status in statuses:
+            assert values["location_monitor_answers_total", (("monitor", monitor), ("status", status))] == 0
+
+
+def test_no_created_series(metrics: Metrics) -> None:
+    """No counter has a second series with the time of its creation."""
+    assert not [name for name, _ in samples(metrics) if name.endswith("_created")]
+
+
+def test_openmetrics_is_served(metrics: Metrics) -> None:
+    """A scraper that asks for OpenMetrics gets it, with the terminating line of that format."""
+    encoder, content_type = choose_encoder("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert encoder(metrics.registry).decode().endswith("# EOF\n")
+
+
+def test_consecutive_unknown_ticks_are_counted(metrics: Metrics) -> None:
+    """Unknown ticks of a partition add up, and a known tick sets the number to 0."""
+    name, labels = "location_monitor_consecutive_unknown_ticks", (("partition", "1"),)
+    assert samples(metrics)[name, labels] == 1
+    metrics.count_tick(1, 1_767_232_800.0, {"stations": "unknown", "noon": "decided"}, {})
+    assert samples(metrics)[name, labels] == 2
+    metrics.count_tick(1, 1_767_236_400.0, {"stations": "decided"}, {})
+    assert samples(metrics)[name, labels] == 0
+
+
+def test_input_time_covers_assigned_partitions_only(metrics: Metrics) -> None:
+    """The time that an input partition has reached is removed with its lag."""
+    metrics.set_lag({3: 2})
+    reached = [dict(labels) for name, labels in samples(metrics) if name.endswith("input_timestamp_seconds")]
+    assert reached == [{"partition": "3"}]
+
+
+def test_instances_count_separately() -> None:
+    """Two instances in one process have separate registries."""
+    first, second = Metrics(), Metrics()
+    first.count_recovery("takeover")
+    assert samples(second)["location_monitor_recoveries_total", (("cause", "takeover"),)] == 0
+
+
+@pytest.mark.parametrize("kind", ["service", "page", "public answers"])
+def test_promtool_accepts_metrics(metrics: Metrics, kind: str) -> None:
+    """Prometheus's linter accepts the metrics of the service, of the page and of a subscriber."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        report_missing("Prometheus (no promtool on the PATH)", "make test-tools")
+    page, public = PageMetrics(MINUTE, MINUTE, 10), PublicMetrics(["inn"], HOUR, 5)
+    page.set_as_of(HOUR)
+    public.show((), "2026-01-05T00:00:00Z")
+    collectors: dict[str, Collectors] = {"service": metrics, "page": page, "public answers": public}
+    text = generate_latest(collectors[kind].registry)
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == (0, "", "")
+
+
+def test_other_instances_are_set_by_difference(metrics: Metrics) -> None:
+    """The number of instances that differ is set for each difference, and 0 where none is given."""
+    value = metrics.registry.get_sample_value
+    for counts in ({"store": 2}, {"person_key": 1}, {}):
+        metrics.set_other_instances(counts)
+        found = {kind: value("location_monitor_other_instances", {"difference": kind}) for kind in DIFFERENCES}
+        assert found == {kind: float(counts.get(kind, 0)) for kind in DIFFERENCES}

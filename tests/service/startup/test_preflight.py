@@ -1,0 +1,254 @@
+"""The preflight checks of topics, ledger and Redis, on real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import redis
+
+from monitor.config.servers import KafkaSettings
+from monitor.contracts.alerts import make_ledger_record
+from monitor.contracts.parameters import OverTime, Parameters, Registry
+from monitor.contracts.record_sizes import measure_place
+from monitor.errors import EvictionError, LedgerError, TopicError
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.topics import list_topic_needs
+from monitor.privacy.over_time import Mark
+from monitor.service.preflight import Preflight, require_room
+from monitor.service.setup import Beginning
+from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_store import RedisWindows
+from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.state import OwnerTerms
+from monitor.tools.servers import EmbeddedValkey
+from tests.service.startup.ledger_states import states_with_marks
+
+HALF = Fraction(1, 2)
+Create = Callable[..., Any]
+
+
+class TestRunPreflight:
+    def test_preflight_returns_topics_and_states(
+        self,
+        create: Create,
+        preflight: Callable[[Parameters], Preflight],
+        parameters: Parameters,
+        kafka_settings: KafkaSettings,
+    ) -> None:
+        """The result has the topics with ids, the terms, and a state per ledger partition."""
+        create()
+        checked = preflight(parameters)
+        terms = OwnerTerms("town", 2, input_topic_id=checked.topics[kafka_settings.topics.visits].topic_id)
+        assert checked.terms == terms
+        assert [state.terms for state in checked.states] == [terms] * 2
+        assert set(checked.topics) == {name for _, name in kafka_settings.topics}
+        assert len({topic.topic_id for topic in checked.topics.values()}) == 3
+
+    def test_missing_topics_are_refused(
+        self, preflight: Callable[[Parameters], Preflight], parameters: Parameters
+    ) -> None:
+        """Missing topics are reported before the ledger is read."""
+        with pytest.raises(TopicError, match="there is no such topic"):
+            preflight(parameters)
+
+    def test_missing_first_record_is_refused(
+        self,
+        create: Create,
+        preflight: Callable[[Parameters], Preflight],
+        parameters: Parameters,
+        admin: Any,
+    ) -> None:
+        """Topics created by hand are not an initialised ledger."""
+        admin.create_topics(
+            {
+                need.topic: {
+                    "num_partitions": 1,
+                    "replication_factor": 1,
+                    "configs": {setting.key: setting.create for setting in need.settings},
+                }
+                for need in create.wanted  # type: ignore[attr-defined]  # the fixture's own class
+            },
+            wait_for_metadata=True,
+        )
+        with pytest.raises(LedgerError, match=r"has no first record.*`location-monitor topics --create`"):
+            preflight(parameters)
+
+    def test_expired_ledger_is_refused(
+        self,
+        create: Create,
+        preflight: Callable[[Parameters], Preflight],
+        parameters: Parameters,
+        kafka_settings: KafkaSettings,
+        empty_partition: Callable[[str, int], None],
+    ) -> None:
+        """An empty partition that does not begin at offset 0 is an expired ledger."""
+        create()
+        empty_partition(kafka_settings.topics.alerts, 0)
+        with pytest.raises(LedgerError, match=r"begins above offset 0.*--ledger-lost"):
+            preflight(parameters)
+
+    def test_lost_ledger_partition_is_refused(
+        self,
+        create: Create,
+        preflight: Callable[[Parameters], Preflight],
+        parameters: Parameters,
+        kafka_settings: KafkaSettings,
+        empty_partition: Callable[[str, int], None],
+    ) -> None:
+        """The loss of any ledger partition is found, not only of the first."""
+        create()
+        empty_partition(kafka_settings.topics.alerts, 1)
+        with pytest.raises(LedgerError, match="partition 1 of"):
+            preflight(parameters)
+
+    @pytest.mark.promise(35)
+    def test_another_services_ledger_is_refused(
+        self, create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
+    ) -> None:
+        """The ledger of another service is refused with both names."""
+        create()
+        with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
+            preflight(replace(parameters, name="osaka"))
+
+    @pytest.mark.promise(33)
+    def test_other_slot_grid_is_refused(
+        self, preflight: Callable[[Parameters], Preflight], parameters: Parameters, published: Callable[..., None]
+    ) -> None:
+        """Another slot grid is refused if a tick has been decided."""
+        published(10)
+        preflight(parameters)
+        halves = replace(parameters, grid=replace(parameters.grid, length=parameters.grid.length // 2))
+        with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 10 at"):
+            preflight(halves)
+
+    @pytest.mark.promise(33)
+    def test_other_number_of_shards_is_refused(
+        self, create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
+    ) -> None:
+        """Another number of shards is refused if it moves locations to other ledger partitions.
+
+        With two ledger partitions, four shards leave each location where it was with two; three do not. The check
+        applies even before anything is published, because another instance may publish at any time.
+        """
+        create()
+        preflight(replace(parameters, registry=Registry(parameters.registry.ids, 4)))
+        moved = Registry(parameters.registry.ids, 3)
+        assert any(moved.shard % 2 != parameters.registry.shard % 2)
+        with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
+            preflight(replace(parameters, registry=moved))
+        with pytest.raises(LedgerError, match=r"service\.shards is 1.*expected a multiple of 2, such as 2$"):
+            preflight(replace(parameters, registry=Registry(parameters.registry.ids, 1)))
+
+    @pytest.mark.parametrize(("first", "other"), [(2, 3), (1, 2)])
+    def test_contradictory_first_records_are_refused(
+        self,
+        first: int,
+        other: int,
+        preflight: Callable[[Parameters], Preflight],
+        parameters: Parameters,
+        kafka_settings: KafkaSettings,
+        connections: KafkaConnections,
+        create: Create,
+        empty_partition: Callable[[str, int], None],
+    ) -> None:
+        """First records with different numbers of ledger partitions are refused."""
+        create()
+        ledger = kafka_settings.topics.alerts
+        with closing(connections.create_admin()) as admin:
+            topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
+        for partition, ledger_partitions in enumerate((first, other)):
+            empty_partition(ledger, partition)
+            record = make_ledger_record(
+                source="town", service="town", partitions=ledger_partitions, lost_at=None, partition=partition, at=0
+            )
+            with closing(Writer(connections, ledger, topic_id, partition)) as writer:
+                writer.append([EncodedRecord(record.key, record.value, tuple(record.headers), 0)])
+        with pytest.raises(LedgerError, match=rf"differ in the number of ledger partitions \({first}, {other}\)"):
+            preflight(parameters)
+
+    @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+    def test_ledger_with_compression_is_read(
+        self,
+        codec: str,
+        preflight: Callable[[Parameters], Preflight],
+        parameters: Parameters,
+        kafka_settings: KafkaSettings,
+        published: Callable[..., None],
+        alter_topic: Callable[..., None],
+        create: Create,
+    ) -> None:
+        """The ledger can be read with each compression.type, in which the broker rewrites batches."""
+        create()
+        alter_topic(kafka_settings.topics.alerts, compression_type=codec)
+        published(10)
+        marked = {key for state in preflight(parameters).states for key in state.marks}
+        assert marked == {("stations", "place-0"), ("stations", "place-1")}
+
+    def test_one_ledger_partition_allows_any_shards(
+        self,
+        preflight: Callable[[Parameters], Preflight],
+        parameters: Parameters,
+        kafka_settings: KafkaSettings,
+        published: Callable[..., None],
+        admin: Any,
+    ) -> None:
+        """With one ledger partition any number of shards is valid."""
+        single = {"num_partitions": 1, "replication_factor": 1}
+        settings = list_topic_needs(parameters, kafka_settings, simulated=False)[1].settings
+        configs = {setting.key: setting.create for setting in settings}
+        admin.create_topics({kafka_settings.topics.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
+        published(10, ledger_partitions=1)
+        for shards in (1, 3, 7):
+            assert len(preflight(replace(parameters, registry=Registry(parameters.registry.ids, shards))).states) == 1
+
+
+class TestRoom:
+    """The record of a location must fit into the topic, including answers of earlier configurations."""
+
+    def test_present_answers_fit(self, parameters: Parameters) -> None:
+        """The answers of the present configuration fit into the size that `check` accepts."""
+        rule = replace(parameters.over_time[0].rules[0], answers=20)
+        many = replace(parameters, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
+        marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(20))
+        state = states_with_marks({("stations", "place-0"): marks})
+        require_room(many, state, "alerts", {"max.message.bytes": str(measure_place(rule))})
+
+    def test_too_many_earlier_answers_are_refused(self, parameters: Parameters) -> None:
+        """Too many answers of earlier configurations are refused with the required size."""
+        marks = tuple(Mark(tick, 5, Fraction(1, 8_000), tick + 8_000) for tick in range(4_000))
+        state = states_with_marks({("stations", "place-0"): marks, ("gone", "place-1"): marks * 2})
+        with pytest.raises(TopicError, match=r"max\.message\.bytes is 262144: expected at least \d+") as raised:
+            require_room(parameters, state, "alerts", {"max.message.bytes": "262144"})
+        required = str(raised.value).rpartition("=")[2].rstrip("`")
+        require_room(parameters, state, "alerts", {"max.message.bytes": required})
+
+
+class TestEviction:
+    @pytest.mark.promise(36)
+    def test_eviction_policy_is_refused(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
+        """A Redis that may evict facts is refused."""
+        with redis.Redis.from_url(valkey.url) as raw:
+            raw.config_set("maxmemory-policy", "allkeys-lru")
+            try:
+                with (
+                    closing(RedisWindows(parameters, "f", create_client(RedisAddress(valkey.url)))) as windows,
+                    pytest.raises(EvictionError, match=r"allkeys-lru: expected noeviction.*CONFIG SET"),
+                ):
+                    windows.check()
+            finally:
+                raw.config_set("maxmemory-policy", "noeviction")
+
+
+def test_lost_ledger_passes_preflight(
+    create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
+) -> None:
+    """A ledger initialised after a loss passes the checks, and its terms contain the time of the loss."""
+    now = parameters.grid.start(30)
+    create(Beginning.LEDGER_LOST, now)
+    terms = preflight(parameters).terms
+    assert (terms.service, terms.partitions, terms.lost_at) == ("town", 2, now)

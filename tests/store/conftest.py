@@ -1,0 +1,112 @@
+"""A small configuration, and every store of windows for it: memory, Valkey, Redis and a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import redis
+
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import DAY
+from monitor.contracts.parameters import AtTimes, Dwell, Parameters
+from monitor.contracts.schedule import Schedule
+from monitor.privacy.dwell import DwellRule
+from monitor.privacy.over_time import OverTimeRule
+from monitor.store.facts import Windows
+from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_store import RedisWindows
+from monitor.tools.servers import EmbeddedValkey
+from tests.builders import build_parameters, watch
+from tests.store.memory import MemoryWindows
+
+SERVERS = {"valkey": "valkey", "redis": "redis_server", "cluster": "valkey_cluster"}
+FINGERPRINT = "0123456789abcdef"
+
+
+@pytest.fixture(scope="session")
+def parameters() -> Parameters:
+    """Forty locations in four shards, all watched over six slots, and one designated time per day."""
+    stations = watch("stations", range(40), OverTimeRule(Fraction(1), 1, 3, 6, 1))
+    evening = AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY)
+    return build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")
+
+
+@pytest.fixture
+def clock(parameters: Parameters) -> SteppedClock:
+    """A clock that stands at the origin of the slot grid."""
+    return SteppedClock(parameters.grid.origin)
+
+
+@pytest.fixture(params=sorted(SERVERS))
+def server(request: pytest.FixtureRequest) -> EmbeddedValkey:
+    """An empty server of each kind: Valkey, Redis and a cluster."""
+    started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
+    with redis.Redis.from_url(started.url) as client:
+        client.flushall()
+    return started
+
+
+@pytest.fixture
+def raw(server: EmbeddedValkey) -> Iterator[redis.Redis]:
+    """A plain client of the server, to read and to corrupt the stored data."""
+    with redis.Redis.from_url(server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisWindows]]:
+    """A function that opens windows, which are closed later: `open_windows(server, name="osaka")`."""
+    opened: list[RedisWindows] = []
+
+    def open_one(
+        on: EmbeddedValkey,
+        of: Parameters = parameters,
+        fingerprint: str = FINGERPRINT,
+        name: str = "test",
+        clock: SteppedClock | None = None,
+    ) -> RedisWindows:
+        with redis.Redis.from_url(on.url) as client:
+            cluster = bool(client.info("cluster")["cluster_enabled"])
+        address = RedisAddress(on.url, cluster=cluster)
+        windows = RedisWindows(
+            replace(of, name=name), fingerprint, create_client(address), None if clock is None else clock.now
+        )
+        opened.append(windows)
+        return windows
+
+    yield open_one
+    for windows in opened:
+        windows.close()
+
+
+@pytest.fixture
+def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey) -> RedisWindows:
+    """Windows in an empty server of each kind."""
+    return open_windows(server)
+
+
+@pytest.fixture(params=["memory", *sorted(SERVERS)])
+def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
+    """An empty store of each kind, on the stepped clock."""
+    return _open_store(request, parameters, clock)
+
+
+@pytest.fixture(params=["memory", *sorted(SERVERS)])
+def dwell_windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
+    """As `windows`, with a monitor of dwell times at the same designated times."""
+    evening = parameters.at_times[0]
+    dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
+    return _open_store(request, replace(parameters, dwell=(dwell,)), clock)
+
+
+def _open_store(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
+    if request.param == "memory":
+        return MemoryWindows(parameters, clock)
+    started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
+    with redis.Redis.from_url(started.url) as client:
+        client.flushall()
+    opened: RedisWindows = request.getfixturevalue("open_windows")(started, parameters, clock=clock)
+    return opened

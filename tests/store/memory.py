@@ -1,0 +1,231 @@
+"""Windows in the memory of the process: a test double of `RedisWindows`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.contracts.clock import Clock
+from monitor.contracts.parameters import Parameters
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, ShardFacts, Span
+from monitor.store.packing import CONSENT, PRESENT, SEEN, STAY, read_stays
+
+
+@dataclass(slots=True)
+class _Shard:
+    """The facts and numbers of one shard; `opened` is None until it is begun."""
+
+    progress: dict[int, int] = field(default_factory=dict)
+    complete_from: int = COMPLETE_FROM_START
+    evicted_before: int = COMPLETE_FROM_START
+    times_evicted_until: int = NEVER
+    opened: int | None = None
+    shown: int = COMPLETE_FROM_START
+    waiting: set[ShardFacts] = field(default_factory=set)
+    seen: dict[int, dict[bytes, int]] = field(default_factory=dict)
+    present: dict[int, set[bytes]] = field(default_factory=dict)
+    stays: dict[int, dict[bytes, int]] = field(default_factory=dict)
+
+    def begin(self, slot: int) -> None:
+        """Empty the windows if `opened` is missing, because it is then unknown which facts they contain."""
+        if self.opened is None:
+            self.seen, self.present, self.stays, self.waiting = {}, {}, {}, set()
+            self.opened, self.shown = slot - 1, COMPLETE_FROM_START
+
+    def adapt_opened(self, slot: int) -> int:
+        """Return `opened` for the present slot: at least the last closed slot, and no more than the windows need."""
+        opened = slot - 1 if self.opened is None else self.opened
+        self.opened = max(self.shown if opened > slot else opened, slot - 1)
+        return self.opened
+
+    def merge(self, slot: int) -> None:
+        """Move waiting facts stamped up to a slot into the windows."""
+        for facts in [waiting for waiting in self.waiting if waiting.stamp <= slot]:
+            self.add(facts)
+            self.waiting.discard(facts)
+
+    def add(self, facts: ShardFacts) -> None:
+        self.shown = max(self.shown, facts.stamp)
+        for row, ahead, person in np.frombuffer(facts.seen, SEEN).tolist():
+            last = self.seen.setdefault(row, {})
+            last[person] = max(facts.stamp + ahead, last.get(person, facts.stamp + ahead))
+        for instant, row, person in np.frombuffer(facts.present, PRESENT).tolist():
+            if instant > self.times_evicted_until:
+                self.present.setdefault(instant, set()).add(int(row).to_bytes(4, "big") + person)
+        for instant, length, row, person in np.frombuffer(facts.stays, STAY).tolist():
+            if instant > self.times_evicted_until:
+                member = int(row).to_bytes(4, "big") + person
+                lengths = self.stays.setdefault(instant, {})
+                lengths[member] = max(length, lengths.get(member, 0))
+
+    def advance(self, span: Span) -> int:
+        """Return the progress after a span, -1 without progress."""
+        present = self.progress.get(span.partition, -1)
+        return max(present, span.end) if present >= span.start else present
+
+    def write(self, spans: Sequence[Span], facts: Sequence[ShardFacts], slot: int) -> list[int]:
+        """Add facts and advance progress, or do nothing if no span advances it; return the progress by span."""
+        begun = self.opened is not None
+        reached = [self.advance(span) if begun else -1 for span in spans]
+        moved = {span.partition: to for span, to in zip(spans, reached, strict=True) if to >= 0}
+        if all(self.progress.get(partition) == to for partition, to in moved.items()):
+            return reached
+        opened = self.adapt_opened(slot)
+        self.merge(opened)
+        for stamped in facts:
+            if stamped.stamp <= opened:
+                self.add(stamped)
+            else:
+                self.waiting.add(stamped)
+        self.progress |= moved
+        return reached
+
+    def settle(self, tick: int, slot: int) -> bool:
+        """Move the facts that a tick counts into the windows; return whether that is possible."""
+        if self.opened is None or slot != tick + 1 or self.adapt_opened(slot) > tick:
+            return False
+        self.merge(tick)
+        return True
+
+    def open(self, to: int, slot: int) -> None:
+        """Move facts stamped up to a slot into the windows, if the slot has begun."""
+        if self.opened is not None:
+            self.opened = max(self.adapt_opened(slot), min(to, slot))
+            self.merge(self.opened)
+
+    def count(self, row: int, first_slot: int) -> int:
+        return sum(slot >= first_slot for slot in self.seen.get(row, {}).values())
+
+
+class MemoryWindows:
+    """`Windows` in memory, thread-safe; facts and progress end with the process. `clock` is the store's clock."""
+
+    def __init__(self, parameters: Parameters, clock: Clock) -> None:
+        self._rows = parameters.registry.by_shard
+        self._grid = parameters.grid
+        self._tolerance = parameters.tolerance
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._shards = [_Shard() for _ in range(parameters.registry.shards)]
+
+    def _slot(self) -> int:
+        return self._grid.find_slot(self._clock.now())
+
+    def read_progress(self) -> list[dict[int, int]]:
+        """Return, by shard, the next offset by input partition."""
+        with self._lock:
+            return [dict(shard.progress) for shard in self._shards]
+
+    def begin(self, partition: int, offset: int, complete_from: int) -> None:
+        """In shards without progress for the partition, start at an offset and raise `complete_from`."""
+        with self._lock:
+            for shard in self._shards:
+                shard.begin(self._slot())
+                if partition not in shard.progress:
+                    shard.progress[partition] = offset
+                    shard.complete_from = max(shard.complete_from, complete_from)
+
+    def restart(self, partition: int, offset: int, complete_from: int) -> None:
+        """Set the partition's progress in every shard, forward or back, and raise `complete_from`."""
+        with self._lock:
+            for shard in self._shards:
+                shard.begin(self._slot())
+                shard.progress[partition] = offset
+                shard.complete_from = max(shard.complete_from, complete_from)
+
+    def pack(self, facts: Facts) -> Facts:
+        """Return the facts unchanged."""
+        return facts
+
+    def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
+        """Add a batch's facts and advance progress; return the lowest progress of all shards by partition."""
+        assert not isinstance(facts, PackedFacts)
+        with self._lock:
+            slot = self._slot()
+            reached = [shard.write(spans, facts.get(number, ()), slot) for number, shard in enumerate(self._shards)]
+            return {span.partition: min(by_shard) for span, *by_shard in zip(spans, *reached, strict=True)}
+
+    def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
+        """Return, by shard, everything that a tick needs, read in one step."""
+        with self._lock:
+            now = self._clock.now()
+            return {shard: self._read(shard, question, now) for shard, question in questions.items()}
+
+    def time(self, shards: Collection[int] = (0,)) -> int:
+        """Return the present instant by the clock that was passed in."""
+        del shards
+        return self._clock.now()
+
+    def open(self, shards: Sequence[int], slot: int) -> None:
+        """Move facts stamped up to a slot into the windows, if it has begun."""
+        with self._lock:
+            for shard in shards:
+                self._shards[shard].open(slot, self._slot())
+
+    def _read(self, number: int, question: Question, now: int) -> Reading:
+        shard = self._shards[number]
+        settled = question.tick is None or self._settle(shard, question.tick, now)
+        answered = question if settled else Question()
+        return Reading(
+            progress=dict(shard.progress),
+            complete_from=shard.complete_from,
+            evicted_before=shard.evicted_before,
+            times_evicted_until=shard.times_evicted_until,
+            time=now,
+            counts=[
+                np.array([shard.count(int(row), first) for row in rows], np.int64) for first, rows in answered.windows
+            ],
+            present={instant: self._present(number, instant) for instant in answered.times},
+            settled=settled,
+            consenting={instant: self._consenting(number, instant) for instant in answered.consenting},
+            stays={instant: read_stays(shard.stays.get(instant, {}).items()) for instant in answered.stays},
+        )
+
+    def _settle(self, shard: _Shard, tick: int, now: int) -> bool:
+        slot = self._grid.find_slot(now)
+        return now >= self._grid.start(slot) + self._tolerance and shard.settle(tick, slot)
+
+    def _present(self, number: int, instant: int) -> NDArray[np.int64]:
+        return self._count(number, instant)[0]
+
+    def _consenting(self, number: int, instant: int) -> NDArray[np.int64]:
+        return self._count(number, instant)[1]
+
+    def _count(self, number: int, instant: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the people, and those who consented, one member after the other."""
+        positions = {row: position for position, row in enumerate(self._rows[number].tolist())}
+        people, consenting = np.zeros(len(positions), np.int64), np.zeros(len(positions), np.int64)
+        for member in self._shards[number].present.get(instant, ()):
+            row = int.from_bytes(member[:4])
+            counts = consenting if row >= CONSENT else people
+            counts[positions[row % CONSENT]] += 1
+        return people, consenting
+
+    def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+        """Evict facts before a slot and designated times. Nothing expires in memory, so `keep` has no effect."""
+        del keep
+        with self._lock:
+            for number in shards:
+                shard = self._shards[number]
+                for row, last in shard.seen.items():
+                    shard.seen[row] = {person: slot for person, slot in last.items() if slot >= before}
+                shard.evicted_before = max(shard.evicted_before, before)
+                for instant in drop:
+                    shard.present.pop(instant, None)
+                    shard.stays.pop(instant, None)
+                shard.times_evicted_until = max((shard.times_evicted_until, *drop))
+
+    def is_empty(self) -> bool:
+        """Return whether nothing was ever written."""
+        with self._lock:
+            return all(shard == _Shard() for shard in self._shards)
+
+    def check(self) -> None:
+        """Do nothing: the memory of the process evicts nothing."""
+
+    def close(self) -> None:
+        """Do nothing: there are no connections."""

@@ -1,0 +1,143 @@
+"""The fingerprint changes with everything that decides facts, and with nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import time
+from fractions import Fraction
+from importlib.resources import files
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from monitor.contracts.instants import DAY
+from monitor.contracts.parameters import Dwell, Parameters, Registry
+from monitor.contracts.schedule import Schedule
+from monitor.privacy.dwell import DwellRule
+from monitor.store.fingerprint import compute_fingerprint
+
+KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
+Change = Callable[[Parameters], Parameters]
+
+
+def _with_rule(parameters: Parameters, **changes: object) -> Parameters:
+    monitor = parameters.over_time[0]
+    rules = tuple(replace(rule, **changes) for rule in monitor.rules)  # type: ignore[arg-type]  # one test, many fields
+    return replace(parameters, over_time=(replace(monitor, rules=rules),))
+
+
+def _at(parameters: Parameters, *times: str, zone: str = "Asia/Tokyo") -> Parameters:
+    return replace(parameters, at_times=(replace(parameters.at_times[0], times=Schedule.of(times, zone)),))
+
+
+def _with_bounds(parameters: Parameters, epsilon: Fraction) -> Parameters:
+    return replace(parameters, at_times=(replace(parameters.at_times[0], at_least=epsilon),))
+
+
+def _with_dwell(parameters: Parameters, longest: int, epsilon: int = 1) -> Parameters:
+    evening = parameters.at_times[0]
+    rule = DwellRule(Fraction(epsilon), longest)
+    return replace(parameters, dwell=(Dwell("lengths", evening.times, rule, evening.horizon),))
+
+
+def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:
+    monitor = parameters.over_time[0]
+    return replace(parameters, over_time=(replace(monitor, rows=rows, rules=monitor.rules[: len(rows)]),))
+
+
+DECIDING: dict[str, Change] = {
+    "slot": lambda parameters: replace(parameters, grid=replace(parameters.grid, length=parameters.grid.length * 2)),
+    "origin": lambda parameters: replace(parameters, grid=replace(parameters.grid, origin=parameters.grid.origin + 1)),
+    "accept_ahead": lambda parameters: replace(parameters, accept_ahead=2),
+    "default_stay": lambda parameters: replace(parameters, default_stay=1),
+    "shards": lambda parameters: replace(parameters, registry=Registry(parameters.registry.ids, 5)),
+    "registry": lambda parameters: replace(parameters, registry=Registry((*parameters.registry.ids, "new"), 4)),
+    "order": lambda parameters: replace(parameters, registry=Registry(parameters.registry.ids[::-1], 4)),
+    "window": lambda parameters: _with_rule(parameters, window=7),
+    "watched": lambda parameters: _watching(parameters, tuple(range(39))),
+    "times": lambda parameters: _at(parameters, "18:00", "06:00"),
+    "instant": lambda parameters: _at(parameters, "2026-01-01T18:00:00Z"),
+    "zone": lambda parameters: _at(parameters, "18:00", zone="Europe/Oslo"),
+    "horizon": lambda parameters: replace(parameters, at_times=(replace(parameters.at_times[0], horizon=DAY),)),
+    "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
+    "dwell times": lambda parameters: _with_dwell(parameters, 60),
+    "no times": lambda parameters: replace(parameters, at_times=()),
+}
+IDLE: dict[str, Change] = {
+    "threshold": lambda parameters: _with_rule(parameters, threshold=9),
+    "epsilon": lambda parameters: _with_rule(parameters, epsilon=Fraction(1, 3)),
+    "answers": lambda parameters: _with_rule(parameters, answers=2),
+    "release_delay": lambda parameters: replace(parameters, release_delay=1),
+    "tolerance": lambda parameters: replace(parameters, tolerance=2),
+    "at_times epsilon": lambda parameters: replace(
+        parameters, at_times=(replace(parameters.at_times[0], epsilon=Fraction(2), threshold=8, name="night"),)
+    ),
+    "a zone whose clocks show the same": lambda parameters: _at(parameters, "18:00", zone="Etc/GMT-9"),
+    "a monitor twice": lambda parameters: replace(
+        parameters, over_time=parameters.over_time * 2, at_times=parameters.at_times * 2
+    ),
+}
+
+
+def test_epsilon_of_bounds_keeps_fingerprint(parameters: Parameters) -> None:
+    """The ε of lower bounds does not affect facts. Whether there are bounds does: see `DECIDING`."""
+    one, other = (_with_bounds(parameters, Fraction(number)) for number in (1, 2))
+    assert compute_fingerprint(one, KEY_DIGEST, TOPIC) == compute_fingerprint(other, KEY_DIGEST, TOPIC)
+
+
+def test_longest_visit_changes_fingerprint(parameters: Parameters) -> None:
+    """Lengths are stored up to the longest that counts, so it decides facts; the ε of dwell times does not."""
+    base = compute_fingerprint(_with_dwell(parameters, 60), KEY_DIGEST, TOPIC)
+    assert compute_fingerprint(_with_dwell(parameters, 61), KEY_DIGEST, TOPIC) != base
+    assert compute_fingerprint(_with_dwell(parameters, 60, 2), KEY_DIGEST, TOPIC) == base
+
+
+def test_fingerprint_format(parameters: Parameters) -> None:
+    """The fingerprint has 16 hexadecimal digits, and is reproducible."""
+    digits = compute_fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert len(digits) == 16
+    assert int(digits, 16) >= 0
+    assert digits == compute_fingerprint(replace(parameters), KEY_DIGEST, TOPIC)
+
+
+@pytest.mark.promise(8)
+@pytest.mark.parametrize("change", DECIDING.values(), ids=DECIDING)
+def test_facts_change_fingerprint(parameters: Parameters, change: Change) -> None:
+    """Everything that decides facts changes the fingerprint."""
+    assert compute_fingerprint(change(parameters), KEY_DIGEST, TOPIC) != compute_fingerprint(
+        parameters, KEY_DIGEST, TOPIC
+    )
+
+
+@pytest.mark.parametrize("change", IDLE.values(), ids=IDLE)
+def test_other_settings_keep_fingerprint(parameters: Parameters, change: Change) -> None:
+    """Settings that decide no facts keep the fingerprint."""
+    assert compute_fingerprint(change(parameters), KEY_DIGEST, TOPIC) == compute_fingerprint(
+        parameters, KEY_DIGEST, TOPIC
+    )
+
+
+@pytest.mark.promise(8)
+def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
+    """
+    Other rules of the same zone change it, as another image may have them: Cairo with and without summer time.
+
+    With one set of rules, facts of 18:00 are stored under 15:00Z. With the other, they would be read under 16:00Z,
+    where there are none although the progress claims them.
+    """
+    digits = set()
+    for rules in ("Cairo", "Johannesburg"):
+        with files("tzdata").joinpath("zoneinfo", "Africa", rules).open("rb") as file:
+            zone = ZoneInfo.from_file(file, key="Africa/Cairo")
+        times = Schedule((), (time(18),), zone)
+        changed = replace(parameters, at_times=(replace(parameters.at_times[0], times=times),))
+        digits.add(compute_fingerprint(changed, KEY_DIGEST, TOPIC))
+    assert len(digits) == 2
+
+
+def test_key_and_topic_change_fingerprint(parameters: Parameters) -> None:
+    """Another hash key or another input topic changes the fingerprint."""
+    digits = compute_fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert compute_fingerprint(parameters, b"x" * 16, TOPIC) != digits
+    assert compute_fingerprint(parameters, KEY_DIGEST, "recreated") != digits

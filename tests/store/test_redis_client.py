@@ -1,0 +1,115 @@
+"""Translated errors of a server: transient or permanent, without commands and credentials."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from redis import exceptions
+from redis.cluster import RedisCluster
+
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import SECOND
+from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.store.redis_client import (
+    RedisAddress,
+    create_client,
+    describe_client,
+    find_error_code,
+    read_server_time,
+    translate_error,
+)
+from monitor.tools.servers import EmbeddedValkey
+
+COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
+ERRORS: list[tuple[Exception, type[FailedError], str]] = [
+    (exceptions.OutOfMemoryError(f"{COMMAND}command not allowed"), UnreachableError, "out of memory"),
+    (exceptions.ReadOnlyError(f"{COMMAND}You can't write"), UnreachableError, "replica"),
+    (exceptions.ResponseError(f"{COMMAND}MISCONF Redis is"), UnreachableError, "cannot save"),
+    (exceptions.ResponseError("NOREPLICAS Not enough"), UnreachableError, "replicas"),
+    (exceptions.ResponseError("BUSY Redis is busy"), UnreachableError, "busy"),
+    (exceptions.ClusterError("TTL exhausted."), UnreachableError, "moving"),
+    (AttributeError("'NoneType' object has no attribute 'redis_connection'"), UnreachableError, "moving"),
+    (exceptions.ResponseError("LOST a key of this shard is missing"), UnreachableError, "lacks keys"),
+    (exceptions.BusyLoadingError("Redis is loading"), UnreachableError, "loading"),
+    (exceptions.MasterDownError("Link with MASTER"), UnreachableError, "lost its primary"),
+    (exceptions.ClusterDownError("Hash slot"), UnreachableError, "cluster is down"),
+    (exceptions.TryAgainError("Multiple keys"), UnreachableError, "moving"),
+    (exceptions.MovedError("3999 127.0.0.1:6381"), UnreachableError, "moved"),
+    (exceptions.AuthenticationError("secret"), UnreachableError, "password"),
+    (exceptions.TimeoutError("secret"), UnreachableError, "did not answer within 5 s"),
+    (
+        exceptions.TimeoutError("Timeout connecting to server"),
+        UnreachableError,
+        "whether the port uses TLS (rediss://)",
+    ),
+    (exceptions.ConnectionError("redis://:secret@host"), UnreachableError, "cannot be reached"),
+    (ConnectionResetError("secret"), UnreachableError, "cannot be reached"),
+    (exceptions.RedisClusterException("secret"), UnreachableError, "RedisClusterException"),
+    (exceptions.NoPermissionError(f"{COMMAND}no"), WindowsError, "NOPERM"),
+    (exceptions.ResponseError("The user executing the script can't run this command"), WindowsError, "of a script"),
+    (
+        exceptions.ResponseError("ACL failure in script: u has no permissions to run the 'zadd' command"),
+        WindowsError,
+        "command zadd",
+    ),
+    (exceptions.ResponseError(f"{COMMAND}ERR unknown command 'secret'"), WindowsError, "ERR"),
+    (exceptions.ResponseError("secret"), WindowsError, "ResponseError"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "text"), ERRORS)
+def test_translate_error(error: Exception, kind: type[FailedError], text: str) -> None:
+    """An error is translated without the command that was sent."""
+    translated = translate_error(error, "Redis at host:6379")
+    assert type(translated) is kind
+    assert str(translated).startswith("Redis at host:6379")
+    assert text in str(translated)
+    for hidden in ("secret", "ZADD", "tokyo"):
+        assert hidden not in str(translated)
+
+
+def test_wrong_type_code() -> None:
+    """The code WRONGTYPE is found inside and outside a pipeline."""
+    assert find_error_code(exceptions.ResponseError("WRONGTYPE Operation against a key")) == "WRONGTYPE"
+    assert find_error_code(exceptions.ResponseError(f"{COMMAND}WRONGTYPE Operation against a key")) == "WRONGTYPE"
+
+
+@pytest.mark.promise(23)
+def test_description_without_credentials() -> None:
+    """The description of a client has no credentials."""
+    client = create_client(RedisAddress("redis://someone:secret@10.0.0.7:7000/2"))
+    assert describe_client(client) == "Redis at 10.0.0.7:7000"
+    assert describe_client(create_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
+
+
+def test_description_of_a_cluster(valkey_cluster: EmbeddedValkey) -> None:
+    """The description of a cluster lists its nodes."""
+    client = create_client(RedisAddress(valkey_cluster.url, cluster=True))
+    assert isinstance(client, RedisCluster)
+    assert describe_client(client) == f"Redis cluster {valkey_cluster.url.removeprefix('redis://').removesuffix('/0')}"
+    client.close()
+
+
+def test_certificate_authority() -> None:
+    """An encrypted connection trusts the configured authority."""
+    options = create_client(RedisAddress("rediss://host:7000", ca_file="ca.pem")).get_connection_kwargs()
+    assert options["ssl_ca_certs"] == "ca.pem"
+    assert "ssl_ca_certs" not in create_client(RedisAddress("redis://host", ca_file="ca.pem")).get_connection_kwargs()
+
+
+def test_time_limits() -> None:
+    """Connections and responses have time limits."""
+    options = create_client(RedisAddress("redis://host")).get_connection_kwargs()
+    assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
+    assert options["retry"].get_retries() == 1
+    assert exceptions.TimeoutError not in options["retry"]._supported_errors
+
+
+@pytest.mark.parametrize("kind", ["valkey", "valkey_cluster"])
+def test_server_time(request: pytest.FixtureRequest, kind: str) -> None:
+    """A server and a cluster return the present instant."""
+    server: EmbeddedValkey = request.getfixturevalue(kind)
+    before = SystemClock().now()
+    with closing(create_client(RedisAddress(server.url, cluster=kind == "valkey_cluster"))) as client:
+        assert before - SECOND <= read_server_time(client) <= SystemClock().now() + SECOND

@@ -1,0 +1,392 @@
+"""Windows in Redis after failures, flushes and corruption, and in servers with foreign data."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import pytest
+import redis
+
+from monitor.contracts.instants import SECOND
+from monitor.contracts.parameters import Parameters
+from monitor.errors import EvictionError, UnreachableError, WindowsError
+from monitor.store.facts import COMPLETE_FROM_START, Question, ShardFacts, Span
+from monitor.store.hashing import PersonHasher
+from monitor.store.keys import Keys
+from monitor.store.packing import pack_shard_facts
+from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_store import RedisWindows
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
+from monitor.tools.servers.ports import LOOPBACK
+
+ANN, BOB = b"a" * 16, b"b" * 16
+EVENING = 1_767_258_000_000_000
+KEYS = Keys("test", "0123456789abcdef")
+ALL = range(4)
+Open = Callable[..., RedisWindows]
+
+
+@pytest.fixture
+def row(parameters: Parameters) -> int:
+    """A row of shard 2."""
+    return int(parameters.registry.by_shard[2][0])
+
+
+@pytest.fixture
+def facts(parameters: Parameters) -> dict[int, list[ShardFacts]]:
+    """In every shard, Ann at its first row: last seen in slot 5, and at a designated time."""
+    firsts = [int(rows[0]) for rows in parameters.registry.by_shard]
+    return {
+        shard: [pack_shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})]
+        for shard, row in enumerate(firsts)
+    }
+
+
+@contextmanager
+def change_setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
+    """Change a setting of a server, and restore it."""
+    before = str(client.config_get(name)[name])
+    client.config_set(name, value)
+    try:
+        yield
+    finally:
+        client.config_set(name, before)
+
+
+@pytest.mark.promise(6)
+def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]) -> None:
+    """After a flush there is no progress, and `begin` sets `complete_from` again."""
+    redis_windows.begin(0, 0, COMPLETE_FROM_START)
+    redis_windows.write([Span(0, 0, 10)], facts)
+    raw.flushall()
+    # offsets  0 ——— 10 ——— 20
+    #              flush
+    assert redis_windows.read_progress() == [{}, {}, {}, {}]
+    assert redis_windows.write([Span(0, 10, 20)], {}) == {0: -1}
+    redis_windows.begin(0, 4, 7)
+    reading = redis_windows.read({2: Question(windows=((0, [row]),))})[2]
+    assert (reading.progress, reading.complete_from, reading.counts[0][0]) == ({0: 4}, 7, 0)
+
+
+def test_script_flush(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    """A flush of scripts has no effect."""
+    redis_windows.begin(0, 0, 0)
+    redis_windows.write([Span(0, 0, 1)], {})
+    raw.script_flush()
+    assert redis_windows.write([Span(0, 1, 2)], {}) == {0: 2}
+    raw.script_flush()
+    redis_windows.evict(ALL, 1, [], [])
+    raw.script_flush()
+    assert redis_windows.read({0: Question()})[0].progress == {0: 2}
+
+
+@pytest.mark.parametrize("spoilt", ["window", "time"])
+def test_foreign_key_drops_progress(
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]], spoilt: str
+) -> None:
+    """A key of another type deletes the shard's progress, which would claim missing facts."""
+    redis_windows.begin(0, 0, 0)
+    redis_windows.write([Span(0, 0, 10)], facts)
+    raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
+    with pytest.raises(WindowsError) as refusal:
+        redis_windows.write([Span(0, 10, 20)], facts)
+    # The facts under the key are missing too, so the shard is read again, even after someone deletes the key.
+    assert redis_windows.read_progress()[2] == {}
+    assert KEYS.tag(2) in str(refusal.value)
+    assert ":w:" not in str(refusal.value)
+    assert ":t:" not in str(refusal.value)
+
+
+@pytest.mark.promise(6)
+@pytest.mark.parametrize("spoilt", ["window", "time"])
+def test_foreign_key_without_client(
+    redis_windows: RedisWindows,
+    raw: redis.Redis,
+    row: int,
+    facts: dict[int, list[ShardFacts]],
+    spoilt: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A write to a key of another type does not advance progress, even if the client dies at once."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    redis_windows.begin(0, 0, 0)
+    raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
+    with monkeypatch.context() as patch:
+        patch.setattr(redis_windows, "_raise_failure", die)
+        with pytest.raises(KeyboardInterrupt):
+            redis_windows.write([Span(0, 0, 10)], facts)
+    assert redis_windows.read_progress()[2] == {0: 0}
+
+
+@pytest.mark.parametrize("spoilt", ["window", "time"])
+def test_read_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, row: int, spoilt: str) -> None:
+    """Reading finds a key of another type."""
+    redis_windows.begin(0, 0, 0)
+    raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
+    with pytest.raises(WindowsError, match="Delete all keys"):
+        redis_windows.read({2: Question(windows=((0, [row]),), times=(EVENING,))})
+    assert redis_windows.read_progress()[2] == {}
+
+
+def test_evict_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, row: int) -> None:
+    """Eviction finds a window of another type."""
+    redis_windows.begin(0, 0, 0)
+    raw.set(KEYS.window(2, row), "someone else's")
+    with pytest.raises(WindowsError, match="Delete all keys"):
+        redis_windows.evict(ALL, 1, [], [])
+    assert redis_windows.read_progress()[2] == {}
+
+
+def test_foreign_meta_key(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    """If the meta key has another type, every operation raises an error."""
+    raw.set(KEYS.meta(2), "someone else's")
+    for attempt in (
+        redis_windows.read_progress,
+        lambda: redis_windows.begin(0, 0, 0),
+        lambda: redis_windows.restart(0, 0, 0),
+        lambda: redis_windows.write([Span(0, 0, 1)], {}),
+        lambda: redis_windows.read({2: Question()}),
+        lambda: redis_windows.evict(ALL, 1, [], []),
+    ):
+        with pytest.raises(WindowsError, match="has data of another program"):
+            attempt()
+    assert raw.get(KEYS.meta(2)) == b"someone else's"
+
+
+@pytest.mark.parametrize("member", [b"short", b"\x00\x00\xff\xff" + ANN])
+def test_foreign_members(redis_windows: RedisWindows, raw: redis.Redis, member: bytes) -> None:
+    """Members in another format are refused."""
+    raw.sadd(KEYS.time(2, EVENING), member)
+    with pytest.raises(WindowsError, match="designated time's set"):
+        redis_windows.read({2: Question(times=(EVENING,))})
+
+
+def test_out_of_memory(
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
+) -> None:
+    """Out of memory, no progress advances and no part of a batch is written."""
+    redis_windows.begin(0, 0, 0)
+    with change_setting(raw, "maxmemory", "1"):
+        with pytest.raises(UnreachableError, match="out of memory"):
+            redis_windows.write([Span(0, 0, 10)], facts)
+        with pytest.raises(UnreachableError, match="out of memory"):
+            redis_windows.write([Span(0, 0, 10)], {})
+        assert redis_windows.read_progress() == [{0: 0}] * 4
+    assert redis_windows.read({2: Question(windows=((0, [row]),))})[2].counts[0].tolist() == [0]
+    assert redis_windows.write([Span(0, 0, 10)], facts) == {0: 10}
+
+
+def test_evict_when_out_of_memory(
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
+) -> None:
+    """Out of memory, eviction still frees memory, and records it."""
+    redis_windows.begin(0, 0, 0)
+    redis_windows.write([Span(0, 0, 10)], facts)
+    with change_setting(raw, "maxmemory", "1"):
+        redis_windows.evict(ALL, 6, [EVENING], [])
+    reading = redis_windows.read({2: Question(windows=((0, [row]),))})[2]
+    assert (reading.counts[0][0], reading.evicted_before, reading.times_evicted_until) == (0, 6, EVENING)
+    assert not raw.exists(KEYS.time(2, EVENING))
+
+
+def test_failed_eviction_is_recorded(
+    redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters, facts: dict[int, list[ShardFacts]]
+) -> None:
+    """A failed eviction is recorded.
+
+    The last window has another type, so the others were evicted when the script stops.
+    """
+    redis_windows.begin(0, 0, 0)
+    redis_windows.write([Span(0, 0, 10)], facts)
+    raw.set(KEYS.window(2, int(parameters.registry.by_shard[2][-1])), "someone else's")
+    with pytest.raises(WindowsError, match="has data of another program"):
+        redis_windows.evict([2], 6, [], [])
+    assert redis_windows.read({2: Question()})[2].evicted_before == 6
+
+
+def test_replica(valkey: EmbeddedValkey, open_windows: Open) -> None:
+    """A replica is refused, and the error names the cause."""
+    port = valkey.url.removesuffix("/0").rpartition(":")[2]
+    with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
+        windows = open_windows(replica)
+        with pytest.raises(UnreachableError, match="replica"):
+            windows.write([Span(0, 0, 10)], {0: [pack_shard_facts(5, seen={0: [(ANN, 5)]})]})
+        with pytest.raises(UnreachableError, match="replica"):
+            windows.begin(0, 0, 0)
+
+
+def test_server_restart(open_windows: Open) -> None:
+    """A stopped server is unreachable, and works after a restart."""
+    with EmbeddedValkey(ValkeySettings(appendonly=True)) as server:
+        windows = open_windows(server)
+        windows.begin(0, 0, 0)
+        windows.write([Span(0, 0, 10)], {})
+        server.restart()
+        assert windows.write([Span(0, 10, 20)], {}) == {0: 20}
+        server.stop()
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.write([Span(0, 20, 30)], {})
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.check()
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.is_empty()
+
+
+def test_stopped_cluster() -> None:
+    """A stopped cluster is unreachable."""
+    with EmbeddedValkey(ValkeySettings(cluster=True)) as server:
+        url = server.url
+    with pytest.raises(UnreachableError, match="Redis cluster"):
+        create_client(RedisAddress(url, cluster=True))
+
+
+def test_wrong_password(parameters: Parameters) -> None:
+    """The error of a wrong password does not contain the password."""
+    with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
+        wrong, right = "hunter2", "the-right-one"
+        address = RedisAddress(server.url, password=wrong)
+        windows = RedisWindows(parameters, "f" * 16, create_client(address))
+        with pytest.raises(UnreachableError, match="refused them") as refusal:
+            windows.check()
+        windows.close()
+        assert wrong not in "".join(traceback.format_exception(refusal.value))
+        assert wrong not in repr(address)
+        windows = RedisWindows(parameters, "f" * 16, create_client(replace(address, password=right)))
+        windows.check()
+        windows.close()
+
+
+def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, facts: dict[int, list[ShardFacts]]) -> None:
+    """The error of a missing permission names the command without its arguments."""
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
+        client.acl_setuser(
+            "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
+        )
+        windows = RedisWindows(parameters, "f" * 16, create_client(RedisAddress(valkey.url, "reader", "secret")))
+        with pytest.raises(WindowsError, match="NOPERM") as refusal:
+            windows.begin(0, 0, 0)
+        with closing(RedisWindows(parameters, "f" * 16, create_client(RedisAddress(valkey.url)))) as permitted:
+            permitted.begin(0, 0, 0)
+        with pytest.raises(WindowsError, match="NOPERM"):
+            windows.write([Span(0, 0, 10)], facts)
+        assert windows.read_progress() == [{0: 0}] * 4
+        windows.close()
+        client.acl_deluser("reader")
+    assert "aaaa" not in "".join(traceback.format_exception(refusal.value))
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_evicting_server_is_refused(redis_windows: RedisWindows, raw: redis.Redis, policy: str) -> None:
+    """A server that may evict keys is refused."""
+    with change_setting(raw, "maxmemory-policy", policy), pytest.raises(EvictionError) as refusal:
+        redis_windows.check()
+    assert policy in str(refusal.value)
+    assert "CONFIG SET maxmemory-policy noeviction" in str(refusal.value)
+
+
+def test_shard_is_in_one_cluster_slot(parameters: Parameters, valkey_cluster: EmbeddedValkey) -> None:
+    """All keys of a shard are in one slot of a cluster."""
+    with redis.Redis.from_url(valkey_cluster.url) as client:
+        for name in ("tokyo", "a}b{c:*?"):
+            for shard in ALL:
+                keys = Keys(name, "f" * 16)
+                named = [keys.meta(shard), keys.window(shard, 7), keys.time(shard, EVENING)]
+                assert len({client.execute_command("CLUSTER KEYSLOT", key) for key in named}) == 1
+
+
+@pytest.mark.promise(6)
+@pytest.mark.parametrize("max_lead", [1, 400])
+def test_expiry(
+    max_lead: int,
+    parameters: Parameters,
+    raw: redis.Redis,
+    server: EmbeddedValkey,
+    open_windows: Open,
+    facts: dict[int, list[ShardFacts]],
+) -> None:
+    """
+    Progress expires after twice the time in which facts can be counted, and facts expire after it.
+
+    If facts expired before the progress that claims them, a place would be called safe because nobody is counted.
+    """
+    windows = open_windows(server, of=replace(parameters, max_lead=max_lead))
+    expiry = 2 * (parameters.history_slots + max_lead) * parameters.grid.length // SECOND
+
+    def as_long_as_needed() -> bool:
+        lifetimes = {key: raw.ttl(key) for key in raw.scan_iter()}
+        kept = {key: expiry if key.endswith(b":meta") else 2 * expiry for key in lifetimes}
+        return all(kept[key] - 60 <= lifetimes[key] <= kept[key] for key in kept)
+
+    windows.begin(0, 0, 0)
+    assert as_long_as_needed()
+    windows.restart(0, 0, 0)
+    assert as_long_as_needed()
+    windows.write([Span(0, 0, 10)], facts)
+    keys = raw.keys()
+    assert len(keys) == 3 * len(ALL) + len(parameters.watched_rows)
+    assert as_long_as_needed()
+    for key in keys:
+        raw.expire(key, 1_000)
+    for shard in ALL:
+        raw.hset(KEYS.meta(shard), "renewed", 0)
+    windows.evict(ALL, 0, [], [EVENING])
+    assert as_long_as_needed()
+
+
+def test_least_expiry(parameters: Parameters, raw: redis.Redis, server: EmbeddedValkey, open_windows: Open) -> None:
+    """The expiry of progress is at least an hour, and that of facts twice as long."""
+    windows = open_windows(server, of=replace(parameters, grid=replace(parameters.grid, length=SECOND), at_times=()))
+    windows.begin(0, 0, 0)
+    assert all(3_540 <= raw.ttl(key) / (1 if key.endswith(b":meta") else 2) <= 3_600 for key in raw.scan_iter())
+
+
+@pytest.mark.promise(22)
+def test_no_person_id_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters) -> None:
+    """No key or value contains a person id."""
+    planted = "planted-person-id"
+    hashed = PersonHasher(b"k" * 32)(planted)
+    redis_windows.begin(0, 0, 0)
+    for shard, rows in enumerate(parameters.registry.by_shard):
+        row = int(rows[0])
+        packed = pack_shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
+        redis_windows.write([Span(0, 0, shard + 1)], {shard: [packed]})
+    stored = b"".join(bytes(key) + bytes(raw.dump(key) or b"") for key in raw.scan_iter())
+    assert hashed in stored
+    assert planted.encode() not in stored
+
+
+@pytest.mark.promise(8)
+def test_fingerprints_are_separate(
+    open_windows: Open, server: EmbeddedValkey, facts: dict[int, list[ShardFacts]], row: int
+) -> None:
+    """Another fingerprint has separate facts."""
+    one, other = open_windows(server), open_windows(server, fingerprint="f" * 16)
+    one.begin(0, 0, 0)
+    one.write([Span(0, 0, 10)], facts)
+    assert other.read_progress() == [{}, {}, {}, {}]
+    assert other.read({2: Question(windows=((0, [row]),))})[2].counts[0].tolist() == [0]
+    assert not other.is_empty()
+
+
+def test_services_are_separate(open_windows: Open, server: EmbeddedValkey) -> None:
+    """A service without keys is empty, although another service's name begins with its name."""
+    open_windows(server, name="tokyo-2").begin(0, 0, 0)
+    open_windows(server, name="osaka").begin(0, 0, 0)
+    assert open_windows(server, name="tokyo").is_empty()
+    assert open_windows(server, name="*").is_empty()
+    assert not open_windows(server, name="osaka").is_empty()
+
+
+def test_server_clock(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    """Readings and `time` have the server's clock."""
+    seconds, microseconds = raw.time()
+    before = seconds * SECOND + microseconds
+    for now in (redis_windows.read({0: Question()})[0].time, redis_windows.time(), redis_windows.time(range(4))):
+        assert before <= now <= before + 60 * SECOND

@@ -1,0 +1,124 @@
+"""Memory and Valkey return the same after any operations in any order (hypothesis, derandomized)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import hypothesis.strategies as st
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.parameters import Parameters
+from monitor.store.facts import Question, Reading, ShardFacts, Span, Windows
+from monitor.store.packing import pack_shard_facts
+from monitor.store.redis_store import RedisWindows
+from monitor.tools.servers import EmbeddedValkey
+from tests.store.memory import MemoryWindows
+
+TIMES = (1_767_258_000_000_000, 1_767_344_400_000_000)
+offsets, grid, partitions = st.integers(0, 8), st.integers(-3, 8), st.integers(0, 1)
+people = st.sampled_from([bytes([number]) * 16 for number in range(4)])
+shards = st.lists(st.integers(0, 3), unique=True)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A visit to one of the first two rows of a shard, in a slot and perhaps at a designated time."""
+
+    shard: int
+    nth: int
+    person: bytes
+    slot: int
+    instant: int | None
+    stamp: int
+
+
+visits = st.builds(Visit, st.integers(0, 3), st.integers(0, 1), people, grid, st.none() | st.sampled_from(TIMES), grid)
+spans = st.dictionaries(partitions, st.tuples(offsets, offsets).map(sorted), max_size=2)
+steps = st.one_of(
+    st.tuples(st.just("begin"), partitions, offsets, grid),
+    st.tuples(st.just("restart"), partitions, offsets, grid),
+    st.tuples(st.just("write"), spans, st.lists(visits, max_size=6)),
+    st.tuples(st.just("evict"), shards, grid, st.lists(st.sampled_from(TIMES), unique=True)),
+    st.tuples(st.just("open"), shards, grid),
+    st.tuples(st.just("settle"), shards, grid),
+    st.tuples(st.just("clock"), grid),
+)
+
+
+def make_facts(parameters: Parameters, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
+    """Return the facts of a batch, by shard."""
+    facts: dict[int, list[ShardFacts]] = {}
+    for visit in batch:
+        row = int(parameters.registry.by_shard[visit.shard][visit.nth])
+        at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
+        packed = pack_shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
+        facts.setdefault(visit.shard, []).append(packed)
+    return facts
+
+
+def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: tuple[object, ...]) -> dict[int, int]:
+    """Do one step; return the result of a write, or which shards are settled."""
+    match step:
+        case ("clock", int(slot)):
+            clock.move_to(parameters.grid.start(slot) + parameters.tolerance)
+        case ("open", list(named), int(slot)):
+            windows.open(named, slot)
+        case ("settle", list(named), int(tick)):
+            readings = windows.read({shard: Question(tick=tick) for shard in named})
+            return {shard: int(reading.settled) for shard, reading in readings.items()}
+        case ("write", dict(bounds), list(batch)):
+            return windows.write([Span(part, *ends) for part, ends in bounds.items()], make_facts(parameters, batch))
+        case ("evict", list(named), int(slot), list(times)):
+            windows.evict(named, slot, times, [time for time in TIMES if time not in times])
+        case ("begin", int(partition), int(offset), int(complete_from)):
+            windows.begin(partition, offset, complete_from)
+        case ("restart", int(partition), int(offset), int(complete_from)):
+            windows.restart(partition, offset, complete_from)
+        case _:
+            raise AssertionError(step)
+    return {}
+
+
+def read_known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]], list[list[int]]]]:
+    """Return all readings, without the server's time."""
+    rows = {shard: [int(row) for row in of_shard[:2]] for shard, of_shard in enumerate(parameters.registry.by_shard)}
+    asked = {
+        shard: Question(tuple((first, of_shard) for first in range(-4, 10)), TIMES) for shard, of_shard in rows.items()
+    }
+    return {
+        shard: (
+            replace(reading, time=0, counts=(), present={}),
+            [counts.tolist() for counts in reading.counts],
+            [reading.present[instant].tolist() for instant in TIMES],
+        )
+        for shard, reading in windows.read(asked).items()
+    }
+
+
+@pytest.mark.promise(27)
+def test_memory_equals_valkey(
+    parameters: Parameters, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
+) -> None:
+    """Memory and Valkey return the same readings for random operations."""
+    stored = open_windows(valkey, clock=clock)
+
+    @settings(
+        max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    @given(st.lists(steps, max_size=10))
+    def agree(taken: list[tuple[object, ...]]) -> None:
+        with redis.Redis.from_url(valkey.url) as client:
+            client.flushall()
+        clock.move_to(parameters.grid.origin)
+        twin = MemoryWindows(parameters, clock)
+        for step in taken:
+            assert apply(twin, parameters, clock, step) == apply(stored, parameters, clock, step)
+            assert twin.read_progress() == stored.read_progress()
+        assert read_known(twin, parameters) == read_known(stored, parameters)
+        assert twin.is_empty() == stored.is_empty()
+
+    agree()

@@ -1,0 +1,339 @@
+"""Fixtures of the release tests: small parameters, scripted noise, topics on real servers, and in-memory worlds."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.contracts.alerts import TYPE_PREFIX, make_ledger_record
+from monitor.contracts.clock import Clock, SteppedClock
+from monitor.contracts.instants import HOUR, SECOND, parse_instant
+from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.contracts.schedule import Schedule
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.kafka.connections import KafkaConnections
+from monitor.privacy.over_time import OverTimeRule
+from monitor.signals import Signal
+from monitor.store.facts import COMPLETE_FROM_START
+from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_store import RedisWindows
+from monitor.ticks.context import ReleaseContext
+from monitor.ticks.input_topic import InputTopic
+from monitor.ticks.ledger import EncodedRecord, Writer, read_partition
+from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.upkeep import Upkeep
+from monitor.tools.servers import EmbeddedValkey
+from tests.builders import ORIGIN, build_parameters, watch
+from tests.shared_kafka import SharedKafka
+from tests.ticks.worlds import FakeStore, HandClock, RecordingObserver, RunningClock, World
+from tests.topic_fixtures import read_topic_id
+
+
+@dataclass
+class ScriptedNoise:
+    """Noise from a script: each geometric draw is the next value of `script`, or 0 at its end. All calls are recorded.
+
+    A gap is reached if the next draw is at least the gap, so that count + draw ≥ threshold, as with real noise.
+    """
+
+    script: list[int] = field(default_factory=list)
+    drawn: list[tuple[Fraction, int]] = field(default_factory=list)
+    gaps: list[list[int]] = field(default_factory=list)
+    secure: bool = True
+
+    def _next(self) -> int:
+        return self.script.pop(0) if self.script else 0
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        self.drawn.append((epsilon, size))
+        return np.array([self._next() for _ in range(size)], np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG002  # given
+        self.gaps.append(gaps.tolist())
+        return np.array([self._next() >= gap for gap in gaps.tolist()], np.bool_)
+
+
+@pytest.fixture
+def noise() -> ScriptedNoise:
+    """Noise that draws 0 unless `noise.script` is set, and records its calls."""
+    return ScriptedNoise()
+
+
+def _parameters(
+    *,
+    places: int = 3,
+    shards: int = 1,
+    window: int = 3,
+    max_lead: int = 0,
+    answers: int = 1,
+    threshold: int = 2,
+    epsilon: Fraction = Fraction(1),
+    watched: Mapping[str, Sequence[int]] | None = None,
+    at_times: tuple[AtTimes, ...] = (),
+    grid: SlotGrid | None = None,
+    name: str = "town",
+) -> Parameters:
+    rule = OverTimeRule(epsilon, answers, threshold, window, max_lead)
+    named = {"stations": range(places)} if watched is None else watched
+    monitors = [watch(monitor, rows, rule) for monitor, rows in named.items()]
+    return build_parameters(
+        places, shards=shards, max_lead=max_lead, over_time=monitors, at_times=at_times, grid=grid, name=name
+    )
+
+
+@pytest.fixture(scope="session")
+def make_parameters() -> Callable[..., Parameters]:
+    """A function that makes parameters: hourly slots from 2026, by default 3 places, all watched, W = 3, F = 0."""
+    return _parameters
+
+
+def _at(name: str, *times: str, horizon: int = 2, threshold: int = 2) -> AtTimes:
+    return AtTimes(name, Schedule(tuple(map(parse_instant, times))), Fraction(1, 2), threshold, horizon * HOUR)
+
+
+@pytest.fixture(scope="session")
+def make_at_times() -> Callable[..., AtTimes]:
+    """A function that makes monitors: `make_at_times("noon", "2026-01-01T12:30:00Z", horizon=2)`, in slots."""
+    return _at
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    """A clock at the start of the first slot."""
+    return SteppedClock(ORIGIN)
+
+
+@pytest.fixture
+def connections(kafka: SharedKafka) -> KafkaConnections:
+    """The connections to the session's Kafka."""
+    return KafkaConnections((kafka.bootstrap_servers,))
+
+
+@pytest.fixture
+def admin(connections: KafkaConnections) -> Iterator[Any]:
+    """An admin client."""
+    with closing(connections.create_admin()) as client:
+        yield client
+
+
+@pytest.fixture
+def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
+    """A function that makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` returns name and id."""
+
+    def make(label: str, partitions: int = 1, **configs: str) -> tuple[str, str]:
+        name = topic(label)
+        # The records are of early 2026: with the default retention the broker would expire them.
+        kept = {"retention.ms": "-1"} | configs
+        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": kept}
+        admin.create_topics({name: wanted}, wait_for_metadata=True)
+        return name, read_topic_id(admin, name)
+
+    return make
+
+
+@pytest.fixture
+def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, int], Writer]]:
+    """A function that opens writers, which are closed at the end."""
+    with ExitStack() as opened:
+
+        def open_one(topic: str, topic_id: str, partition: int = 0) -> Writer:
+            return opened.enter_context(closing(Writer(connections, topic, topic_id, partition)))
+
+        yield open_one
+
+
+@pytest.fixture
+def make_ledger(
+    make_topic: Callable[..., tuple[str, str]], open_writer: Callable[..., Writer]
+) -> Callable[..., LedgerPlace]:
+    """A function that makes initialised ledgers: topics whose partitions contain their first record."""
+
+    def make(ledger_partitions: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
+        name, topic_id = make_topic("ledger", ledger_partitions)
+        for partition in range(ledger_partitions):
+            first = make_ledger_record(
+                source=service,
+                service=service,
+                partitions=ledger_partitions,
+                lost_at=lost_at,
+                partition=partition,
+                at=ORIGIN,
+            )
+            open_writer(name, topic_id, partition).append(
+                [EncodedRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
+            )
+        return LedgerPlace(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
+
+    return make
+
+
+@pytest.fixture
+def take_over(
+    connections: KafkaConnections, make_parameters: Callable[..., Parameters], clock: SteppedClock, noise: Any
+) -> Iterator[Callable[..., Owner]]:
+    """A function that takes over partitions. The owners are closed at the end."""
+    with ExitStack() as opened:
+
+        def take(place: LedgerPlace, partition: int = 0, parameters: Parameters | None = None) -> Owner:
+            made = Owner(connections, place, partition, parameters or make_parameters(), noise, clock)
+            return opened.enter_context(closing(made))
+
+        yield take
+
+
+@pytest.fixture
+def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callable[..., World]:
+    """A function that makes in-memory worlds. By default, the clocks of store and machine stand at slot 100's start."""
+
+    def make(*, clock: Any = None, changes: Mapping[str, Any] | None = None, ledger_partitions: int = 1) -> World:
+        parameters = replace(make_parameters(places=8, shards=ledger_partitions), **(changes or {}))
+        true_clock = RunningClock(parameters.grid.start(100))
+        return World(
+            parameters,
+            clock or RunningClock(true_clock.instant, SECOND),
+            true_clock,
+            FakeStore(parameters, true_clock),
+            noise,
+            ledger_partitions,
+        )
+
+    return make
+
+
+@pytest.fixture
+def run_world(make_parameters: Callable[..., Parameters], noise: Any) -> Iterator[Callable[..., World]]:
+    """A function that runs in-memory worlds on threads until the end of the test, which moves their one clock.
+
+    `prepare` changes a world before it runs. The clock begins at slot 100.
+    """
+    started: list[tuple[World, threading.Thread]] = []
+
+    def run(ledger_partitions: int = 1, prepare: Callable[[World], None] = lambda _: None, **changes: Any) -> World:
+        parameters = replace(make_parameters(places=8, shards=ledger_partitions), **changes)
+        clock = HandClock(parameters.grid.start(100))
+        world = World(parameters, clock, clock, FakeStore(parameters, clock), noise, ledger_partitions)
+        world.owned = frozenset(range(ledger_partitions))
+        prepare(world)
+        thread = threading.Thread(target=world.run)
+        thread.start()
+        started.append((world, thread))
+        return world
+
+    yield run
+    for world, thread in started:
+        world.stop.set()
+        world.wake.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@dataclass
+class Site:
+    """One ledger partition on real servers, with its topics and windows."""
+
+    release: PartitionRelease
+    context: ReleaseContext
+    windows: RedisWindows
+    observer: RecordingObserver
+    input_topic: str
+    fingerprint: str
+    place: LedgerPlace
+    stop: threading.Event
+
+    def statuses(self) -> list[str]:
+        """Return the statuses of the last tick's records."""
+        return [json.loads(record.value)["status"] for record in self.release.last_records]
+
+    def tick(self, tick: int) -> bool:
+        """Decide a tick."""
+        return self.release.decide_tick(tick, self.stop)
+
+    def again(self) -> PartitionRelease:
+        """Return the partition of another instance, before its takeover."""
+        return PartitionRelease(self.release.partition, self.context, Upkeep(self.context.parameters, self.windows))
+
+
+@pytest.fixture
+def make_site(
+    connections: KafkaConnections,
+    valkey: EmbeddedValkey,
+    make_topic: Callable[..., tuple[str, str]],
+    make_ledger: Callable[..., LedgerPlace],
+    noise: Any,
+    topic: Callable[[str], str],
+) -> Iterator[Callable[..., Site]]:
+    """A function that makes partitions, each with a ledger, an input of 2 partitions, and complete windows."""
+    with ExitStack() as opened:
+
+        def make(parameters: Parameters, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
+            name, topic_id = make_topic("visits", 2)
+            ledger = replace(place or make_ledger(), input_partitions=2)
+            client, mark = create_client(RedisAddress(valkey.url)), topic("mark")
+            now = clock.now if clock.simulated else None
+            windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, now)))
+            for partition in (0, 1) if begin else ():
+                windows.begin(partition, 0, COMPLETE_FROM_START)
+            watching = opened.enter_context(
+                closing(InputTopic(connections, name, topic_id, (ledger.topic, ledger.topic_id)))
+            )
+
+            def take_over(partition: int) -> Owner:
+                return Owner(connections, ledger, partition, parameters, noise, clock)
+
+            observer = RecordingObserver()
+            context = ReleaseContext(parameters, windows, watching, take_over, observer, clock, Signal())
+            release = opened.enter_context(closing(PartitionRelease(0, context, Upkeep(parameters, windows))))
+            return Site(release, context, windows, observer, name, mark, ledger, threading.Event())
+
+        yield make
+
+
+@pytest.fixture
+def put(connections: KafkaConnections) -> Iterator[Callable[..., None]]:
+    """A function that produces records to a partition of a topic."""
+    with closing(connections.create_producer()) as producer:
+
+        def produce(topic: str, partition: int, records: int) -> None:
+            sent = [producer.send(topic, value=b"x", partition=partition) for _ in range(records)]
+            for future in sent:
+                future.get(timeout=10)
+
+        yield produce
+
+
+@pytest.fixture
+def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
+    """A function that starts work on a thread, which is joined at the end."""
+    threads: list[threading.Thread] = []
+
+    def start(work: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=work)
+        threads.append(thread)
+        thread.start()
+        return thread
+
+    yield start
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def kinds(connections: KafkaConnections) -> Callable[[LedgerPlace], list[str]]:
+    """A function that returns the kinds of records in partition 0 of a ledger, without the first record."""
+
+    def read_kinds(place: LedgerPlace) -> list[str]:
+        types = [dict(record.headers)["ce_type"] for _, record in read_partition(connections, place.topic, 0)]
+        return [kind.decode().removeprefix(TYPE_PREFIX) for kind in types[1:]]
+
+    return read_kinds

@@ -1,0 +1,54 @@
+"""Helpers for tests of owners: decide ticks, and read the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from monitor.contracts.alerts import LEDGER, OWNER
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.parameters import Parameters
+from monitor.kafka.connections import KafkaConnections
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.ticks.decide import Decision, Evidence
+from monitor.ticks.ledger import EncodedRecord, read_partition
+from monitor.ticks.owner import LedgerPlace, Owner
+from tests.builders import build_counts
+
+
+def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
+    """Decide a tick on complete input with `people` people at every place."""
+    readings = {
+        shard: Reading(
+            {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, build_counts(question, lambda _: people), {}
+        )
+        for shard, question in owner.build_questions(tick).items()
+    }
+    return publish(owner, tick, readings).records
+
+
+def publish(owner: Owner, tick: int, readings: Mapping[int, Reading]) -> Decision:
+    """Decide a tick on these readings, and append its answers."""
+    decision = owner.decide(tick, Evidence(readings))
+    owner.append(tick, decision)
+    return decision
+
+
+def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[EncodedRecord]:
+    return [record for _offset, record in read_partition(connections, place.topic, partition)]
+
+
+def list_kinds(records: list[EncodedRecord]) -> list[str]:
+    """Return each record's kind; answers by their tick."""
+    named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
+    return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
+
+
+def read_owner_values(records: list[EncodedRecord]) -> list[dict[str, Any]]:
+    return [json.loads(record.value) for record in records if record.key == b"owner"]
+
+
+def at(clock: SteppedClock, parameters: Parameters, slot: int) -> None:
+    """Step the clock into the middle of a slot."""
+    clock.move_to(parameters.grid.start(slot) + parameters.grid.length // 2)

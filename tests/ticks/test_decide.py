@@ -1,0 +1,257 @@
+"""Decisions of one tick from readings, marks and given noise. "#" marks visits that count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from monitor.contracts.alerts import make_owner_record
+from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.parameters import AtTimes, Parameters
+from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.ledger import EncodedRecord
+from monitor.ticks.state import LedgerState, OwnerTerms
+from tests.ticks.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of
+
+Make = Callable[..., Parameters]
+MakeAt = Callable[..., AtTimes]
+ONE = Fraction(1)
+NOON = "2026-01-01T12:30:00Z"
+
+
+class TestOverTime:
+    @pytest.mark.promise(5)
+    def test_missing_reading_is_unknown(self, make_parameters: Make, noise: Any) -> None:
+        """A complete reading (counts 0, 2, 1) is decided at threshold 2; without it all places are unknown."""
+        decider = Decider(make_parameters(), [0], noise)
+        readings = read(decider.build_questions(5), {1: 2, 2: 1})
+        decision = decider.decide(5, Evidence(readings), LedgerState())
+        assert list(statuses(decision).values()) == ["safe", "noisy_count", "safe"]
+        assert decision.answers == {("stations", "safe"): 2, ("stations", "noisy_count"): 1}
+        missing = decider.decide(5, Evidence({}), LedgerState())
+        assert set(statuses(missing).values()) == {"unknown"}
+        assert missing.answers == {("stations", "unknown"): 3}
+
+    def test_no_readings_are_unknown(self, make_parameters: Make, noise: Any) -> None:
+        """Without any reading, as in an outage until the release, all places are unknown."""
+        decision = Decider(make_parameters(), [0], noise).decide(5, Evidence({}), LedgerState())
+        assert set(statuses(decision).values()) == {"unknown"}
+
+    @pytest.mark.parametrize("bound", ["complete_from", "evicted_before"])
+    def test_incomplete_window_is_unknown(self, bound: str, make_parameters: Make, noise: Any) -> None:
+        """
+        A window that begins before the facts are complete is unknown: W = 3, complete from slot 4.
+
+            slot      3  4  5  6  7
+            tick 5    [.  #  #]            unknown
+            tick 6       [#  #  #]         decided
+        """
+        decider = Decider(make_parameters(window=3), [0], noise)
+        assert set(statuses(decide_complete(decider, 5, LedgerState(), **{bound: 4})).values()) == {"unknown"}
+        assert set(statuses(decide_complete(decider, 6, LedgerState(), **{bound: 4})).values()) == {"safe"}
+
+    @pytest.mark.promise(7)
+    def test_replaced_input_is_unknown(self, make_parameters: Make, noise: Any) -> None:
+        """A window that begins before `input_since` of the owner record is unknown, as with `complete_from`."""
+        decider = Decider(make_parameters(window=3), [0], noise)
+        state = LedgerState(terms=OwnerTerms("town", 1, input_since=4))
+        assert set(statuses(decide_complete(decider, 5, state)).values()) == {"unknown"}
+        assert set(statuses(decide_complete(decider, 6, state)).values()) == {"safe"}
+
+    @pytest.mark.parametrize("max_lead", [0, 1, 2])
+    def test_lost_ledger_pauses(self, max_lead: int, make_parameters: Make, noise: Any) -> None:
+        """
+        A lost ledger pauses all places for W + F ticks: lost within slot 10, W = 3, F = 1.
+
+            tick      9  10  11  12  13  14
+                         p   p   p   p   s
+        """
+        parameters = make_parameters(window=3, max_lead=max_lead)
+        lost_at = parameters.grid.start(10) + 1
+        state = LedgerState(terms=OwnerTerms("town", 1, lost_at=lost_at))
+        decider = Decider(parameters, [0], noise)
+        mark_lifetime = 3 + max_lead
+        for tick in range(10, 10 + mark_lifetime):
+            decision = decide_complete(decider, tick, state)
+            assert set(statuses(decision).values()) == {"paused"}
+            assert value_of(decision.records[0])["answers"] == []
+            assert parse_instant(value_of(decision.records[0])["resumes_at"]) == parameters.grid.as_of(
+                10 + mark_lifetime
+            )
+        assert set(statuses(decide_complete(decider, 10 + mark_lifetime, state)).values()) == {"safe"}
+
+    def test_paused_beats_unknown(self, make_parameters: Make, noise: Any) -> None:
+        """A paused location answers "paused" even if its count is unknown."""
+        decider = Decider(make_parameters(), [0], noise)
+        state = LedgerState(marks={("stations", "place-1"): {5: make_mark(5, 4)}})
+        decision = decider.decide(6, Evidence({}), state)
+        assert list(statuses(decision).values()) == ["unknown", "paused", "unknown"]
+
+    @pytest.mark.promise(31)
+    def test_marks_of_another_owner_pause(self, make_parameters: Make, noise: Any) -> None:
+        """
+        W = 3, F = 1: the answer of tick 5 pauses its place at ticks 6 to 8, whichever owner decides them.
+
+            tick      5  6  7  8  9
+            first     z
+            second       p  p  p  s
+        """
+        parameters = make_parameters(window=3, max_lead=1)
+        first = decide_complete(Decider(parameters, [0], noise), 5, LedgerState(), {1: 2})
+        state = LedgerState()
+        for record in first.records:
+            state.fold(record, parameters.grid)
+        second = Decider(parameters, [0], noise)
+        answered = [statuses(decide_complete(second, tick, state))["stations/place-1"] for tick in range(6, 10)]
+        assert answered == ["paused", "paused", "paused", "safe"]
+
+    def test_each_answer_spends_its_share(self, make_parameters: Make, noise: Any) -> None:
+        """
+        Two answers at 1/2 fit into W + F = 4 ticks (k = 2, ε_l = 1); the third follows when the first has run out.
+
+            tick      5  6  7  8  9
+            answer    z  z  p  p  z
+        """
+        parameters = make_parameters(answers=2, places=1, max_lead=1)
+        decider, state = Decider(parameters, [0], noise), LedgerState()
+        values = [value_of(decide_complete(decider, tick, state, 3).records[0]) for tick in range(5, 10)]
+        assert [value["status"] for value in values] == [
+            "noisy_count",
+            "noisy_count",
+            "paused",
+            "paused",
+            "noisy_count",
+        ]
+        assert {value["epsilon"] for value in values} == {"1/2"}
+        answer = {"noisy_count": 3, "epsilon": "1/2"}
+        five, six, nine = ({"tick": tick} | answer | {"until": tick + 3} for tick in (5, 6, 9))
+        assert [value["answers"] for value in values] == [[five], [five, six], [five, six], [five, six], [six, nine]]
+        assert noise.drawn == [(Fraction(1, 2), 1)] * 5
+
+    def test_longer_window_revives_marks(self, make_parameters: Make, noise: Any) -> None:
+        """
+        F = 1: an answer at tick 5 ran until tick 6 under W = 1; under W = 6 it pauses its place until tick 10.
+
+            tick      5  6  7 … 11  12
+            W = 1     z  p
+            W = 6           p …  p   s
+        """
+        state = LedgerState(marks={("stations", "place-0"): {5: make_mark(5, 2)}})
+        decider = Decider(make_parameters(window=6, places=1, max_lead=1), [0], noise)
+        answered = [statuses(decide_complete(decider, tick, state))["stations/place-0"] for tick in range(7, 13)]
+        assert answered == ["paused"] * 5 + ["safe"]
+
+    @pytest.mark.promise(18)
+    def test_every_location_gets_fresh_noise(self, make_parameters: Make, noise: Any) -> None:
+        """Every location gets fresh noise at every tick (docs/rules.md, rule 3).
+
+        This includes locations at count 0, unchanged, unknown and paused ones.
+        """
+        decider, state = Decider(make_parameters(), [0], noise), LedgerState()
+        noise.script = [0, 2, 0]
+        assert statuses(decide_complete(decider, 5, state))["stations/place-1"] == "noisy_count"
+        decide_complete(decider, 6, state)
+        decider.decide(7, Evidence({}), state)
+        decide_complete(decider, 8, state)
+        assert noise.drawn == [(ONE, 3)] * 4
+
+    def test_noise_goes_to_its_location(self, make_parameters: Make, noise: Any) -> None:
+        """Draws 5, 0, 1 are added to counts 0, 1, 1 in registry order; the threshold is 2."""
+        noise.script = [5, 0, 1]
+        decision = decide_complete(Decider(make_parameters(), [0], noise), 5, LedgerState(), {1: 1, 2: 1})
+        assert [value_of(record).get("noisy_count") for record in decision.records] == [5, None, 2]
+
+    def test_weights_draw_at_their_epsilon(self, make_parameters: Make, noise: Any) -> None:
+        """Locations with shares 1/2 and 1/4 draw noise at the share that they pay."""
+        parameters = make_parameters(places=3)
+        monitor = parameters.over_time[0]
+        half, quarter = (replace(monitor.rules[0], epsilon=Fraction(1, part)) for part in (2, 4))
+        parameters = replace(parameters, over_time=(replace(monitor, rules=(half, quarter, half)),))
+        noise.script = [7, 8, 9]
+        decision = decide_complete(Decider(parameters, [0], noise), 5, LedgerState())
+        assert noise.drawn == [(Fraction(1, 2), 2), (Fraction(1, 4), 1)]
+        values = [(value_of(record)["noisy_count"], value_of(record)["epsilon"]) for record in decision.records]
+        assert values == [(7, "1/2"), (9, "1/4"), (8, "1/2")]
+
+    @pytest.mark.promise(21)
+    def test_records_have_public_order(self, make_parameters: Make, noise: Any) -> None:
+        """Records are in the order of the configured monitors and the registry, for any counts."""
+        parameters = make_parameters(watched={"zoo": [0, 2], "alley": [1, 2]})
+        decision = decide_complete(Decider(parameters, [0], noise), 5, LedgerState(), {2: 9})
+        assert list_keys(decision) == ["zoo/place-0", "zoo/place-2", "alley/place-1", "alley/place-2"]
+
+    def test_monitors_mark_separately(self, make_parameters: Make, noise: Any) -> None:
+        """A location in two monitors pays and pauses in each of them separately."""
+        decider, state = Decider(make_parameters(watched={"zoo": [0], "alley": [0]}), [0], noise), LedgerState()
+        noise.script = [2, 0]
+        assert list(statuses(decide_complete(decider, 5, state)).values()) == ["noisy_count", "safe"]
+        assert list(statuses(decide_complete(decider, 6, state)).values()) == ["paused", "safe"]
+
+    def test_partition_decides_its_own_shards(self, make_parameters: Make, noise: Any) -> None:
+        """Two owners of one shard each decide every location once, and read only their own shards."""
+        parameters = make_parameters(places=12, shards=2)
+        deciders = [Decider(parameters, [shard], noise) for shard in (0, 1)]
+        keys = [list_keys(decide_complete(decider, 5, LedgerState())) for decider in deciders]
+        assert all(keys)
+        assert sorted(keys[0] + keys[1]) == sorted(f"stations/place-{row}" for row in range(12))
+        assert [list(decider.build_questions(5)) for decider in deciders] == [[0], [1]]
+
+    def test_incomplete_shard_leaves_others_decided(self, make_parameters: Make, noise: Any) -> None:
+        """A shard without a reading is unknown, and the others are decided."""
+        parameters = make_parameters(places=12, shards=2)
+        decider = Decider(parameters, [0, 1], noise)
+        readings = read(decider.build_questions(5))
+        decision = decider.decide(5, Evidence({0: readings[0]}), LedgerState())
+        shard = {
+            f"stations/{place}": int(parameters.registry.shard[row]) for place, row in parameters.registry.rows.items()
+        }
+        assert statuses(decision) == {key: ("safe", "unknown")[shard[key]] for key in shard}
+
+    def test_record_times_are_the_ticks_end(self, make_parameters: Make, noise: Any) -> None:
+        """A record contains as_of, window_start and ce_id of its tick, and its Kafka timestamp is as_of."""
+        parameters = make_parameters(places=1)
+        record = decide_complete(Decider(parameters, [0], noise), 5, LedgerState()).records[0]
+        value = value_of(record)
+        assert (value["as_of"], value["window_start"]) == ("2026-01-01T06:00:00Z", "2026-01-01T03:00:00Z")
+        assert dict(record.headers)["ce_id"] == b"stations/place-0/5"
+        assert record.timestamp_ms == parameters.grid.as_of(5) // 1_000
+
+
+def test_questions_by_monitor(make_parameters: Make, make_at_times: MakeAt, noise: Any) -> None:
+    """Each monitor has its window, and two monitors with the same designated time share one question about it."""
+    parameters = make_parameters(
+        watched={"zoo": [0], "alley": [0, 1]}, at_times=(make_at_times("noon", NOON), make_at_times("lunch", NOON))
+    )
+    ((shard, question),) = Decider(parameters, [0], noise).build_questions(12).items()
+    assert [(first, [*rows]) for first, rows in question.windows] == [(10, [0]), (10, [0, 1])]
+    assert (shard, question.times, question.tick) == (0, (parse_instant(NOON),), 12)
+
+
+def test_state_records_the_decided_tick(make_parameters: Make, noise: Any) -> None:
+    """A decided tick is recorded in the state even if it has no records."""
+    state = LedgerState()
+    decide_complete(Decider(make_parameters(watched={}), [0], noise), 5, state)
+    assert state.last_tick == 5
+
+
+def test_owner_record_alone_sets_terms(make_parameters: Make, noise: Any) -> None:
+    """An owner record with `lost_at` pauses the places when the first record has expired."""
+    parameters = make_parameters()
+    record = make_owner_record(
+        source="town",
+        service="town",
+        fingerprint="f",
+        input_topic_id="i",
+        partitions=1,
+        lost_at=parameters.grid.start(5),
+        input_since=None,
+        partition=0,
+        at=parameters.grid.start(5) + HOUR // 2,
+    )
+    state = LedgerState(expired_until=parameters.grid.start(0))
+    state.fold(EncodedRecord(record.key, record.value, tuple(record.headers), 0), parameters.grid)
+    assert set(statuses(decide_complete(Decider(parameters, [0], noise), 5, state)).values()) == {"paused"}

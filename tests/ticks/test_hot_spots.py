@@ -1,0 +1,124 @@
+"""Hot spots: drawn once, at the final tick, from complete readings of all shards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from monitor.contracts.alerts import HotSpotsSnapshot
+from monitor.contracts.parameters import HotSpots, Parameters
+from monitor.contracts.schedule import Schedule
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.ticks.decide import Decider, Decision, Evidence
+from monitor.ticks.state import LedgerState
+
+HOUR = 3_600_000_000
+Make = Callable[..., Parameters]
+HUGE = Fraction(50)  # a draw is above 0 with a chance of e^-50
+
+
+def scheme_with(make_parameters: Make, horizon: int = 2, **more: Any) -> Parameters:
+    """Return parameters with one monitor: the two busiest of 6 places in 3 shards, at the middle of slot 10."""
+    parameters = make_parameters(places=6, shards=3, watched={}, **more)
+    noon = parameters.grid.start(10) + HOUR // 2
+    return replace(parameters, hot_spots=(HotSpots("busiest", Schedule((noon,)), HUGE, 2, horizon * HOUR),))
+
+
+def read(
+    parameters: Parameters, questions: Mapping[int, Question], people: Mapping[int, int], complete_from: int
+) -> dict[int, Reading]:
+    readings = {}
+    for shard, question in questions.items():
+        counts = np.array([people.get(int(row), 0) for row in parameters.registry.by_shard[shard]], np.int64)
+        present = dict.fromkeys(question.times, counts)
+        readings[shard] = Reading({}, complete_from, COMPLETE_FROM_START, NEVER, 0, (), present)
+    return readings
+
+
+def decide_complete(
+    parameters: Parameters,
+    tick: int,
+    state: LedgerState,
+    people: Mapping[int, int],
+    *,
+    complete_from: int = COMPLETE_FROM_START,
+) -> Decision:
+    """Decide a tick by the partition that gives the answer. It has no shards here."""
+    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
+    readings = read(parameters, decider.build_questions(tick), people, complete_from)
+    return decider.decide(tick, Evidence(readings), state)
+
+
+def test_final_tick_names_the_busiest_locations(make_parameters: Make) -> None:
+    """
+    The final tick names the busiest locations of all shards: as_of(11) ≤ τ + horizon < as_of(12).
+
+        slot      10     11     12
+                   τ
+        tick      10     11     12
+                   -    named    -
+    """
+    parameters = scheme_with(make_parameters)
+    people = {0: 1, 3: 7, 5: 4}
+    assert decide_complete(parameters, 10, LedgerState(), people).records == ()
+    (record,) = decide_complete(parameters, 11, LedgerState(), people).records
+    value = HotSpotsSnapshot.model_validate_json(record.value)
+    assert [(spot.location_id, spot.noisy_count) for spot in value.hot_spots] == [("place-3", 7), ("place-5", 4)]
+    assert (value.status, value.final, value.epsilon, value.locations) == ("complete", True, "50", 6)
+    assert record.key.decode() == f"busiest/{value.time}"
+    assert decide_complete(parameters, 12, LedgerState(), people).records == ()
+
+
+def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
+    """Incomplete input makes the answer unknown, and it names no location."""
+    parameters = scheme_with(make_parameters)
+    (record,) = decide_complete(parameters, 11, LedgerState(), {3: 7}, complete_from=11).records
+    value = json.loads(record.value)
+    assert (value["status"], value["hot_spots"]) == ("unknown", [])
+
+
+@pytest.mark.promise(13)
+def test_one_late_shard_means_unknown(make_parameters: Make) -> None:
+    """One shard without a reading makes the whole answer unknown."""
+    parameters = scheme_with(make_parameters)
+    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
+    readings = read(parameters, decider.build_questions(11), {3: 7}, COMPLETE_FROM_START)
+    decision = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
+    assert decision.answers == {("busiest", "unknown"): 1}
+
+
+@pytest.mark.promise(13)
+def test_longer_horizon_does_not_draw_again(
+    make_parameters: Make,
+) -> None:
+    """
+    Hot spots that were drawn at tick 11 are not drawn again at tick 12, the final tick of a longer horizon.
+
+        tick      10     11     12
+        before     -    named    -
+        after      -      -      -
+    """
+    parameters = scheme_with(make_parameters)
+    (record,) = decide_complete(parameters, 11, LedgerState(), {3: 7}).records
+    state = LedgerState()
+    state.fold(record, parameters.grid)
+    assert state.last_tick == 11
+    assert decide_complete(scheme_with(make_parameters, horizon=3), 12, state, {3: 7}).records == ()
+
+
+def test_other_partitions_read_only_their_shards(make_parameters: Make) -> None:
+    """A partition that does not give the hot spots answer reads only its own shards."""
+    parameters = scheme_with(make_parameters)
+    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).build_questions(11)) == {1}
+    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots).build_questions(11)) == {
+        0,
+        1,
+        2,
+    }

@@ -1,0 +1,145 @@
+"""Repeated takeovers on real servers: after a fence, a failed append, or a replaced topic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.parameters import Parameters
+from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
+from monitor.kafka.connections import KafkaConnections
+from monitor.ticks.ledger import EncodedRecord, read_partition
+from tests.ticks.worlds import release_instant
+
+Make = Callable[..., Parameters]
+MakeSite = Callable[..., Any]
+Eventually = Callable[..., Any]
+
+
+@pytest.mark.promise(30)
+def test_fenced_owner_takes_over_again(
+    make_site: MakeSite, make_parameters: Make, clock: SteppedClock, kinds: Callable[..., list[str]]
+) -> None:
+    """A fenced instance takes over again and decides the remaining ticks."""
+    parameters = make_parameters()
+    first = make_site(parameters, clock)
+    second = make_site(parameters, clock, first.place)
+    assert first.release.take_over()
+    assert second.release.take_over()
+    clock.move_to(release_instant(parameters, 0))
+    assert not first.tick(0)
+    assert first.release.owner is None
+    assert first.observer.ticks == []
+    assert second.tick(0)
+    assert first.release.take_over()
+    clock.move_to(release_instant(parameters, 1))
+    assert first.release.find_next_tick() == 1
+    assert not first.tick(0)
+    assert first.tick(1)
+    assert [json.loads(record.value)["tick"] for record in first.release.last_records] == [1, 1, 1]
+    answers = [kind for kind in kinds(first.place) if kind != "owner"]
+    assert answers == ["over_time"] * 9, "tick 0, its bytes again by the takeover, tick 1"
+
+
+@pytest.mark.promise(28)
+def test_unknown_outcome_is_never_drawn_again(
+    make_site: MakeSite,
+    make_parameters: Make,
+    clock: SteppedClock,
+    connections: KafkaConnections,
+    noise: Any,
+    kinds: Callable[..., list[str]],
+) -> None:
+    """
+    If the acknowledgement of tick 0 is lost, the takeover repeats its bytes; a new draw would be another answer.
+
+        draw      0          9
+        append    sent, ?    -     taken over again: the same bytes once more (docs/rules.md, rule 4)
+    """
+    parameters = make_parameters(places=1)
+    site = make_site(parameters, clock)
+    noise.script = [0, 9, 9]
+    site.release.take_over()
+    writer = site.release.owner._writer
+    append = writer.append
+
+    def unacknowledged(records: Sequence[EncodedRecord], within: float) -> int:
+        append(records, within)
+        writer.append = append  # once
+        raise UnreachableError("no broker answers")
+
+    writer.append = unacknowledged
+    clock.move_to(release_instant(parameters, 0))
+    assert not site.tick(0)
+    assert site.release.take_over()
+    assert site.release.find_next_tick() == 1
+    assert not site.tick(0)
+    answers: dict[bytes, set[EncodedRecord]] = {}
+    for _, record in read_partition(connections, site.place.topic, 0):
+        answers.setdefault(dict(record.headers)["ce_id"], set()).add(record)
+    assert {len(records) for records in answers.values()} == {1}
+    assert kinds(site.place) == ["owner", "over_time", "owner", "over_time"]
+    assert len(noise.drawn) == 1
+
+
+def test_successor_decides_the_remaining_tick(make_site: MakeSite, make_parameters: Make, clock: SteppedClock) -> None:
+    """If the owner ends within tick 1's release, its successor decides tick 1 with the same counts."""
+    parameters = make_parameters()
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    clock.move_to(release_instant(parameters, 0))
+    assert site.tick(0)
+    clock.move_to(parameters.grid.as_of(1))
+    site.release.close()
+    successor = site.again()
+    assert successor.take_over()
+    clock.move_to(release_instant(parameters, 1))
+    assert successor.find_next_tick() == 1
+    assert successor.decide_tick(1, site.stop)
+    answers = [json.loads(record.value) for record in successor.last_records]
+    assert [(answer["tick"], answer["status"]) for answer in answers] == [(1, "safe")] * 3
+    assert site.observer.lost_ticks == []
+    successor.close()
+
+
+def test_recreated_input_ends_the_tick(
+    make_site: MakeSite, make_parameters: Make, clock: SteppedClock, admin: Any, eventually: Eventually
+) -> None:
+    """A re-created input ends the tick without a decision, because the service needs another fingerprint."""
+    parameters = make_parameters()
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    admin.delete_topics([site.input_topic])
+    eventually(lambda: site.input_topic not in admin.list_topics())
+    clock.move_to(release_instant(parameters, 0))
+    with pytest.raises(InputChangedError):
+        site.tick(0)
+    assert site.release.last_tick is None
+
+
+@pytest.mark.promise(32)
+def test_recreated_ledger_gets_no_answers(
+    make_site: MakeSite,
+    make_parameters: Make,
+    clock: SteppedClock,
+    admin: Any,
+    connections: KafkaConnections,
+    eventually: Eventually,
+) -> None:
+    """A re-created ledger ends the tick, and no answer gets into it: its fence belongs to the new topic id."""
+    parameters = make_parameters()
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    clock.move_to(release_instant(parameters, 0))
+    assert site.tick(0)
+    admin.delete_topics([site.place.topic])
+    eventually(lambda: site.place.topic not in admin.list_topics())
+    admin.create_topics({site.place.topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    clock.move_to(release_instant(parameters, 1))
+    with pytest.raises(LedgerChangedError):
+        site.tick(1)
+    assert list(read_partition(connections, site.place.topic, 0)) == []

@@ -1,0 +1,214 @@
+"""Joining the release group: the policy alone, and members on a real Kafka."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+
+from monitor.errors import FailedError
+from monitor.ingest.readiness import Readiness
+from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.groups import list_groups, list_member_ids
+from monitor.kafka.membership import Membership
+from monitor.ticks.rollout import Candidate, DelayedMembership, JoinPolicy
+from tests.shared_kafka import SharedKafka
+
+OLD, NEW = "0123456789abcdef", "fedcba9876543210"
+PATIENCE = 10.0
+PLANTED = "planted-person-4711"
+
+Observations = Sequence[tuple[float, list[str] | None, bool]]
+
+
+def find_joining(observations: Observations) -> float | None:
+    """Return when an instance joins, given observations: (seconds, versions of the members, ready)."""
+    policy = JoinPolicy(NEW, PATIENCE)
+    return next((now for now, members, ready in observations if policy.may_join(members, ready=ready, now=now)), None)
+
+
+class TestJoinPolicy:
+    @pytest.mark.parametrize("members", [[], [NEW], [NEW, NEW]])
+    def test_ready_instance_joins_its_version(self, members: list[str]) -> None:
+        """A ready instance joins at once if the group is empty or all members have its version."""
+        assert find_joining([(0, members, True)]) == 0
+
+    @pytest.mark.promise(39)
+    @pytest.mark.parametrize("members", [[OLD], [NEW, OLD], [""]])
+    def test_ready_instance_waits_for_others(self, members: list[str]) -> None:
+        """A ready instance waits for members with another version, or with none, until they leave."""
+        assert find_joining([(0, members, True), (1000, members, True)]) is None
+        assert find_joining([(0, members, True), (1, [NEW], True)]) == 1
+
+    @pytest.mark.promise(39)
+    def test_unready_waits_half_an_empty_slot(self) -> None:
+        """An instance that is not ready joins after the group was empty for half a slot.
+
+        "unknown" is better than no answer.
+        """
+        assert find_joining([(0, [], False), (9.9, [], False)]) is None
+        assert find_joining([(0, [], False), (9.9, [], False), (10, [], False)]) == 10
+
+    @pytest.mark.parametrize("between", [[OLD], [NEW], None])
+    def test_half_a_slot_restarts(self, between: list[str] | None) -> None:
+        """The half slot starts again when the group had a member or its members were not known."""
+        observations: Observations = [
+            (0, [], False),
+            (6, between, False),
+            (8, [], False),
+            (17.9, [], False),
+            (18, [], False),
+        ]
+        assert find_joining(observations) == 18
+
+    @pytest.mark.parametrize("members", [[NEW], [OLD], None])
+    def test_unready_never_joins_others(self, members: list[str] | None) -> None:
+        """An instance that is not ready never joins a group that may have members."""
+        assert find_joining([(0, members, False), (1000, members, False)]) is None
+
+    def test_unknown_members_prevent_joining(self) -> None:
+        """No instance joins while the members are not known."""
+        assert find_joining([(0, None, True), (1000, None, True)]) is None
+
+    def test_newly_ready_instance_joins(self) -> None:
+        """An instance that becomes ready joins an empty group at once."""
+        assert find_joining([(0, [], False), (1, [], True)]) == 1
+
+
+@dataclass
+class FixedReadiness:
+    """A readiness that the test sets."""
+
+    ready: bool
+
+    def look(self) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def connections(kafka: SharedKafka) -> KafkaConnections:
+    return KafkaConnections((kafka.bootstrap_servers,), client_id="location-monitor-town", session_timeout_ms=2_000)
+
+
+@pytest.fixture
+def alerts(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
+    """An output topic of two partitions."""
+    name = topic("alerts")
+    with closing(connections.create_admin()) as admin:
+        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    return name
+
+
+Join = Callable[..., DelayedMembership]
+
+
+@pytest.fixture
+def join(connections: KafkaConnections, alerts: str, topic: Callable[[str], str]) -> Iterator[Join]:
+    """A function that makes candidates for one group: `join(version, FixedReadiness(True), slot_seconds=2)`."""
+    group = f"{topic('town')}-release"
+    members: list[DelayedMembership] = []
+
+    def joining(version: str, readiness: FixedReadiness, slot_seconds: float = 2.0) -> DelayedMembership:
+        candidate = Candidate(group, version, slot_seconds)
+        members.append(
+            DelayedMembership(connections, alerts, candidate, cast("Readiness", readiness), threading.Event())
+        )
+        return members[-1]
+
+    yield joining
+    for member in members:
+        member.close()
+
+
+Eventually = Callable[..., Any]
+
+
+@pytest.mark.promise(39)
+def test_rolling_update_hands_over(join: Join, eventually: Eventually) -> None:
+    """In a rolling update the old instances answer until they leave; then the new one owns all partitions."""
+    #   old 1   ├ 0 1 ─┤ 0 ┤
+    #   old 2          ├ 1 ─ 0 1 ┤
+    #   new                ├ waits ┤ 0 1 ─
+    first = join(OLD, FixedReadiness(ready=True))
+    eventually(lambda: first.owned == {0, 1}, 30)
+    second = join(OLD, FixedReadiness(ready=True))
+    eventually(lambda: len(first.owned) == len(second.owned) == 1, 30)
+    new = join(NEW, FixedReadiness(ready=True))
+    first.close()
+    eventually(lambda: second.owned == {0, 1}, 30)
+    assert new.owned == frozenset()
+    second.close()
+    eventually(lambda: new.owned == {0, 1}, 30)
+
+
+def test_member_stays_when_others_arrive(join: Join, eventually: Eventually) -> None:
+    """A member stays when instances with another version arrive; these wait."""
+    first = join(OLD, FixedReadiness(ready=True))
+    eventually(lambda: first.owned == {0, 1}, 30)
+    second = join(NEW, FixedReadiness(ready=True), slot_seconds=0.2)
+    third = join(OLD, FixedReadiness(ready=True))
+    eventually(lambda: len(first.owned) == len(third.owned) == 1, 30)
+    assert second.owned == frozenset()
+
+
+def test_unready_joins_real_group_late(join: Join, eventually: Eventually) -> None:
+    """An unready instance joins an empty group after half a slot, or as soon as it becomes ready."""
+    readiness = FixedReadiness(ready=False)
+    patient = join(NEW, readiness, slot_seconds=7200)
+    quick = join(NEW, FixedReadiness(ready=False), slot_seconds=1)
+    eventually(lambda: quick.owned == {0, 1}, 30)
+    assert patient.owned == frozenset()
+    readiness.ready = True
+    eventually(lambda: len(patient.owned) == len(quick.owned) == 1, 30)
+
+
+def test_foreign_member_is_ignored(
+    connections: KafkaConnections, alerts: str, join: Join, eventually: Eventually
+) -> None:
+    """A member that is no instance of this service has no version and keeps no instance from joining."""
+    first = join(OLD, FixedReadiness(ready=True))
+    eventually(lambda: first.owned == {0, 1}, 30)
+    stranger = KafkaConnections(connections.bootstrap_servers, client_id="somebody", session_timeout_ms=2_000)
+    group = first._candidate.group
+    with closing(Membership(stranger, alerts, group, threading.Event())) as other:
+        eventually(lambda: len(first.owned) == len(other.owned) == 1, 30)
+        first.close()
+        new = join(NEW, FixedReadiness(ready=True))
+        eventually(lambda: len(new.owned) == 1, 30)
+
+
+def test_member_publishes_version_and_offset(
+    connections: KafkaConnections, alerts: str, join: Join, eventually: Eventually
+) -> None:
+    """A member's client id contains its version, and its committed offset keeps the group.
+
+    Brokers forget groups without committed offsets soon after the last member has left.
+    """
+    member = join(NEW, FixedReadiness(ready=True))
+    eventually(lambda: member.owned == {0, 1}, 30)
+    group = member._candidate.group
+    with closing(connections.create_admin()) as admin:
+        assert list_member_ids(admin, group) == [f"location-monitor-town-{NEW}"]
+        eventually(lambda: admin.list_group_offsets({group: None})[group], 30)
+        member.close()
+        committed = admin.list_group_offsets({group: None})[group]
+    assert {(place.topic, found.offset) for place, found in committed.items()} == {(alerts, 0)}
+    assert list_groups(connections, group.removesuffix("-release")) == [group]
+
+
+def test_owned_raises_bugs_of_waiting(join: Join, eventually: Eventually, caplog: pytest.LogCaptureFixture) -> None:
+    """A bug in the waiting thread is raised by `owned`, without the text of its error."""
+
+    class Broken(FixedReadiness):
+        def look(self) -> None:
+            raise ZeroDivisionError(PLANTED)
+
+    broken = join(NEW, Broken(ready=False))
+    eventually(lambda: broken._failure, 30)
+    with pytest.raises(FailedError, match="ZeroDivisionError") as raised:
+        _ = broken.owned
+    assert PLANTED not in f"{raised.value}{caplog.text}"

@@ -1,0 +1,405 @@
+"""Takeovers of a ledger partition on a real Kafka: what an owner reads, repeats, refuses and carries over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka import TopicPartition
+
+from monitor.contracts.charges import Charges
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import DAY, SECOND
+from monitor.contracts.parameters import Parameters
+from monitor.errors import FencedError, LedgerChangedError, LedgerError, PeriodError
+from monitor.kafka.connections import KafkaConnections
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.ticks.decide import Evidence
+from monitor.ticks.ledger import EncodedRecord, Writer, read_partition
+from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.state import LedgerState, OwnerTerms
+from monitor.ticks.takeover import Takeover
+from tests.ticks.owning import at, decide, ledger, list_kinds, read_owner_values
+
+Make = Callable[..., Parameters]
+MakeLedger = Callable[..., LedgerPlace]
+TakeOver = Callable[..., Owner]
+
+
+@pytest.mark.promise(29)
+def test_takeover_repeats_the_last_tick(
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_parameters: Make,
+) -> None:
+    """
+    A takeover appends an owner record and the bytes of the last tick, whose transaction may have been aborted.
+
+        ledger  owner 0 0 0 1 1 1   owner 1 1 1
+                first owner         second
+    """
+    place, parameters = make_ledger(), make_parameters(window=20)
+    first = take_over(place, parameters=parameters)
+    decide(first, 0)
+    repeated = decide(first, 1, people=2)
+    second = take_over(place, parameters=parameters)
+    found = ledger(connections, place)
+    assert list_kinds(found) == ["ledger", "owner", *"000", *"111", "owner", *"111"]
+    assert found[-3:] == list(repeated)
+    assert second.state.last_tick == 1
+    assert [mark.noisy_count for mark in second.state.find_marks("stations", "place-0")] == [2]
+
+
+@pytest.mark.promise(30)
+def test_takeover_fences_the_old_owner(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver
+) -> None:
+    """A takeover fences the old owner, and its answers do not get into the ledger."""
+    place = make_ledger()
+    zombie, owner = take_over(place), take_over(place)
+    with pytest.raises(FencedError):
+        decide(zombie, 0)
+    decide(owner, 0)
+    assert list_kinds(ledger(connections, place)) == ["ledger", "owner", "owner", *"000"]
+
+
+@pytest.mark.promise(28)
+def test_aborted_answers_count(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
+) -> None:
+    """The answers of an owner that was killed within tick 0's transaction count, and tick 0 is not decided again."""
+    place = make_ledger()
+    killed = take_over(place)
+    records = killed._decider.decide(
+        0,
+        Evidence(
+            {
+                0: Reading(
+                    {},
+                    COMPLETE_FROM_START,
+                    COMPLETE_FROM_START,
+                    NEVER,
+                    0,
+                    [np.array([0, 2, 0])],
+                    {},
+                )
+            }
+        ),
+        killed.state,
+    ).records
+
+    producer = killed._writer._producer
+    producer.begin_transaction()
+    for record in records:
+        producer.send(place.topic, key=record.key, value=record.value, headers=list(record.headers), partition=0)
+    producer.flush()
+    owner = take_over(place)
+    assert [mark.tick for mark in owner.state.find_marks("stations", "place-1")] == [0]
+    assert not owner.may_decide(0)
+    assert owner.may_decide(1)
+    assert list_kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
+
+
+@pytest.mark.promise(32)
+def test_uninitialised_ledger_is_refused(
+    connections: KafkaConnections, make_topic: Callable[..., tuple[str, str]], take_over: TakeOver
+) -> None:
+    """A ledger without a first record is refused, because the spent ε is not known; nothing is appended."""
+    name, topic_id = make_topic("ledger")
+    place = LedgerPlace(name, topic_id, "input-1", "f", 0)
+    with pytest.raises(LedgerError, match=f"partition 0 of {name} has no first record.*topics --create"):
+        take_over(place)
+    assert ledger(connections, place) == []
+
+
+@pytest.mark.promise(35)
+def test_foreign_ledger_is_refused(connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver) -> None:
+    """A ledger of another service is refused, and nothing is appended."""
+    place = make_ledger(service="osaka")
+    with pytest.raises(LedgerError, match=r"service\.name is 'town'.*belongs to 'osaka'"):
+        take_over(place)
+    assert list_kinds(ledger(connections, place)) == ["ledger"]
+
+
+def test_refusal_closes_the_writer(make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make) -> None:
+    """After a refusal the right service can take over."""
+    place = make_ledger(service="osaka")
+    with pytest.raises(LedgerError):
+        take_over(place)
+    assert take_over(place, parameters=make_parameters(name="osaka")).state.terms == OwnerTerms(
+        "osaka", 1, None, "input-1", None, "fingerprint-1"
+    )
+
+
+@pytest.mark.promise(32)
+def test_lost_at_is_carried_by_owners(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
+) -> None:
+    """`lost_at` of the first record is in every later owner record."""
+    lost_at = make_parameters().grid.start(3)
+    place = make_ledger(lost_at=lost_at)
+    for _ in range(2):
+        terms = take_over(place).state.terms
+        assert terms is not None
+        assert terms.lost_at == lost_at
+    assert [value["lost_at"] for value in read_owner_values(ledger(connections, place))] == ["2026-01-01T03:00:00Z"] * 2
+
+
+def test_expired_answers_count_under_longer_window(
+    connections: KafkaConnections,
+    admin: Any,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_parameters: Make,
+) -> None:
+    """
+    With W = 2 the answer of tick 0 had run out and its records expired; with W = 9 its visits are counted again.
+
+        tick    0  1  2  3  4  5  6  7  …  14
+        W = 2   z  p  p  s  s                     records of ticks 0 to 3 expire
+        W = 9                  p  p  p     p      until the first one that is left, of tick 4, is W + F ticks old
+    """
+    place = make_ledger()
+    short, long = make_parameters(window=2, places=1, max_lead=1), make_parameters(window=9, places=1, max_lead=1)
+    at(clock, short, 0)
+    owner = take_over(place, parameters=short)
+    for tick in range(5):
+        decide(owner, tick, people=2 if tick == 0 else 0)
+    owners = [offset for offset, record in read_partition(connections, place.topic, 0) if record.key == b"owner"]
+    admin.delete_records({TopicPartition(place.topic, 0): owners[-1]})
+    assert list_kinds(ledger(connections, place)) == ["owner", "4"]
+    at(clock, long, 5)
+    owner = take_over(place, parameters=long)
+    published_statuses = [json.loads(decide(owner, tick)[-1].value)["status"] for tick in range(5, 18)]
+    assert published_statuses == [*["paused"] * 10, "safe", "safe", "safe"]
+
+
+@pytest.mark.promise(30)
+def test_recreated_ledger_needs_its_new_id(
+    connections: KafkaConnections,
+    admin: Any,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_parameters: Make,
+    eventually: Callable[..., Any],
+) -> None:
+    """
+    A re-created ledger is not taken over under its old id: the fence would be on the old topic.
+
+        topic X    owner 0 0 0   deleted
+        topic Y                  lost_at   ✗ as owner of X     owner of Y
+    """
+    old, parameters = make_ledger(), make_parameters()
+    first = take_over(old)
+    decide(first, 0)
+    new = make_ledger(lost_at=parameters.grid.start(1))
+    start = ledger(connections, new)[0]
+    admin.delete_topics([old.topic])
+    eventually(lambda: old.topic not in admin.list_topics())
+    admin.create_topics({old.topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    recreated = replace(old, topic_id=str(admin.describe_topics([old.topic])[0]["topic_id"]))
+    with closing(Writer(connections, recreated.topic, recreated.topic_id, 0)) as writer:
+        writer.append([start])
+    at(clock, parameters, 1)
+    with pytest.raises(LedgerChangedError, match="re-created"):
+        take_over(old)
+    assert list_kinds(ledger(connections, recreated)) == ["ledger", "owner"]
+    state = take_over(recreated).state
+    assert (state.lost_at, state.last_tick) == (parameters.grid.start(1), None)
+
+
+@pytest.mark.promise(32)
+def test_lost_ledger_sets_input_since(
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
+) -> None:
+    """
+    After a lost ledger the input may be another one: lost in slot 7, F = 1, so visits of slots up to 8 may be missing.
+
+        slot      6  7  8  9            lost in slot 7, F = 1: visits of slots up to 8 may be missing
+                  .  .  .  #
+    """
+    parameters = make_parameters(max_lead=1)
+    place = make_ledger(lost_at=parameters.grid.start(7))
+    at(clock, parameters, 20)
+    expected = OwnerTerms("town", 1, parameters.grid.start(7), "input-1", 9, "fingerprint-1")
+    for _ in range(2):
+        assert take_over(place, parameters=parameters).state.terms == expected
+
+
+def test_lost_ledger_includes_the_tolerance(
+    make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
+) -> None:
+    """A loss half a second before slot 8, by a clock that may be a second slow, counts as in slot 8."""
+    parameters = make_parameters(max_lead=1)
+    place = make_ledger(lost_at=parameters.grid.start(8) - SECOND // 2)
+    terms = take_over(place, parameters=parameters).state.terms
+    assert terms is not None
+    assert terms.input_since == 10
+
+
+def test_replaced_input_sets_input_since(
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_parameters: Make,
+) -> None:
+    """
+    `input_since` follows from the slot in which the new input was first seen: slot 7, F = 1.
+
+    It does not depend on when, or by which clock, the partition is taken over. Visits of slots up to 8 may be lost, so
+    the facts are complete from slot 9.
+
+        slot      6  7  8  9
+                  .  .  .  #
+    """
+    parameters = make_parameters(max_lead=1)
+    place = make_ledger()
+    assert take_over(place, parameters=parameters).state.terms == OwnerTerms(
+        "town", 1, None, "input-1", None, "fingerprint-1"
+    )
+    seen = parameters.grid.start(7)
+    moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2", input_seen_at=seen)
+    at(clock, parameters, 5)
+    expected = OwnerTerms("town", 1, None, "input-2", 9, "fingerprint-2")
+    assert take_over(moved, parameters=parameters).state.terms == expected
+    at(clock, parameters, 20)
+    assert take_over(moved, parameters=parameters).state.terms == expected
+    assert [value["input_since"] for value in read_owner_values(ledger(connections, place))] == [None, 9, 9]
+
+
+@pytest.mark.parametrize("last_input", ["input-1", "input-2"])
+def test_stale_first_read_is_corrected(
+    last_input: str,
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    If records before the owner record change the terms, another owner record is appended.
+
+    The first reading misses the last owners: the input changed from input-1 to input-2, now or before.
+    """
+    place = make_ledger()
+    moved = replace(place, input_topic_id="input-2")
+    take_over(place)
+    take_over(replace(place, input_topic_id=last_input))
+    true_read = Takeover._read
+    readings: list[int | None] = []
+
+    def lagging(self: Takeover, state: LedgerState, start: int, until: int | None) -> int:
+        readings.append(until)
+        # only the ledger's first record, and its marker
+        return true_read(self, state, start, 2 if len(readings) == 1 else until)
+
+    monkeypatch.setattr(Takeover, "_read", lagging)
+    for _ in range(2):
+        terms = take_over(moved).state.terms
+        assert terms is not None
+        assert (terms.input_topic_id, terms.input_since) == ("input-2", 1)
+    assert [value["input_since"] for value in read_owner_values(ledger(connections, place))][-3:] == [None, 1, 1]
+
+
+def test_unreadable_answer_is_refused(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, open_writer: Callable[..., Writer]
+) -> None:
+    """An answer that can't be read prevents the takeover, because the ε that it spent is not known."""
+    place = make_ledger()
+    foreign = EncodedRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
+    open_writer(place.topic, place.topic_id).append([foreign])
+    with pytest.raises(LedgerError, match="it spent is not known"):
+        take_over(place)
+
+
+@dataclass
+class FakeCheck:
+    """A takeover check that records its calls: (partition, number of records read)."""
+
+    charges: Charges = field(default_factory=lambda: Charges("0123456789abcdef", 1, (), ()))
+    at: int = 0
+    refused: Exception | None = None
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def now(self) -> int:
+        return self.at
+
+    def end_takeover(self, partition: int, state: LedgerState) -> None:
+        self.asked.append((partition, state.records))
+        if self.refused is not None:
+            raise self.refused
+
+
+@pytest.fixture
+def take_over_with(
+    connections: KafkaConnections, make_parameters: Make, clock: SteppedClock, noise: Any
+) -> Iterator[Callable[..., Owner]]:
+    """A function that takes over partition 0 with a check. The owners are closed at the end."""
+    with ExitStack() as opened:
+
+        def take(place: LedgerPlace, check: FakeCheck) -> Owner:
+            return opened.enter_context(
+                closing(Owner(connections, place, 0, make_parameters(window=7, places=1), noise, clock, check))
+            )
+
+        yield take
+
+
+def test_owner_record_contents(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner]
+) -> None:
+    """An owner record contains the charges and the number of input partitions."""
+    place = replace(make_ledger(), input_partitions=3)
+    take_over_with(place, FakeCheck())
+    (value,) = read_owner_values(ledger(connections, place))
+    assert value["input_partitions"] == 3
+    assert value["charges"] == {"digest": "0123456789abcdef", "ahead": 1, "places": [], "times": []}
+
+
+@pytest.mark.promise(34)
+def test_owner_record_uses_the_cautious_clock(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner], clock: SteppedClock
+) -> None:
+    """Owner records are stamped by the clock that is not ahead.
+
+    A timestamp one year ahead would outlive all answers and pause their places.
+    """
+    place = make_ledger()
+    right = clock.now() + 5 * SECOND
+    clock.move_to(clock.now() + 365 * DAY)
+    take_over_with(place, FakeCheck(at=right))
+    (record,) = [record for record in ledger(connections, place) if record.key == b"owner"]
+    assert record.timestamp_ms == right // 1_000
+
+
+def test_check_ends_a_takeover(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner], take_over: TakeOver
+) -> None:
+    """The check runs once the owner record is appended and all before it is read.
+
+    If it refuses, the writer is closed.
+    """
+    place = make_ledger()
+    decide(take_over(place), 0)
+    check = FakeCheck(refused=PeriodError("too much"))
+    with pytest.raises(PeriodError, match="too much"):
+        take_over_with(place, check)
+    assert check.asked == [(0, 5)]
+    assert list_kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
+    decide(take_over(place), 1)
+
+
+def test_transactional_id_has_a_constant_prefix(make_ledger: MakeLedger, take_over: Callable[..., Owner]) -> None:
+    """The transactional id is the prefix, the topic's id and the partition, without the name of the service."""
+    place = make_ledger()
+    producer: Any = take_over(place)._writer._producer
+    assert producer.config["transactional_id"] == f"location-monitor.{place.topic_id}-0"

@@ -1,0 +1,273 @@
+"""Why a tick is unknown: each cause is counted, and one log line explains it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Final
+
+import pytest
+
+from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
+from monitor.contracts.schedule import Schedule
+from monitor.contracts.unknown import CAUSES, FACTS_MISSING, INPUT_BEHIND, LATE, LEDGER_LOST, count_causes, explain
+from monitor.errors import UnreachableError
+from monitor.kafka.connections import KafkaConnections
+from monitor.store.facts import Span
+from monitor.ticks.decide import Decider, Decision, Evidence
+from monitor.ticks.state import LedgerState
+from tests.conftest import Eventually
+from tests.ticks.deciding import decide_complete, make_mark, read
+from tests.ticks.test_evidence import find_closed
+from tests.ticks.worlds import FrozenClock, release_instant
+
+Make = Callable[..., Parameters]
+NOON: Final = "2026-01-01T12:30:00Z"
+
+
+def test_unread_record_is_named(
+    make_site: Callable[..., Any],
+    make_parameters: Make,
+    put: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """
+    The log names the input partition that a tick waits for, and the metrics count the shard and the missing records.
+
+        partition   0      1
+        end         1      2
+        read to     1      1
+    """
+    parameters = find_closed(make_parameters)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    put(site.input_topic, 0, 1)
+    put(site.input_topic, 1, 2)
+    site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
+    clock.instant = release_instant(parameters, 0)
+    with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+        assert site.tick(0)
+    lines = [record.getMessage() for record in caplog.records if "is unknown" in record.getMessage()]
+    assert len(lines) == 1
+    assert lines[0].endswith("is unknown: the windows contain input partition 1 up to offset 1 of 2")
+    assert site.observer.causes == [{INPUT_BEHIND: 1}]
+    assert site.observer.missing_records == {0: 0, 1: 1}
+
+
+@pytest.mark.promise(39)
+def test_open_transaction_is_named(
+    make_site: Callable[..., Any],
+    make_parameters: Make,
+    put: Callable[..., None],
+    connections: KafkaConnections,
+    eventually: Eventually,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """
+    While a producer's transaction keeps a tick unknown, the log and the readiness say so, and no longer after its end.
+
+        offset    0  1  2
+                  x  o  x       "o" is open: nobody can read beyond offset 1
+    """
+    parameters = find_closed(make_parameters)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    put(site.input_topic, 1, 1)
+    with closing(connections.create_producer(transactional_id=f"{site.input_topic}-open")) as open_one:
+        open_one.init_transactions()
+        open_one.begin_transaction()
+        open_one.send(site.input_topic, value=b"o", partition=1).get(timeout=10)
+        put(site.input_topic, 1, 1)
+        site.windows.write([Span(1, 0, 1)], {})
+        clock.instant = release_instant(parameters, 0)
+        with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+            assert site.tick(0)
+        said = "input partition 1 cannot be read beyond offset 1: a producer has an open transaction there"
+        assert caplog.text.count(said) == 1
+        assert said in site.release.trouble
+        open_one.abort_transaction()
+    lacking = Evidence({}, {0: INPUT_BEHIND}, {1: (1, 3)})
+    eventually(lambda: site.release._report_unknown(1, lacking, Decision((), {})) == "")
+
+
+def test_same_causes_are_logged_once(
+    make_site: Callable[..., Any],
+    make_parameters: Make,
+    put: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """
+    A second unknown tick with the same causes is counted and not logged; a known tick after it is logged.
+
+        tick        0          1          2
+                    unknown    unknown    known
+        log         reason                known again
+    """
+    parameters = find_closed(make_parameters)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    unknown = Decision((), {("stations", "unknown"): 3})
+    with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+        site.release._report_unknown(0, Evidence({}, {0: LATE}), unknown)
+        site.release._report_unknown(1, Evidence({}, {0: LATE}), unknown)
+        site.release._report_unknown(2, Evidence({}), Decision((), {("stations", "safe"): 3}))
+    lines = [record.getMessage().partition(": ")[2] for record in caplog.records]
+    assert len(lines) == 2
+    assert lines[0].endswith("the facts were complete only after the release time")
+    assert lines[1] == "ticks are known again"
+    assert site.observer.causes == [{LATE: 1}] * 2
+
+
+def test_unreachable_store_is_named(
+    make_site: Callable[..., Any],
+    make_parameters: Make,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A shard that Redis did not return is unknown because of the store, and what it lacks is not known."""
+    parameters = find_closed(make_parameters)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+
+    class Away:
+        def read(self, _questions: Any) -> Any:
+            raise UnreachableError("Redis does not answer")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(site.windows, name)
+
+    monkeypatch.setattr(site.release, "_context", replace(site.context, windows=Away()))
+    clock.instant = release_instant(parameters, 0)
+    assert site.tick(0)
+    assert site.statuses() == ["unknown"] * 3
+    assert site.observer.causes == [{"store_unreachable": 1}]
+    assert site.observer.missing_records == {}
+
+
+def test_unreachable_kafka_is_named(
+    make_site: Callable[..., Any], make_parameters: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tick whose end offsets Kafka did not return is unknown because of Kafka."""
+    parameters = find_closed(make_parameters)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+
+    class Away:
+        def read_end_offsets_at(self, _tick: int) -> Any:
+            raise UnreachableError("Kafka does not answer")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(site.context.input_topic, name)
+
+    monkeypatch.setattr(site.release, "_context", replace(site.context, input_topic=Away()))
+    clock.instant = release_instant(parameters, 0)
+    assert site.tick(0)
+    assert site.observer.causes == [{"kafka_unreachable": 1}]
+
+
+def test_late_facts_are_named(make_site: Callable[..., Any], make_parameters: Make) -> None:
+    """Facts that are complete only after the release time are late, and lack no record."""
+    parameters = find_closed(make_parameters, 90)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    site.windows.write([Span(0, 0, 3)], {})  # records after the end offsets belong to a later tick
+    clock.instant = release_instant(parameters, 0)
+    assert site.tick(0)
+    assert site.observer.causes == [{LATE: 1}]
+    assert site.observer.missing_records == {0: 0, 1: 0}
+
+
+def test_known_tick_has_no_cause(make_site: Callable[..., Any], make_parameters: Make) -> None:
+    """A tick without an unknown answer counts and logs no cause."""
+    parameters = find_closed(make_parameters, 10)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    clock.instant = release_instant(parameters, 0)
+    assert site.tick(0)
+    assert site.statuses() == ["safe"] * 3
+    assert site.observer.causes == []
+
+
+def test_missing_facts_count_by_shard(make_parameters: Make, noise: Any) -> None:
+    """
+    Each shard whose facts are incomplete counts, besides a shard that was not read: W = 3, tick 5.
+
+        shard            0         1         2         3
+        complete from    0         4         4     (not read)
+        cause            -      missing   missing    behind
+    """
+    decider = Decider(make_parameters(places=8, shards=4), range(4), noise)
+    readings = read(decider.build_questions(5), complete_from=4)
+    evidence = Evidence({shard: readings[shard] for shard in range(3)}, {3: INPUT_BEHIND})
+    complete = replace(readings[0], complete_from=0)
+    evidence = replace(evidence, readings={**evidence.readings, 0: complete})
+    decision = decider.decide(5, evidence, LedgerState())
+    assert count_causes(evidence.causes.values(), decision.unknown) == {INPUT_BEHIND: 1, FACTS_MISSING: 2}
+
+
+def test_paused_shard_has_no_cause(make_parameters: Make, noise: Any) -> None:
+    """A shard whose places are all paused is not unknown, although its facts are incomplete."""
+    decider = Decider(make_parameters(watched={"stations": [1]}), [0], noise)
+    state = LedgerState(marks={("stations", "place-1"): {4: make_mark(4, 3)}})
+    decision = decide_complete(decider, 5, state, complete_from=4)
+    assert decision.answers == {("stations", "paused"): 1}
+    assert decision.unknown == set()
+
+
+def test_lost_ledger_is_named(
+    make_site: Callable[..., Any],
+    make_parameters: Make,
+    make_ledger: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A designated time before the loss of the ledger is unknown because of the ledger."""
+    parameters = find_closed(make_parameters, 10, watched={})
+    time = parameters.grid.start(0)
+    noon = AtTimes("noon", Schedule((time,)), Fraction(1), 2, 2 * HOUR)
+    parameters = replace(parameters, at_times=(noon,))
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock, make_ledger(lost_at=time + 1))
+    site.release.take_over()
+    clock.instant = release_instant(parameters, 0)
+    with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+        assert site.tick(0)
+    assert site.statuses() == ["unknown"]
+    assert site.observer.causes == [{LEDGER_LOST: 1}]
+    assert caplog.messages[-1].endswith("earlier answers about a designated time were lost with the ledger, or expired")
+
+
+def test_expired_ledger_counts_by_shard(make_parameters: Make, make_at_times: Callable[..., Any], noise: Any) -> None:
+    """A designated time before the last expired record is unknown because of the ledger, in each shard."""
+    parameters = make_parameters(places=8, shards=4, watched={}, at_times=(make_at_times("noon", NOON),))
+    expired = LedgerState(expired_until=parse_instant(NOON) + 1)
+    decision = decide_complete(Decider(parameters, [1, 2], noise), 12, expired)
+    assert decision.answers == {("noon", "unknown"): 2}
+    assert count_causes((), decision.unknown) == {LEDGER_LOST: 2}
+
+
+def test_total_counts_incomplete_shards(make_parameters: Make, noise: Any) -> None:
+    """An answer about all shards that is unknown counts the shards whose facts are incomplete."""
+    busiest = HotSpots("busiest", Schedule((parse_instant(NOON),)), Fraction(1), 2, 2 * HOUR)
+    parameters = replace(make_parameters(places=8, shards=4, watched={}), hot_spots=(busiest,))
+    decider = Decider(parameters, [], noise, parameters.hot_spots)
+    readings = read(decider.build_questions(13), present=[0, 0])
+    readings[2] = replace(readings[2], times_evicted_until=parse_instant(NOON))
+    decision = decider.decide(13, Evidence(readings), LedgerState())
+    assert decision.answers == {("busiest", "unknown"): 1}
+    assert decision.unknown == {(2, FACTS_MISSING)}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_every_cause_has_an_explanation(cause: str) -> None:
+    """Each cause of the closed list is explained."""
+    assert explain({cause: 1}, {0: (3, 7)})

@@ -1,0 +1,330 @@
+"""Test doubles of the release: clocks that tests move, and a world of in-memory partitions with injected errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, cast
+
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
+from monitor.contracts.parameters import Parameters
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.errors import UnreachableError
+from monitor.signals import Signal
+from monitor.store.facts import COMPLETE_FROM_START, Question, Reading, Windows
+from monitor.ticks.context import ReleaseContext
+from monitor.ticks.decide import Decider, Decision, Evidence
+from monitor.ticks.loop import ReleaseLoop
+from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.state import LedgerState
+from monitor.ticks.upkeep import Upkeep
+from tests.store.memory import MemoryWindows
+
+
+@dataclass
+class FrozenClock:
+    """A real clock that stands still at an instant chosen by the test."""
+
+    instant: int
+    simulated: bool = False
+
+    def now(self) -> int:
+        return self.instant
+
+    def elapsed(self) -> float:
+        return self.instant / SECOND
+
+    def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # returns at once
+        return True
+
+
+class RunningClock:
+    """A real clock that advances by `step` at each reading, and by the length of each wait."""
+
+    simulated = False
+
+    def __init__(self, instant: int, step: int = 0) -> None:
+        self.instant, self.step = instant, step
+
+    def now(self) -> int:
+        self.instant += self.step
+        return self.instant
+
+    def elapsed(self) -> float:
+        return self.instant / SECOND
+
+    def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # never woken
+        self.instant = max(self.instant, instant)
+        return True
+
+
+class HandClock(SteppedClock):
+    """A real clock that the test moves. Thread-safe."""
+
+    simulated = False
+
+
+@dataclass
+class RecordingObserver:
+    """An observer that records its calls in order. `lost_ticks`: (partition, ticks)."""
+
+    ticks: list[tuple[int, Mapping[str, str], Mapping[tuple[str, str], int]]] = field(default_factory=list)
+    lost_ticks: list[tuple[int, int]] = field(default_factory=list)
+    refusals: list[int] = field(default_factory=list)
+    forgotten: list[int] = field(default_factory=list)
+    takeovers: list[str] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
+    causes: list[dict[str, int]] = field(default_factory=list)
+    missing_records: dict[int, int] = field(default_factory=dict)
+
+    def count_tick(
+        self,
+        partition: int,
+        as_of_seconds: float,
+        outcomes: Mapping[str, str],
+        answers: Mapping[tuple[str, str], int],
+    ) -> None:
+        assert as_of_seconds > 0
+        self.ticks.append((partition, outcomes, answers))
+
+    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
+        assert monitors
+        if ticks:  # 0 only creates the series
+            self.lost_ticks.append((partition, ticks))
+
+    def count_refused(self, partition: int, monitors: Sequence[str]) -> None:
+        assert monitors
+        self.refusals.append(partition)
+
+    def forget_partition(self, partition: int) -> None:
+        self.forgotten.append(partition)
+
+    def record_tick(self, seconds: float, delay_seconds: float) -> None:
+        assert seconds >= 0
+        self.delays.append(delay_seconds)
+
+    def count_unknown(self, shards: Mapping[str, int]) -> None:
+        self.causes.append(dict(shards))
+
+    def set_missing(self, records: Mapping[int, int]) -> None:
+        self.missing_records = dict(records)
+
+    def count_recovery(self, cause: str) -> None:
+        self.takeovers.append(cause)
+
+
+@dataclass
+class FixedOwnership:
+    """The ownership that the test sets."""
+
+    owned: frozenset[int] = frozenset({0})
+    joined: bool = True
+
+
+class SpiedWindows:
+    """Windows that record the questions of all reads."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self.asked: list[Mapping[int, Question]] = []
+
+    def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
+        self.asked.append(questions)
+        return self._windows.read(questions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._windows, name)
+
+
+class FakeStore(MemoryWindows):
+    """Windows with a separate clock. Reads raise `error`, and the check of the eviction policy `check_error`."""
+
+    def __init__(self, parameters: Parameters, clock: Any) -> None:
+        super().__init__(parameters, clock)
+        self.error: Exception | None = None
+        self.check_error: Exception | None = None
+        self.checks = 0
+
+    def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
+        if self.error is not None:
+            raise self.error
+        return super().read(questions)
+
+    def time(self, shards: Collection[int] = (0,)) -> int:
+        if self.error is not None:
+            raise self.error
+        return super().time(shards)
+
+    def check(self) -> None:
+        self.checks += 1
+        if self.check_error is not None:
+            raise self.check_error
+
+
+@dataclass
+class FakeInputTopic:
+    """An input topic of one partition. `last_ticks`: the last tick by output partition; None: all are decided."""
+
+    error: Exception | None = None
+    asked: int = 0
+    end: int = 0
+    most_partitions: int = 1
+    last_ticks: dict[int, int] | None = None
+
+    def read_end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # the same at all ticks
+        self.require_same()
+        return {0: self.end}
+
+    def read_stable_ends(self, partitions: Iterable[int]) -> Mapping[int, int]:  # noqa: ARG002  # no transaction
+        return {}
+
+    def require_same(self) -> None:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+
+    def expect_partitions(self, partitions: int) -> None:
+        """Do nothing: no listing is shorter here."""
+
+    def find_undecided(self, partitions: Sequence[int], tick: int, as_of: int) -> list[int]:  # noqa: ARG002
+        ticks = self.last_ticks
+        return [] if ticks is None else [partition for partition in partitions if ticks.get(partition, -1) < tick]
+
+    def close(self, seconds: float) -> None:
+        """Do nothing."""
+
+
+class FakeOwner:
+    """An owner of an in-memory ledger. `published` contains this owner's answers, and `state` those drawn so far.
+
+    Successive owners share `ledger`, the state that their appended answers give.
+    """
+
+    def __init__(
+        self, partition: int, parameters: Parameters, slot: int, noise: Any, ledger_partitions: int, state: LedgerState
+    ) -> None:
+        self.partition, self.ledger, self.state, self.input_partitions = partition, state, deepcopy(state), 0
+        owned_since = parameters.grid.start(slot) if state.owned_since is None else state.owned_since
+        self.ledger.owned_since = self.state.owned_since = owned_since
+        self.first_tick = min(slot, parameters.grid.find_slot(owned_since))
+        self.shards = [shard for shard in range(parameters.registry.shards) if shard % ledger_partitions == partition]
+        self.published: list[tuple[int, dict[tuple[str, str], int]]] = []
+        self.refused: Exception | None = None
+        self.unacknowledged: Exception | None = None
+        self.within = 0.0
+        self._decider = Decider(parameters, self.shards, noise)
+
+    def lower_first_tick(self, slot: int) -> None:
+        self.first_tick = min(self.first_tick, slot)
+
+    def build_questions(self, tick: int) -> dict[int, Question]:
+        return self._decider.build_questions(tick)
+
+    def note_input_partitions(self, partitions: int) -> None:
+        self.input_partitions = partitions
+
+    @property
+    def first_undecided(self) -> int:
+        return self.first_tick if self.state.last_tick is None else self.state.last_tick + 1
+
+    def may_decide(self, tick: int) -> bool:
+        return tick >= self.first_undecided
+
+    def decide(self, tick: int, evidence: Evidence) -> Decision:
+        return self._decider.decide(tick, evidence, self.state)
+
+    def append(self, tick: int, decision: Decision, within: float) -> None:
+        self.within = within
+        if self.refused is not None:
+            raise self.refused
+        for each in fields(LedgerState):
+            setattr(self.ledger, each.name, deepcopy(getattr(self.state, each.name)))
+        self.published.append((tick, dict(decision.answers)))
+        if self.unacknowledged is not None:
+            raise self.unacknowledged
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@dataclass
+class World:
+    """In-memory ledger partitions, with errors that a test can inject.
+
+    `clock` is the clock of this machine, `true_clock` that of the store. Takeovers of `failing` partitions fail.
+    """
+
+    parameters: Parameters
+    clock: Any
+    true_clock: Any
+    store: FakeStore
+    noise: Any
+    ledger_partitions: int = 1
+    input: FakeInputTopic = field(default_factory=FakeInputTopic)
+    owned: frozenset[int] = frozenset({0})
+    joined: bool = True
+    failing: set[int] = field(default_factory=set)
+    takeover_attempts: list[int] = field(default_factory=list)
+    ledgers: dict[int, LedgerState] = field(default_factory=dict)
+    owners: list[FakeOwner] = field(default_factory=list)
+    observer: RecordingObserver = field(default_factory=RecordingObserver)
+    stop: threading.Event = field(default_factory=threading.Event)
+    wake: threading.Event = field(default_factory=threading.Event)
+    troubles: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.store.begin(0, 0, COMPLETE_FROM_START)
+        topic, taking = cast("Any", self.input), cast("Any", self._take_over)
+        self.context = ReleaseContext(self.parameters, self.store, topic, taking, self.observer, self.clock, Signal())
+        self.loop = ReleaseLoop(self.context, self, self.ledger_partitions)
+
+    def partition(self, partition: int = 0) -> PartitionRelease:
+        """Return a partition that is not taken over yet."""
+        return PartitionRelease(partition, self.context, Upkeep(self.parameters, self.store))
+
+    def _take_over(self, partition: int) -> FakeOwner:
+        self.takeover_attempts.append(partition)
+        if partition in self.failing:
+            raise UnreachableError(f"partition {partition} has no leader")
+        slot = self.parameters.grid.find_slot(self.clock.now())
+        state = self.ledgers.setdefault(partition, LedgerState())
+        self.owners.append(FakeOwner(partition, self.parameters, slot, self.noise, self.ledger_partitions, state))
+        return self.owners[-1]
+
+    def publish_up_to(self, last: int, partition: int = 0) -> None:
+        """Set the last decided tick of a partition's ledger."""
+        self.ledgers.setdefault(partition, LedgerState()).last_tick = last
+
+    def set_clocks(self, instant: int) -> None:
+        """Set the clocks of this machine and of the store."""
+        self.true_clock.instant = self.clock.instant = instant
+
+    def statuses_by_tick(self, partition: int = 0) -> list[tuple[int, list[str]]]:
+        """Return (tick, statuses) of the answers that a partition's owners published."""
+        return [
+            (tick, sorted({status for _, status in answers}))
+            for owner in self.owners
+            if owner.partition == partition
+            for tick, answers in owner.published
+        ]
+
+    def run(self) -> None:
+        """Run the loop until it is stopped."""
+        try:
+            self.loop.run(self.stop, self.wake, self.troubles.append)
+        finally:
+            self.loop.close()
+
+
+def release_instant(parameters: Parameters, tick: int) -> int:
+    """Return when a tick's answers leave."""
+    return parameters.grid.as_of(tick) + parameters.release_delay
+
+
+def make_short_slots(make_parameters: Callable[..., Parameters], **kept: Any) -> Parameters:
+    """Return parameters for the system clock: slots of two seconds, released half a second after their end."""
+    parameters = make_parameters(grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), 2 * SECOND), **kept)
+    return replace(parameters, release_delay=500 * MILLISECOND, tolerance=10 * MILLISECOND)

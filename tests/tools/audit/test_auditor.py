@@ -1,0 +1,290 @@
+"""The auditor as a process: its metrics, health, log lines and runbooks, on a real Kafka."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from kafka import TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.cli import main
+from monitor.config.servers import AuditorSettings, KafkaSettings
+from monitor.tools.auditor.command import FollowOptions, follow_topics
+from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
+from monitor.tools.servers.ports import ReservedPort
+from tests.deploy.alerts.runbooks import read_commands
+from tests.shared_kafka import SharedKafka
+from tests.tools.audit.conftest import Tiny
+from tests.tools.audit.test_follow import HIDDEN, Run, charges, open_transaction, owner, recreate, run
+
+__all__ = ["run"]  # a fixture
+
+Eventually = Callable[..., Any]
+ROOT = Path(__file__).parents[3]
+JUDGED = "everything that was published has been judged"
+RUNBOOKS = ("audit-finding", "auditor-absent", "auditor-no-success", "audit-ticks-missing")
+
+
+@dataclass
+class Auditor:
+    """A running auditor."""
+
+    port: int
+
+    def fetch(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except urllib.error.URLError:  # it does not listen yet
+            return 0, ""
+
+    def value(self, name: str, **labels: str) -> float | None:
+        families = text_string_to_metric_families(self.fetch("/metrics")[1])
+        samples = (sample for family in families for sample in family.samples)
+        found = (
+            sample.value
+            for sample in samples
+            if sample.name == f"location_monitor_audit_{name}" and sample.labels == labels
+        )
+        return next(found, None)
+
+
+def write_service(run: Run, kafka: SharedKafka, visits: str | None = None) -> Path:
+    """Write the tiny configuration with the servers of the run."""
+    run.tiny.config += (
+        f"kafka: {{bootstrap_servers: ['{kafka.bootstrap_servers}'], topics: {{visits: {visits or run.visits}, "
+        f"alerts: {run.alerts}, dead_letters: none}}}}\nredis: {{url: 'redis://localhost:6379/0'}}\n"
+    )
+    return run.tiny.write()[1]
+
+
+@contextmanager
+def run_auditor(config: Path, **options: Any) -> Iterator[Auditor]:
+    """Run an auditor in a thread."""
+    reserved, stop, failures = ReservedPort(), threading.Event(), []
+    port = reserved.number
+    reserved.release()
+
+    def work() -> None:
+        try:
+            follow_topics([config], {}, FollowOptions(port=port, **options), stop, nullcontext)
+        except Exception as error:  # noqa: BLE001  # raised below
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield Auditor(port)
+    finally:
+        stop.set()
+        thread.join(30)
+    assert failures == []
+
+
+def ready(auditor: Auditor) -> bool:
+    return auditor.fetch("/readyz")[0] == 200
+
+
+def test_metrics_count_a_finding_once(
+    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A false "safe" published while the auditor runs is counted and logged once, without a person or a count."""
+    run.report()
+    run.publish(owner(charges()), *(line for line in run.tiny.records if line["value"]["tick"] < 6))
+    config = write_service(run, kafka)
+    with caplog.at_level(logging.INFO), run_auditor(config) as auditor:
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("findings_total", kind="safe") == 0
+        assert auditor.value("ticks_total", outcome="proven") == 6
+        assert auditor.value("epsilon_spent", monitor="walk") == 1
+        run.report([f"planted-{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(47)])
+        run.publish(*(line for line in run.tiny.records if line["value"]["tick"] == 6))
+        eventually(lambda: auditor.value("findings_total", kind="safe") == 1)
+        assert auditor.value("last_success_timestamp_seconds") is not None
+        assert auditor.value("last_tick_timestamp_seconds", partition="0") == 1_767_250_800  # 2026-01-01T07:00:00Z
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("monitor.")]
+    findings = [line for line in lines if line.startswith("finding")]
+    assert findings == [
+        'finding (safe, broken: every "safe" is true): walk/park, tick 6: "safe" is false, there were 2 people or more'
+    ]
+    assert not any(re.search(r"planted|\b47\b", line) for line in lines)  # a port may contain 47
+
+
+def test_cut_off_auditor_is_not_ready(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+    """While the auditor cannot read the input, it is not ready, gives the reason, and reports no success."""
+    run.publish(owner(charges()), *run.tiny.records)
+    config = write_service(run, kafka, visits="not-there")
+    with run_auditor(config) as auditor:
+        eventually(lambda: auditor.value("waiting_ticks") == 7, 30)
+        assert auditor.value("state", state="cut_off") == 1
+        status, text = auditor.fetch("/readyz")
+        assert status == 503
+        assert "there is no topic not-there" in text
+        assert auditor.value("last_success_timestamp_seconds") is None
+        assert auditor.value("compares_input") == 1
+        assert auditor.fetch("/healthz")[0] == 200
+
+
+def test_open_transaction_is_no_success(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+    """While a transaction hides visits, the auditor is not ready, gives the reason, and reports no success."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with open_transaction(run, *HIDDEN) as producer, run_auditor(write_service(run, kafka)) as auditor:
+        eventually(lambda: "a transaction is open there" in auditor.fetch("/readyz")[1], 30)
+        assert auditor.value("state", state="catching_up") == 1
+        assert auditor.value("last_success_timestamp_seconds") is None
+        producer.abort_transaction()
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("ticks_total", outcome="proven") == 7
+
+
+def test_recreated_topic_counts_once(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+    """If a topic is re-created, everything is counted from the start, as by a new process, and not twice."""
+    run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
+    run.publish(owner(charges()), *run.tiny.records)
+    with run_auditor(write_service(run, kafka)) as auditor:
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("findings_total", kind="safe") == 1
+        recreate(run, run.alerts, 1)
+        run.publish(owner(charges()), *run.tiny.records, owner(charges()))
+        eventually(lambda: auditor.value("records_total", kind="owner") == 2, 30)
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("findings_total", kind="safe") == 1
+        assert auditor.value("ticks_total", outcome="proven") == 7
+
+
+def test_partial_ticks_are_no_success(
+    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If input has expired, everything is read, but the auditor is not ready, has no success, and claims no result."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with closing(run.kafka.create_admin()) as admin:
+        admin.delete_records({TopicPartition(run.visits, 0): 1})
+    result = run.tiny.folder / "result.json"
+    with caplog.at_level(logging.INFO), run_auditor(write_service(run, kafka), result=result) as auditor:
+        eventually(lambda: auditor.value("ticks_total", outcome="partial") == 7, 30)
+        eventually(lambda: auditor.value("state", state="judging") == 1, 30)
+        status, text = auditor.fetch("/readyz")
+        assert status == 503
+        assert "they are partial, unproven or unjudged" in text
+        assert auditor.value("last_success_timestamp_seconds") is None
+    assert not result.exists()
+    assert JUDGED not in caplog.messages
+    assert sum("has been read, but some of the last ticks" in line for line in caplog.messages) == 1
+
+
+def test_stretch_without_configuration_is_not_ready(
+    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While no given configuration is in force the auditor is not ready, and it is once one is in force again."""
+    run.report()
+    other = charges() | {"ahead": 9}
+    run.publish(owner(other), *(line for line in run.tiny.records if line["value"]["tick"] < 3))
+    with caplog.at_level(logging.INFO), run_auditor(write_service(run, kafka)) as auditor:
+        eventually(lambda: auditor.value("ticks_total", outcome="unjudged") == 3, 30)
+        eventually(lambda: auditor.value("state", state="judging") == 1, 30)
+        assert not ready(auditor)
+        assert JUDGED not in caplog.messages
+        run.publish(owner(charges()), *(line for line in run.tiny.records if line["value"]["tick"] >= 3))
+        eventually(lambda: ready(auditor), 30)
+    assert caplog.messages.count(JUDGED) == 1
+
+
+def test_commands_of_runbooks_run(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+    """The commands of runbooks that query the auditor succeed and print something, on an auditor with a finding."""
+    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
+    run.publish(*(line for line in run.tiny.records if line["value"]["tick"] != 2))
+    config = write_service(run, kafka)
+    (config.parent / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=", encoding="utf-8")
+    with run_auditor(config) as auditor:
+        eventually(lambda: ready(auditor), 30)
+        environ = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CONFIG": str(config)}
+        commands = [command for runbook in RUNBOOKS for command in read_commands(runbook)]
+        for command in (each for each in commands if not asks_service(each)):
+            printed = execute(command, environ | {"AUDITOR": f"127.0.0.1:{auditor.port}"})
+            assert printed, command
+
+
+def asks_service(command: str) -> bool:
+    """Return whether a command does not end, or asks the service, which does not run here."""
+    return any(
+        word in command for word in ("--follow", "$METRICS", "location-monitor topics", "location-monitor check")
+    )
+
+
+def execute(command: str, environ: dict[str, str]) -> str:
+    """Run a command, and return its output."""
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],  # noqa: S607  # from the search path
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+def test_auditor_has_its_own_identity() -> None:
+    """The auditor's user and certificate replace those of the service, each pair as a whole."""
+    kafka = KafkaSettings.model_validate(
+        {
+            "bootstrap_servers": ["localhost:9092"],
+            "topics": {"visits": "v", "alerts": "a", "dead_letters": "d"},
+            "username": "service",
+            "password": "planted",
+        }
+    )
+    identified = AuditorSettings.model_validate({"username": "auditor"}).identify(kafka)
+    assert (identified.username, identified.password) == ("auditor", None)
+    assert identified.topics == kafka.topics
+    assert AuditorSettings().identify(kafka) == kafka
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--output-only"], "--output-only, --metrics-port, --since and --result require --follow"),
+        (["--follow", "--output-only", "--result", "result.json"], "leave out --output-only"),
+        (["--follow", "--result", "none/result.json"], "the folder does not exist"),
+        (["--follow", "--since", "noon"], "--since noon"),
+        (["--follow", "VISITS", "--alerts", "VISITS"], "leave out VISITS and --alerts"),
+        (["--live"], "--live requires VISITS and --alerts"),
+        (["--live", "--follow"], "--live requires VISITS and --alerts"),
+    ],
+)
+def test_wrong_options_are_refused(tiny: Tiny, words: list[str], text: str) -> None:
+    """Wrong options end with exit code 2 before anything starts."""
+    tiny.config += "kafka: {bootstrap_servers: ['localhost:1'], topics: {visits: v, alerts: a, dead_letters: d}}\n"
+    tiny.config += "redis: {url: 'redis://localhost:1/0'}\n"
+    visits, config, _alerts = tiny.write()
+    given = [str(visits) if word == "VISITS" else word for word in words]
+    result = CliRunner().invoke(main, ["audit", "--config", str(config), *given])
+    assert result.exit_code == 2
+    assert text in result.output
+
+
+def test_catalog_has_closed_sets() -> None:
+    """Every metric has a help text, and each state and kind of finding a series from the start."""
+    names = [metric.name for metric in AUDITOR_METRICS]
+    assert len(set(names)) == len(names)
+    (state,) = (metric for metric in AUDITOR_METRICS if metric.name == "audit_state")
+    assert state.list_closed_labels() == [(name,) for name in STATES]

@@ -1,0 +1,132 @@
+"""The command, its output, and the independence of the audit."""
+
+from __future__ import annotations
+
+import ast
+import io
+import math
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+import monitor.tools.audit
+from monitor.cli import main
+from monitor.tools.audit import AuditError, find_planted, render
+from tests.tools.audit.conftest import Tiny
+
+ALLOWED = {"yaml", "rich", "kafka"}
+
+
+def find_imports(path: Path) -> set[str]:
+    """Return the modules that a file imports, anywhere in it."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: a relative import"
+            modules.add(node.module or "")
+    return modules
+
+
+@pytest.mark.promise(37)
+def test_audit_imports_nothing_of_service() -> None:
+    """The audit imports only itself, the standard library and three packages."""
+    folder = Path(monitor.tools.audit.__file__).parent
+    files = sorted(folder.rglob("*.py"))
+    assert files
+    for path in files:
+        for name in find_imports(path):
+            own = name == "monitor.tools.audit" or name.startswith("monitor.tools.audit.")
+            root = name.partition(".")[0]
+            assert own or root in sys.stdlib_module_names or root in ALLOWED, f"{path.name} imports {name}"
+
+
+def run(tiny: Tiny, *more: str) -> tuple[int, str]:
+    """Return the exit code and the output of the command."""
+    visits, config, alerts = tiny.write()
+    result = CliRunner().invoke(main, ["audit", str(visits), "--config", str(config), "--alerts", str(alerts), *more])
+    return result.exit_code, result.output
+
+
+def test_faultless_run_exits_0(tiny: Tiny) -> None:
+    """The command prints that nothing is wrong, and what one person paid."""
+    code, text = run(tiny)
+    assert code == 0
+    assert "Nothing wrong was found." in text
+    assert "ε = 1 of 2" in text
+
+
+@pytest.mark.promise(37)
+def test_violation_exits_1(tiny: Tiny) -> None:
+    """A missing tick exits with 1, and the command names it; with `--live` a tick may be missing."""
+    tiny.remove("walk/park/3")
+    code, text = run(tiny)
+    assert code == 1
+    assert "walk/park: tick 3 is missing" in text
+    assert run(tiny, "--live")[0] == 0
+
+
+def test_unreadable_file_exits_2(tiny: Tiny) -> None:
+    """The message names the columns that the header lacks."""
+    tiny.lines = ["nothing"]
+    code, text = run(tiny)
+    assert code == 2
+    assert "the header lacks arrived_at, location_id, person_id" in text
+
+
+def test_early_end_is_reported(tiny: Tiny) -> None:
+    """If the run ends before every visit has left every window, the command reports it."""
+    tiny.remove("walk/park/6")
+    assert "The run ends before tick 6, when every visit has left" in run(tiny)[1]
+
+
+@pytest.mark.promise(22)
+def test_output_names_no_person_or_count(tiny: Tiny) -> None:
+    """Neither a person nor an exact count is printed or listed."""
+    # 4,711 people at the park, of whom each record says too little
+    tiny.lines += [f"person-{n},park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z," for n in range(4_709)]
+    for tick in (3, 4):
+        tiny[f"night/2026-01-01T02:30:00Z/0/{tick}"]["noisy_counts"] = {}
+    output = io.StringIO()
+    report = tiny.audit()
+    render(report, Console(file=output, width=200))
+    assert {"safe", "noisy_count"} <= set(report.totals)
+    for secret in ("person-", "4710", "4,710", "4711", "4,711"):
+        assert secret not in " ".join(str(texts) for texts in report.violations.values())
+    assert "person-" not in output.getvalue()
+
+
+def test_planted_ids_are_found(tmp_path: Path) -> None:
+    """A planted id is found across two blocks of a file, and reported by its number."""
+    clean, dirty = tmp_path / "clean.log", tmp_path / "dirty.log"
+    clean.write_text("nothing planted")
+    dirty.write_bytes(b"x" * (2**20 - 4) + "planted-ß-2".encode())
+    assert find_planted([clean, dirty], ["planted-ß-1", "planted-ß-2"]) == [f"{dirty}: planted id number 1"]
+    with pytest.raises(AuditError, match=r"gone\.log"):
+        find_planted([tmp_path / "gone.log"], ["planted"])
+
+
+def test_missing_ticks_are_shown_by_partition(tiny: Tiny) -> None:
+    """Ticks that nobody decided are shown, although they break no promise."""
+    tiny.remove("walk/park/5")
+    code, text = run(tiny, "--live")
+    assert code == 0
+    assert "Missing in output partition 0: tick 5. Nobody decided them." in text
+
+
+def test_earlier_configuration_judges_its_stretch(tiny: Tiny) -> None:
+    """With both configurations a run with a change exits with 0; with the later one alone it exits with 1."""
+    for line in tiny.records:
+        if line["value"]["tick"] < 2 and line["value"]["monitor"] == "walk":
+            line["value"]["threshold"] = 3  # of the earlier configuration
+    tiny["walk/park/1"]["p_value"] = math.exp(-1)
+    earlier = tiny.folder / "earlier.yaml"
+    earlier.write_text(tiny.config.replace("threshold: 2, window: 3h", "threshold: 3, window: 3h"))
+    assert run(tiny, "--live")[0] == 1
+    code, text = run(tiny, "--live", "--config", str(earlier))
+    assert code == 0, text
+    assert "Not judged" not in text

@@ -1,0 +1,689 @@
+"""The standing auditor on real topics: what it finds as it is published, restarts, configurations, a lost input.
+
+The run is drawn in conftest.py, here in two output partitions: shard 0 of `walk` and `night` is in partition 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from monitor.kafka.connections import KafkaConnections
+from monitor.tools.audit.follow import Follower, Sources
+from monitor.tools.audit.reader import TopicChangedError
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.text import parse_instant
+from monitor.tools.audit.watching import Outcome
+from monitor.tools.auditor.topic_facts import KafkaTopics
+from tests.shared_kafka import SharedKafka
+from tests.tools.audit.conftest import Tiny, owner_value, record, walk
+from tests.tools.audit.test_at_least import add_bounds
+from tests.tools.audit.test_dwell import add_dwell
+
+LONGEST = str(2**63 - 1)
+STRANGE = "planted-person-7"
+
+
+@dataclass
+class Reports:
+    """A watcher that keeps all reports."""
+
+    findings: list[tuple[str, str | None]] = field(default_factory=list)
+    records: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    stretches: list[tuple[int | None, bool]] = field(default_factory=list)
+    last: dict[int, int] = field(default_factory=dict)
+
+    def report_finding(self, kind: str, text: str | None) -> None:
+        self.findings.append((kind, text))
+
+    def report_record(self, kind: str) -> None:
+        self.records[kind] += 1
+
+    def report_tick(self, partition: int, tick: int, as_of: int) -> None:
+        assert as_of > 0
+        self.last[partition] = tick
+
+    def report_outcome(self, outcome: Outcome) -> None:
+        self.outcomes[outcome] += 1
+
+    def report_missing(self, partition: int, first: int, last: int) -> None:
+        self.gaps.append((partition, first, last))
+
+    def report_unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
+        assert place
+        self.stretches.append((partition, begins))
+
+    @property
+    def kinds(self) -> set[str]:
+        return {kind for kind, _text in self.findings}
+
+
+@dataclass
+class Run:
+    """The tiny run, on topics that tests fill step by step."""
+
+    tiny: Tiny
+    kafka: KafkaConnections
+    visits: str
+    alerts: str
+    facts: KafkaTopics
+
+    def create(self) -> None:
+        with closing(self.kafka.create_admin()) as admin:
+            topics = {name: self.settings(count) for name, count in ((self.visits, 2), (self.alerts, 1))}
+            admin.create_topics(topics, wait_for_metadata=True)
+
+    def settings(self, partitions: int) -> dict[str, Any]:
+        """Return the settings of a topic that accepts old timestamps."""
+        bounds = dict.fromkeys(("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), LONGEST)
+        return {
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": bounds | {"retention.ms": "-1"},
+        }
+
+    def report(self, lines: list[str] | None = None) -> None:
+        """Produce lines of visits; by default those of the run."""
+        header = self.tiny.lines[:1]
+        with closing(self.kafka.create_producer()) as producer:
+            for number, row in enumerate(csv.DictReader(header + (self.tiny.lines[1:] if lines is None else lines))):
+                reported = row.pop("reported_at") or row["left_at"]
+                stamp = int(datetime.fromisoformat(reported).timestamp() * 1_000)
+                producer.send(self.visits, json.dumps(row).encode(), partition=number % 2, timestamp_ms=stamp)
+            producer.flush()
+
+    def publish(self, *records: dict[str, Any]) -> None:
+        """Produce output records; by default those of the run."""
+        with closing(self.kafka.create_producer()) as producer:
+            for line in records or self.tiny.records:
+                headers = [(name, text.encode()) for name, text in line["headers"].items()]
+                value, key = json.dumps(line["value"]).encode(), line["key"].encode()
+                producer.send(self.alerts, value, key, headers=headers, partition=line["partition"])
+            producer.flush()
+
+    def follow(self, reports: Reports, *, output_only: bool = False, **options: Any) -> Follower:
+        """Return a follower of the configurations as they are now."""
+        self.tiny.write()
+        configs = options.pop("configs", None) or [self.tiny.folder / "config.yaml"]
+        sources = Sources(
+            self.alerts,
+            self.kafka.create_consumer,
+            self.facts,
+            self.visits,
+            None if output_only else self.kafka.create_consumer,
+        )
+        sources = options.pop("sources", sources)
+        return Follower([read_terms(path) for path in configs], sources, reports, **options)
+
+    def judge(self, **options: Any) -> Reports:
+        """Follow the topics to their present ends, and require that nothing waits."""
+        reports = Reports()
+        with closing(self.follow(reports, **options)) as follower:
+            while follower.take_turn():
+                pass
+            assert follower.cut_off == ""
+            assert follower.waiting_ticks == 0
+        return reports
+
+
+@pytest.fixture
+def run(tiny: Tiny, kafka: SharedKafka) -> Iterator[Run]:
+    name, connections = uuid.uuid4().hex[:10], KafkaConnections((kafka.bootstrap_servers,))
+    with closing(KafkaTopics(connections)) as facts:
+        made = Run(tiny, connections, f"visits-{name}", f"alerts-{name}", facts)
+        made.create()
+        yield made
+
+
+def owner(charges: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Return an owner record."""
+    made = record("owner", 0, owner_value(charges=charges, kind="owner", **more))
+    made["headers"] |= {"ce_id": f"owner/0/{uuid.uuid4().hex}"}
+    return made
+
+
+def charges(night_at: str = "02:30:00") -> dict[str, Any]:
+    """Return the charges of the tiny configuration."""
+    places = [{"monitor": "walk", "answers": 1, "window": 3, "shares": {"1": ["park"]}}]
+    night = {"monitor": "night", "kind": "at_times", "epsilon": "1/2", "horizon": "3h", "at": [night_at]}
+    times = [night | {"timezone": "Europe/London", "instants": "0" * 16}]
+    return {"digest": "0" * 16, "ahead": 1, "places": places, "times": times}
+
+
+def test_correct_run_has_no_finding(run: Run) -> None:
+    """A correct run has no finding, and every tick is proven."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = run.judge()
+    assert reports.findings == []
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    assert reports.records == {"owner": 1, "over_time": 7, "at_times": 3}
+    assert reports.last == {0: 6}
+    assert reports.gaps == []
+
+
+@pytest.mark.promise(5)
+def test_late_record_is_found(run: Run) -> None:
+    """
+    A record that a broker stamped before a tick closed, but appended after its answers, makes a "safe" false.
+
+        input     p1 … p4                      q0 q1      stamped at the end of slot 6; T = 2
+        output              ticks 0 to 6
+    """
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,2026-01-01T06:59:59Z" for n in range(2)])
+    assert run.judge().kinds == {"safe"}
+
+
+def _false_safe(run: Run) -> str:
+    run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
+    return "safe"
+
+
+def _false_safe_of_snapshot(run: Run) -> str:
+    for tick in (3, 4):
+        run.tiny[f"night/2026-01-01T02:30:00Z/0/{tick}"]["noisy_counts"] = {}
+    return "safe"
+
+
+def _low_bound(run: Run) -> str:
+    run.report([f"q{n},park,2026-01-01T01:10:00Z,2026-01-01T01:20:00Z," for n in range(2)])
+    return "noisy_count"
+
+
+def _second_value(run: Run) -> str:
+    again = json.loads(json.dumps(next(line for line in run.tiny.records if line["value"]["tick"] == 6)))
+    again["value"]["status"] = "unknown"
+    run.tiny.records.append(again)
+    return "bytes"
+
+
+def _too_much(run: Run) -> str:
+    run.tiny.config = run.tiny.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "3/4"')
+    return "paid"
+
+
+def _second_answer(run: Run) -> str:
+    mark = {"noisy_count": 3, "epsilon": "1"}
+    marks = [mark | {"tick": 1, "until": 4}, mark | {"tick": 3, "until": 6}]
+    p_value = run.tiny["walk/park/1"]["p_value"]
+    run.tiny.walk(3, "noisy_count", marks, noisy_count=3, count_at_most=3, p_value=p_value)
+    return "budget"
+
+
+def _stranger(run: Run) -> str:
+    visit = {"person_id": STRANGE, "location_id": "park", "tick": 10**9}
+    run.tiny.records.insert(5, {"key": STRANGE, "headers": {"ce_id": STRANGE}, "value": visit, "partition": 0})
+    return "form"
+
+
+def _list_as_location(run: Run) -> str:
+    strange = json.loads(json.dumps(run.tiny.records[0]))
+    strange["value"] |= {"location_id": [STRANGE]}
+    strange["key"] = f"walk/['{STRANGE}']"
+    strange["headers"] |= {"ce_id": f"{strange['key']}/0"}
+    run.tiny.records.insert(1, strange)
+    return "form"
+
+
+def _part_of_a_tick(run: Run) -> str:
+    run.tiny.remove("walk/park/3")
+    return "ticks"
+
+
+PLANTED: list[Callable[[Run], str]] = [
+    _false_safe,
+    _false_safe_of_snapshot,
+    _low_bound,
+    _second_value,
+    _too_much,
+    _second_answer,
+    _stranger,
+    _list_as_location,
+    _part_of_a_tick,
+]
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__[1:])
+def test_planted_falsehood_is_found(run: Run, plant: Callable[[Run], str]) -> None:
+    """Each planted falsehood is found by its own kind alone, and no text repeats what a stranger wrote."""
+    kind = plant(run)
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = run.judge()
+    # A second answer within a window may also cost more than stated.
+    assert {kind} <= reports.kinds <= {kind} | ({"paid"} if kind == "budget" else set()), reports.findings
+    assert STRANGE not in str(reports.findings)
+
+
+def test_missing_tick_is_shown_by_partition(run: Run) -> None:
+    """A tick that nobody decided is reported by partition, and is no finding."""
+    run.report()
+    run.tiny.remove("walk/park/3", "night/2026-01-01T02:30:00Z/0/3")
+    run.tiny["night/2026-01-01T02:30:00Z/0/4"]["noisy_counts"]["shop"]["tick"] = 4
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = run.judge()
+    assert reports.gaps == [(0, 3, 3)]
+    assert reports.findings == []
+
+
+def _interrupt(run: Run, *between: dict[str, Any]) -> set[str]:
+    """Let tick 3 be partial, with these records between it and tick 4. Return the kinds of findings."""
+    run.report()
+    run.tiny.remove("walk/park/3")
+    place = next(n for n, line in enumerate(run.tiny.records) if line["value"]["tick"] == 4)
+    run.tiny.records[place:place] = between
+    run.publish(owner(charges()), *run.tiny.records)
+    return run.judge().kinds
+
+
+def test_interrupted_tick_may_be_partial(run: Run) -> None:
+    """If a takeover follows a tick, the tick's transaction may have been aborted: missing records are no finding."""
+    repeated = [line for line in run.tiny.records if line["value"]["tick"] == 2]
+    assert _interrupt(run, owner(charges()), *repeated) == set()
+
+
+def test_owner_record_excuses_no_partial_tick(run: Run) -> None:
+    """A tick before the owner record that an owner repeats from time to time must be complete."""
+    assert _interrupt(run, owner(charges(), input_partitions=2)) == {"ticks"}
+
+
+def _split_by_tick(run: Run) -> Iterator[list[dict[str, Any]]]:
+    for tick in range(7):
+        yield [line for line in run.tiny.records if line["value"]["tick"] == tick]
+
+
+def test_findings_come_as_ticks_are_published(run: Run) -> None:
+    """A false "safe" is found in the turn after its tick, even if visits were read earlier; repeats are no findings."""
+    reports = Reports()
+    run.report(["q1,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,", *run.tiny.lines[1:]])
+    run.publish(owner(charges()))
+    with closing(run.follow(reports)) as follower:
+        for tick, records in enumerate(_split_by_tick(run)):
+            if tick == 6:
+                run.report(["q2,park,2026-01-01T06:15:00Z,2026-01-01T06:20:00Z,"])
+            run.publish(*records, *records)
+            while follower.take_turn():
+                pass
+            assert reports.outcomes == {Outcome.PROVEN: tick + 1}
+            assert reports.kinds == ({"safe"} if tick == 6 else set())
+    assert len(reports.findings) == 1
+
+
+def test_answer_past_the_end_is_compared(run: Run) -> None:
+    """If a tick is published while the follower catches up, it is compared with the input published before it."""
+    *earlier, last = _split_by_tick(run)
+    run.publish(owner(charges()), *(line for records in earlier for line in records))
+    reports = Reports()
+
+    class Late(KafkaTopics):
+        """Facts about topics that publish a tick right after the first request for the ends of the input."""
+
+        published = False
+
+        def log_ends(self, name: str) -> Any:
+            ends = super().log_ends(name)
+            if name == run.visits and not self.published:
+                self.published = True
+                run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
+                run.publish(*last)
+            return ends
+
+    facts = Late(run.kafka)
+    sources = Sources(run.alerts, run.kafka.create_consumer, facts, run.visits, run.kafka.create_consumer)
+    with closing(facts), closing(run.follow(reports, sources=sources)) as follower:
+        while follower.take_turn() or reports.last[0] < 6:
+            pass
+    assert reports.kinds == {"safe"}
+
+
+@contextmanager
+def open_transaction(run: Run, *lines: str) -> Iterator[Any]:
+    """Report visits in a transaction that stays open, and yield its producer."""
+    with closing(run.kafka.create_producer(transactional_id=f"slow-{run.visits}")) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for row in csv.DictReader([*run.tiny.lines[:1], *lines]):
+            stamp = int(datetime.fromisoformat(row["left_at"]).timestamp() * 1_000)
+            row.pop("reported_at")
+            producer.send(run.visits, json.dumps(row).encode(), partition=0, timestamp_ms=stamp).get(timeout=10)
+        yield producer
+
+
+HIDDEN = [f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)]
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
+def test_open_transaction_is_waited_for(run: Run, commits: bool) -> None:
+    """No tick is proven while a transaction hides visits that it may count. They count if it is committed.
+
+    input    p1 … p4 | q0 q1 (open) ............... | commit: the "safe" of tick 6 is false
+    auditor          reads to here, and must wait
+    """
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = Reports()
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
+        for _ in range(2):
+            assert not follower.take_turn()
+            assert reports.outcomes == {Outcome.PROVEN: 1}  # later visits than this tick's were read
+            assert follower.waiting_ticks == 6
+            assert "a transaction is open" in follower.delayed
+            assert follower.cut_off == ""
+        (producer.commit_transaction if commits else producer.abort_transaction)()
+        while follower.waiting_ticks:
+            follower.take_turn()
+        assert (follower.delayed, follower.cut_off) == ("", "")
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    assert reports.kinds == ({"safe"} if commits else set())
+
+
+def test_later_transactions_are_not_waited_for(run: Run) -> None:
+    """A tick waits only for transactions that were open when it was read; otherwise a busy producer would block it."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = Reports()
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
+        follower.take_turn()
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send(run.visits, b"{}", partition=0).get(timeout=10)
+        follower.take_turn()
+        assert reports.outcomes == {Outcome.PROVEN: 7}
+        producer.abort_transaction()
+
+
+def test_long_transaction_cuts_off_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that stays open for half a minute is reported as an input that cannot be read."""
+    monkeypatch.setattr("monitor.tools.audit.follow.PATIENCE_SECONDS", 0.0)
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(Reports())) as follower:
+        follower.take_turn()
+        assert re.search(r"beyond offset 2 of partition 0: a transaction is open there", follower.cut_off)
+        assert follower.delayed == ""
+        assert follower.waiting_ticks == 6
+        producer.abort_transaction()
+
+
+def recreate(run: Run, name: str, partitions: int) -> None:
+    """Delete a topic, and create another one of the same name."""
+    before = run.facts.read_topic_id(name)
+    with closing(run.kafka.create_admin()) as admin:
+        admin.delete_topics([name])
+        deadline = time.monotonic() + 30
+        while run.facts.read_topic_id(name) == before:
+            assert time.monotonic() < deadline
+        admin.create_topics({name: run.settings(partitions)}, wait_for_metadata=True)
+
+
+def test_longer_recreated_topic_is_noticed(run: Run) -> None:
+    """A re-created topic, which has another id, is not read further, even if it has more records than before."""
+    run.report()
+    run.publish(*run.tiny.records)
+    reports = Reports()
+    with closing(run.follow(reports)) as follower:
+        follower.take_turn()
+        recreate(run, run.alerts, 1)
+        run.publish(*run.tiny.records, *run.tiny.records)
+        with pytest.raises(TopicChangedError, match="has another id than before"):
+            follower.take_turn()
+    assert reports.findings == []
+
+
+def test_answers_about_earlier_input_are_partial(run: Run) -> None:
+    """Answers about an input that was re-created since are not proven, because the visits that they count are gone."""
+    run.report()
+    ticks = list(_split_by_tick(run))
+    earlier, later = (
+        owner(charges(), input_topic_id="a" * 32),
+        owner(charges(), input_topic_id=run.facts.read_topic_id(run.visits)),
+    )
+    run.publish(
+        earlier, *(line for tick in ticks[:4] for line in tick), later, *(line for tick in ticks[4:] for line in tick)
+    )
+    reports = run.judge()
+    assert reports.outcomes == {Outcome.PARTIAL: 4, Outcome.PROVEN: 3}
+    assert reports.findings == []
+
+
+def test_recreated_input_is_noticed_later(run: Run) -> None:
+    """Answers about an earlier input are not proven, even if no input could be read when they were read."""
+    run.report()
+    run.publish(owner(charges(), input_topic_id="a" * 32), *run.tiny.records)
+    with closing(run.kafka.create_admin()) as admin:
+        admin.delete_topics([run.visits])
+    reports = Reports()
+    with closing(run.follow(reports)) as follower:
+        follower.take_turn()
+        assert follower.waiting_ticks
+        with closing(run.kafka.create_admin()) as admin:
+            admin.create_topics({run.visits: run.settings(2)}, wait_for_metadata=True)
+        run.report()
+        deadline = time.monotonic() + 30
+        while follower.waiting_ticks:
+            assert time.monotonic() < deadline
+            follower.take_turn()
+        assert follower.proven_stretch is None
+    assert reports.outcomes == {Outcome.PARTIAL: 7}
+    assert reports.findings == []
+
+
+class LateFacts:
+    """Facts about topics; the first request for the input's `ends`, or for its `id`, fails."""
+
+    def __init__(self, run: Run, late: str) -> None:
+        self._run, self._late = run, late
+
+    def _fails(self, name: str, what: str) -> bool:
+        fails = (name, what) == (self._run.visits, self._late)
+        self._late = "" if fails else self._late
+        return fails
+
+    def read_topic_id(self, name: str) -> str:
+        return "" if self._fails(name, "id") else self._run.facts.read_topic_id(name)
+
+    def log_ends(self, name: str) -> Mapping[int, int]:
+        if self._fails(name, "ends"):
+            raise KafkaError("no leader")
+        return self._run.facts.log_ends(name)
+
+
+@pytest.mark.parametrize("late", ["ends", "id"])
+@pytest.mark.parametrize("kind", ["at_least", "dwell"])
+def test_earlier_input_causes_no_findings(run: Run, kind: str, late: str) -> None:
+    """Lower bounds and dwell times that count an earlier input are not compared with the present, empty one."""
+    if kind == "at_least":
+        add_bounds(run.tiny, {"shop": 2})
+    else:
+        add_dwell(run.tiny, 2_400 + 45 * 2_400, 1_200)  # true with the visits, impossible without
+    run.tiny.config = run.tiny.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "9"')
+    run.tiny.records.sort(key=lambda line: line["value"]["tick"])
+    run.publish(owner(None, input_topic_id="a" * 32), *run.tiny.records)
+    reports = Reports()
+    consumer = run.kafka.create_consumer
+    sources = Sources(run.alerts, consumer, LateFacts(run, late), run.visits, consumer)
+    with closing(run.follow(reports, sources=sources)) as follower:
+        follower.take_turn()
+        assert follower.waiting_ticks
+        while follower.take_turn() or follower.waiting_ticks:
+            pass
+        assert follower.proven_stretch is None
+    assert reports.findings == []
+    assert set(reports.outcomes) == {Outcome.PARTIAL}
+
+
+def test_follower_reports_at_each_tick(run: Run) -> None:
+    """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
+    run.publish(owner(charges()), *run.tiny.records)
+    alive: list[int] = []
+    sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, alive=lambda: alive.append(1))
+    with closing(run.follow(Reports(), sources=sources)) as follower:
+        follower.take_turn()
+        assert follower.complete
+    assert len(alive) > 7
+
+
+def test_restart_loses_and_repeats_nothing(run: Run) -> None:
+    """A new process reaches the same findings and numbers as one that was never stopped."""
+    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
+    ticks = list(_split_by_tick(run))
+    run.publish(*(line for records in ticks[:4] for line in records))
+    before = run.judge()
+    assert before.kinds == {"safe"}
+    run.publish(*(line for records in ticks[4:] for line in records))
+    after = run.judge()
+    assert after.findings == before.findings
+    assert after.outcomes == {Outcome.PROVEN: 7}
+    assert sum(after.records.values()) == len(run.tiny.records)
+
+
+def test_examined_ticks_are_not_reported(run: Run) -> None:
+    """With `since`, findings about earlier ticks are left out, and later ones are not."""
+    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
+    run.publish()
+    assert run.judge(since=parse_instant("2026-01-01T00:59:59Z")).kinds == {"safe"}
+    assert run.judge(since=parse_instant("2026-01-01T01:00:00Z")).findings == []
+
+
+def test_examined_overspending_hides_no_later_one(run: Run) -> None:
+    """With `since`, an examined sum of ε does not hide a later sum that is not larger."""
+    facts = {"noisy_count": 3, "count_at_most": 3, "p_value": run.tiny["walk/park/1"]["p_value"]}
+    mark = {"tick": 6, "noisy_count": 3, "epsilon": "1", "until": 9}
+    run.tiny.walk(6, "noisy_count", [mark], **facts)
+    run.tiny.config = run.tiny.config.replace('{epsilon: "2", period: 12h}', '{epsilon: "3/4", period: 1h}')
+    run.publish()
+    since = parse_instant("2026-01-01T05:00:00Z")
+    assert run.judge(output_only=True, since=since).kinds == {"paid"}
+
+
+def test_output_alone_is_checked_without_input(run: Run) -> None:
+    """Without input the ε, pauses, form and bytes are checked, and no tick counts as proven."""
+    _second_answer(run)
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = run.judge(output_only=True)
+    assert "budget" in reports.kinds
+    assert set(reports.outcomes) == {Outcome.OUTPUT_ONLY}
+
+
+def test_lost_input_is_compared_later(run: Run) -> None:
+    """While the input cannot be read, the follower reports it and checks the output; it compares all answers later."""
+    run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
+    _second_answer(run)
+    run.publish(owner(charges()), *run.tiny.records)
+    down, reports = [True], Reports()
+
+    def open_input(**settings: str) -> Any:
+        if down:
+            raise ConnectionError("not now")
+        return run.kafka.create_consumer(**settings)
+
+    sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input)
+    with closing(run.follow(reports, sources=sources)) as follower:
+        follower.take_turn()
+        assert "not now" in follower.cut_off
+        assert follower.waiting_ticks == 7
+        assert reports.outcomes == {}
+        assert "budget" in reports.kinds
+        assert "safe" not in reports.kinds
+        down.clear()
+        follower.take_turn()
+        assert follower.cut_off == ""
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    assert "safe" in reports.kinds
+
+
+def test_waiting_answers_are_bounded_by_bytes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If too many bytes wait for the input, the oldest ticks are given up, and the newest is kept."""
+
+    def open_input(**settings: str) -> Any:
+        raise ConnectionError(str(settings))
+
+    monkeypatch.setattr("monitor.tools.audit.follow.MOST_WAITING_BYTES", 1)
+    run.publish(owner(charges()), *run.tiny.records)
+    reports = Reports()
+    with closing(
+        run.follow(reports, sources=Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input))
+    ) as follower:
+        follower.take_turn()
+        assert follower.waiting_ticks == 1
+        assert not follower.complete
+    assert reports.outcomes == {Outcome.UNPROVEN: 6}
+
+
+def _change_the_time(run: Run) -> list[Any]:
+    """Let the designated time change to 03:30 after tick 3. Return the configurations, the newer one first."""
+    earlier = run.tiny.folder / "earlier.yaml"
+    earlier.write_text(run.tiny.config)
+    run.tiny.config = run.tiny.config.replace('at: ["02:30"]', 'at: ["03:30"]')
+    run.tiny.remove("night/2026-01-01T02:30:00Z/0/4")
+    for tick in (4, 5, 6):
+        moved = json.loads(json.dumps(next(line for line in run.tiny.records if "night" in line["key"])))
+        key = "night/2026-01-01T03:30:00Z/0"
+        fresh = walk(tick, "safe", [])
+        moved |= {"key": key}
+        moved["headers"] |= {"ce_id": f"{key}/{tick}", "ce_time": fresh["headers"]["ce_time"]}
+        facts = {"time": "2026-01-01T03:30:00Z", "tick": tick, "as_of": fresh["value"]["as_of"], "noisy_counts": {}}
+        moved["value"] |= facts | {"final": tick == 5}
+        if tick < 6:
+            run.tiny.records.append(moved)
+    run.tiny.records.sort(key=lambda line: line["value"]["tick"])
+    place = next(n for n, line in enumerate(run.tiny.records) if line["value"]["tick"] == 4)
+    run.tiny.records.insert(place, owner(charges("03:30:00")))
+    run.tiny.records.insert(0, owner(charges("02:30:00")))
+    return [run.tiny.folder / "config.yaml", earlier]
+
+
+def test_stretch_is_judged_by_its_configuration(run: Run) -> None:
+    """After a designated time was changed, each tick is judged by the configuration that was in force."""
+    configs = _change_the_time(run)
+    run.report()
+    run.publish()
+    reports = run.judge(configs=configs)
+    assert reports.findings == []
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    assert reports.stretches == []
+
+
+def test_stretch_without_configuration_is_named(run: Run) -> None:
+    """If the earlier configuration is not given, its ticks are reported as unjudged, and cause no finding."""
+    configs = _change_the_time(run)
+    run.report()
+    run.publish()
+    reports = run.judge(configs=configs[:1])
+    assert reports.findings == []
+    assert reports.outcomes == {Outcome.UNJUDGED: 4, Outcome.PROVEN: 3}
+    assert reports.stretches == [(0, True), (0, False)]
+
+
+def test_expired_input_is_partial(run: Run) -> None:
+    """If input has expired, ticks that may count it are not proven."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with closing(run.kafka.create_admin()) as admin:
+        admin.delete_records({TopicPartition(run.visits, 0): 1})
+    reports = Reports()
+    with closing(run.follow(reports)) as follower:
+        while follower.take_turn():
+            pass
+        follower.take_turn()  # without new ticks
+        assert not follower.complete
+    assert reports.outcomes[Outcome.PARTIAL] == 7

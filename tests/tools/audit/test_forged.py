@@ -1,0 +1,103 @@
+"""Forged records: whatever somebody writes to the output, the audit goes on, finds it, and does not quote it."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from typing import Any
+
+import pytest
+
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.watching import Outcome
+from tests.tools.audit.conftest import Tiny, record
+from tests.tools.audit.forgery import STRANGE, Forgery, forge
+from tests.tools.audit.modes import audit_once, encode, follow, show
+from tests.tools.audit.test_at_least import add_bounds
+from tests.tools.audit.test_dwell import add_dwell
+from tests.tools.audit.test_follow import charges, owner
+
+FORGERIES = int(os.environ.get("FORGERIES", "1000"))
+RENDERED = 20  # one report in this number is rendered
+SEED = int(os.environ.get("FUZZ_SEED", "7"))
+
+
+@pytest.fixture
+def every_kind(tiny: Tiny) -> Tiny:
+    """A faultless run with records of every kind."""
+    add_bounds(tiny, {"shop": 1})
+    tiny.watch_busiest({"shop": 3})
+    add_dwell(tiny)
+    tiny.config = tiny.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "9"')
+    tiny.records.sort(key=lambda line: line["value"]["tick"])
+    started = {"ledger": 1, "service": "tiny", "partitions": 1, "lost_at": None, "input_topic_id": "", "kind": "ledger"}
+    start = record("ledger", 0, started)
+    first = owner(_charges())
+    quiet = owner(_charges(), tick=6)
+    for number, line in enumerate((start, first, quiet)):
+        line["headers"]["ce_id"] = f"{line['key']}/0/{number}"
+    tiny.records[:0] = [start, first]
+    tiny.records.append(quiet)
+    return tiny
+
+
+def _charges() -> dict[str, Any]:
+    """Return the charges of all monitors of `every_kind`."""
+    found = charges()
+    night = found["times"][0]
+    bounds = night | {"kind": "at_least", "epsilon": "3/4"}
+    busiest = night | {"monitor": "busiest", "kind": "hot_spots", "epsilon": "1/3"}
+    lengths = night | {"monitor": "lengths", "kind": "dwell", "epsilon": "3/2"}
+    return found | {"times": [night, bounds, busiest, lengths]}
+
+
+def publish(tiny: Tiny, forgery: Forgery | None) -> list[dict[str, Any]]:
+    """Return the records of a run, with JSON as values. The forged one replaces its original."""
+    encoded = encode(tiny.records)
+    if forgery is not None:
+        encoded[forgery.place] = forgery.record | {"value": forgery.value}
+    return encoded
+
+
+def test_run_without_forgery_passes(every_kind: Tiny) -> None:
+    """The records that are forged below have no finding, and are those of every kind."""
+    report = audit_once(every_kind, publish(every_kind, None))
+    assert report.ok, report.violations
+    assert follow(every_kind, publish(every_kind, None)).findings == []
+    assert {line["value"]["kind"] for line in every_kind.records} == {
+        *("over_time", "at_times", "hot_spots", "dwell", "owner", "ledger")
+    }
+
+
+@pytest.fixture
+def one_configuration(every_kind: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let both modes read the configuration once, because this takes most of the time."""
+    terms = read_terms(every_kind.write()[1])
+    for module in (
+        "monitor.tools.audit.audit",
+        "tests.tools.audit.modes",
+    ):  # the package has a function of the first name
+        monkeypatch.setattr(sys.modules[module], "read_terms", lambda _path: terms)
+
+
+@pytest.mark.promise(37)
+@pytest.mark.usefixtures("one_configuration")
+def test_forged_records_are_found(every_kind: Tiny) -> None:
+    """A hostile value in any field ends no audit, is quoted nowhere, and is found unless the record is still valid.
+
+    A threshold or `top` that no other answer contradicts may be that of a configuration that was not given: unjudged.
+    """
+    invalid = 0
+    for number, forgery in enumerate(forge(every_kind.records, random.Random(SEED), FORGERIES)):
+        records = publish(every_kind, forgery)
+        report, reports = audit_once(every_kind, records), follow(every_kind, records)
+        said = str(report) + str(reports) + (show(report) if number % RENDERED == 0 else "")
+        assert STRANGE not in said, forgery.what
+        assert "unexpected" not in said, forgery.what
+        if not forgery.envelope and not forgery.is_valid:
+            invalid += 1
+            unstated = "('threshold',)" in forgery.what or "('top',)" in forgery.what
+            assert not report.ok or (unstated and report.unjudged), forgery.what
+            assert reports.findings or (unstated and reports.outcomes[Outcome.UNJUDGED]), forgery.what
+    assert invalid > FORGERIES // 2

@@ -1,0 +1,208 @@
+"""The checks of hot spots: one drawing at the last tick, upper bounds, order, and payments.
+
+At 02:30 p3 and p4 are at the shop, and nobody is at the park. conftest.py draws the run.
+"""
+
+from __future__ import annotations
+
+import copy
+from fractions import Fraction
+
+import pytest
+
+from tests.tools.audit.conftest import Tiny, find
+
+BUSIEST = "busiest/2026-01-01T02:30:00Z"
+AT = "2026-01-01T02:20:00Z,2026-01-01T02:40:00Z"
+
+
+def remove_night(tiny: Tiny) -> None:
+    """Remove all monitors but `walk`."""
+    tiny.config = tiny.config.partition("  - name: night")[0]
+    tiny.records = [record for record in tiny.records if record["value"]["monitor"] == "walk"]
+
+
+def test_faultless_hot_spots_pass(tiny: Tiny) -> None:
+    """A correct drawing passes every check."""
+    tiny.watch_busiest({"shop": 3})
+    report = tiny.audit(fates={"applied": 4, "not_watched": 0, "expired": 0, "dead_letter": 0})
+    assert report.ok, report.violations
+    assert report.answers["busiest", "complete"] == 1
+    assert report.noisy == 2 + 1
+
+
+@pytest.mark.parametrize("named", [{"shop": 2, "park": 0}, {"shop": 3, "park": 2}, {"park": 2, "shop": 2}])
+def test_top_may_exceed_locations(tiny: Tiny, named: dict[str, int]) -> None:
+    """If `top` exceeds the number of locations, all locations are named."""
+    tiny.watch_busiest(named, top=9)
+    assert tiny.audit().ok
+
+
+def test_hot_spots_alone_decide_fates(tiny: Tiny) -> None:
+    """A visit that only hot spots ask about is applied until their horizon is over."""
+    #       τ                    τ + 3 h
+    #       02:30 ────────────── 05:30      reported in slot 4: tick 4 asks, as of 05:00; in slot 5: none does
+    remove_night(tiny)
+    tiny.watch_busiest({"shop": 3})
+    tiny.lines += [f"p5,shop,{AT},2026-01-01T04:59:59Z", f"p6,shop,{AT},2026-01-01T05:00:00Z"]
+    tiny.lines += ["p7,shop,2026-01-01T01:20:00Z,2026-01-01T01:40:00Z,"]
+    report = tiny.audit()
+    assert report.ok, report.violations
+    assert report.fates == {"applied": 5, "not_watched": 1, "expired": 1, "dead_letter": 0}
+    assert report.whole_until == 5 + 3
+
+
+@pytest.mark.promise(3)
+def test_noisy_count_below_count_is_found(tiny: Tiny) -> None:
+    """A noisy count is an upper bound of the count."""
+    tiny.watch_busiest({"shop": 1})
+    assert find(tiny, "noisy_count") == [f"{BUSIEST}, tick 4: shop: there were more people than the noisy count"]
+
+
+def test_late_report_is_not_counted(tiny: Tiny) -> None:
+    """A visit that is reported after the last tick is in no count."""
+    tiny.watch_busiest({"shop": 2})
+    tiny.lines.append(f"p5,shop,{AT},2026-01-01T05:00:00Z")
+    assert tiny.audit().ok
+
+
+@pytest.mark.parametrize(("count", "true"), [(2, False), (3, True)])
+def test_unnamed_location_is_found(tiny: Tiny, count: int, true: bool) -> None:
+    """A location whose count is above the last noisy count must be named."""
+    # two people at each place; the park is first in the registry, so it wins where noisy counts are equal
+    remove_night(tiny)
+    tiny.watch_busiest({"shop": count})
+    tiny.lines += [f"q{n},park,{AT}," for n in range(2)]
+    if true:
+        assert tiny.audit().ok
+    else:
+        text = "park is not named, and there were more people than the last noisy count allows"
+        assert find(tiny, "noisy_count") == [f"{BUSIEST}, tick 4: {text}"]
+
+
+@pytest.mark.parametrize(
+    ("named", "top", "text"),
+    [
+        ({}, 1, "0 locations are named, expected 1"),
+        ({"shop": 3}, 2, "1 locations are named, expected 2"),
+        ({"shop": 3, "park": 0}, 1, "2 locations are named, expected 1"),
+        ({"park": 2, "shop": 3}, 2, "shop comes after park, expected before it"),
+        ({"shop": 3, "park": 3}, 2, "park comes after shop, expected before it"),
+        ({"shop": 3, "beach": 2}, 2, "a location is not in the registry"),
+    ],
+)
+def test_wrong_names_are_found(tiny: Tiny, named: dict[str, int], top: int, text: str) -> None:
+    """The number, the order and the locations that are named are checked."""
+    tiny.watch_busiest(named, top=top)
+    assert find(tiny, "form") == [f"{BUSIEST}, tick 4: {text}"]
+
+
+def test_repeated_location_is_found(tiny: Tiny) -> None:
+    """A location is named once."""
+    tiny.watch_busiest({"shop": 3}, top=2)
+    tiny[f"{BUSIEST}/4"]["hot_spots"] *= 2
+    assert find(tiny, "form") == [f"{BUSIEST}, tick 4: shop is named 2 times"]
+
+
+@pytest.mark.promise(14)
+def test_unknown_costs_nothing(tiny: Tiny) -> None:
+    """An unknown answer without names passes, and nobody pays for it."""
+    tiny.watch_busiest({}, status="unknown")
+    report = tiny.audit()
+    assert report.ok, report.violations
+    assert report.paid == 1
+    assert report.answers["busiest", "unknown"] == 1
+
+
+def test_unknown_with_names_is_found(tiny: Tiny) -> None:
+    """An unknown answer must not name a location."""
+    tiny.watch_busiest({"shop": 3}, status="unknown")
+    assert find(tiny, "form") == [f"{BUSIEST}, tick 4: the status is unknown, but locations are named"]
+
+
+def test_missing_drawing_is_found(tiny: Tiny) -> None:
+    """A missing drawing is a violation, except for a service that ran by the clock."""
+    tiny.watch_busiest()
+    assert find(tiny, "ticks") == [f"{BUSIEST}: tick 4 is missing"]
+    assert tiny.audit(every_tick=False).ok
+
+
+@pytest.mark.parametrize("tick", [3, 5])
+def test_drawing_at_another_tick_is_found(tiny: Tiny, tick: int) -> None:
+    """Hot spots are drawn only at the last tick that asks about the time."""
+    # 02:30 + 3 h = 05:30: the last as_of before is 05:00, of tick 4
+    tiny.watch_busiest({"shop": 3}, tick=tick)
+    text = f"{BUSIEST}, tick {tick}: the time is not designated, or this is not the last tick about it"
+    assert find(tiny, "ticks", every_tick=False) == [text]
+
+
+def test_undesignated_time_is_found(tiny: Tiny) -> None:
+    """A drawing about a time that is not designated is a violation."""
+    tiny.watch_busiest({"shop": 3})
+    tiny[f"{BUSIEST}/4"]["time"] = "2026-01-01T02:31:00Z"
+    (text,) = find(tiny, "ticks", every_tick=False)
+    assert text.startswith("busiest/2026-01-01T02:31:00Z, tick 4: the time is not designated")
+
+
+@pytest.mark.promise(13)
+def test_second_drawing_is_found(tiny: Tiny) -> None:
+    """A second drawing is found, also under another ce_id."""
+    tiny.watch_busiest({"shop": 3})
+    again = copy.deepcopy(tiny.records[-1])
+    again["headers"]["ce_id"] += "/again"
+    tiny.records.append(again)
+    report = tiny.audit()
+    assert report.violations["ticks"] == [f"{BUSIEST}, tick 4: the time is answered a second time"]
+    assert report.totals == {"ticks": 1, "form": 1}  # the other ce_id is a violation of the form
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("final", False),
+        ("registry", "0" * 64),
+        ("locations", 1),
+        ("top", 2),
+        ("epsilon", "1/6"),
+        ("status", "quiet"),
+        ("as_of", "2026-01-01T05:00:01Z"),
+    ],
+)
+def test_public_facts_are_checked(tiny: Tiny, name: str, value: object) -> None:
+    """Each field that follows from the configuration and the tick is checked."""
+    tiny.watch_busiest({"shop": 3})
+    tiny[f"{BUSIEST}/4"][name] = value
+    (text,) = find(tiny, "form")
+    assert name in text or repr(value) in text
+
+
+@pytest.mark.promise(13)
+def test_unnamed_people_pay_too(tiny: Tiny) -> None:
+    """A drawing charges everyone who was anywhere, also at locations that are not named."""
+    # p5 is at the park at 02:30, while the park is paused; the shop, where nobody is, is named
+    tiny.watch_busiest({"shop": 3})
+    tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
+    tiny.lines = [*tiny.lines[:3], f"p5,park,{AT},"]
+    assert tiny.audit().paid == 5
+
+
+@pytest.mark.promise(16)
+def test_two_places_at_once_cost_twice(tiny: Tiny) -> None:
+    """A person reported at two places at once pays at both."""
+    tiny.watch_busiest({"shop": 3})
+    tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
+    tiny.lines.append(f"p3,park,{AT},")
+    assert tiny.audit().paid == 5 + 5 + Fraction(1, 2)  # p3, for the shop at `night` too
+
+
+@pytest.mark.parametrize("every_tick", [True, False])
+@pytest.mark.parametrize(("reported", "paid"), [("04:59:59.999999", 5), ("05:00:00", 1)])
+def test_drawing_charges_reports_before_as_of(tiny: Tiny, reported: str, paid: int, every_tick: bool) -> None:
+    """A drawing charges the people reported before its as_of.
+
+    The last tick about 02:30 closes at 05:00. The same is true of a service that ran by the clock.
+    """
+    tiny.watch_busiest({"shop": 3})
+    tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
+    tiny.lines = [*tiny.lines[:3], f"p5,shop,{AT},2026-01-01T{reported}Z"]
+    assert tiny.audit(every_tick=every_tick).paid == paid

@@ -1,0 +1,125 @@
+"""A decided tick that lacks the record of its hot spots or dwell times, in both modes.
+
+The last tick about 02:30 is tick 4. Subscribers see ticks 0 to 6. conftest.py draws the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from monitor.tools.audit.audit import audit_files
+from tests.tools.audit.conftest import Tiny, busiest
+from tests.tools.audit.modes import audit_once, encode, follow
+from tests.tools.audit.test_dwell import add_dwell
+from tests.tools.audit.test_follow import charges, owner
+
+TIME = "2026-01-01T02:30:00Z"
+NO_ANSWER = "the output topic answers no tick"
+
+
+def find(tiny: Tiny, records: list[dict[str, Any]]) -> list[str]:
+    """Return the findings about ticks, on which both modes must agree, and require that there are no others."""
+    tiny.config = tiny.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "9"')
+    report, reports = audit_once(tiny, encode(records), every_tick=False), follow(tiny, encode(records))
+    found = [text for text in report.violations["ticks"] if text != NO_ANSWER]
+    assert reports.findings == [("ticks", text) for text in found]
+    assert set(report.totals) <= {"ticks"}
+    return found
+
+
+@pytest.fixture
+def totals(tiny: Tiny) -> Tiny:
+    """A faultless run with hot spots and dwell times."""
+    tiny.watch_busiest({"shop": 3})
+    add_dwell(tiny)
+    tiny.records.sort(key=lambda line: line["value"]["tick"])
+    return tiny
+
+
+def test_whole_ticks_pass(totals: Tiny) -> None:
+    """If every record is there, nothing is found."""
+    assert find(totals, [owner(), *totals.records]) == []
+
+
+@pytest.mark.promise(37)
+@pytest.mark.parametrize("monitor", ["busiest", "lengths"])
+def test_missing_totals_are_found(totals: Tiny, monitor: str) -> None:
+    """A decided tick without the hot spots or dwell times that are due is found, even if ticks may be missing."""
+    totals.remove(f"{monitor}/{TIME}/4")
+    assert find(totals, [owner(), *totals.records]) == [f"partition 0, tick 4: {monitor} has 0 of 1 records"]
+
+
+def test_missing_tick_lacks_no_totals(totals: Tiny) -> None:
+    """A tick that nobody decided lacks no hot spots or dwell times."""
+    records = [line for line in totals.records if line["value"]["tick"] != 4]
+    assert find(totals, [owner(), *records]) == []
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_interrupted_tick_may_lack_totals(totals: Tiny, repeats: bool) -> None:
+    """If a takeover follows a tick, its transaction may have been aborted, so missing totals are no finding.
+
+    A takeover shows in an owner record that differs, or in the tick before, which is repeated after the owner record.
+    """
+    totals.remove(f"busiest/{TIME}/4")
+    earlier, later = (
+        [line for line in totals.records if (line["value"]["tick"] > 4) is is_later] for is_later in (False, True)
+    )
+    repeated = [line for line in earlier if line["value"]["tick"] == 3] * repeats
+    taken_over = owner() if repeats else owner(fingerprint="1" * 16)
+    assert find(totals, [owner(), *earlier, taken_over, *repeated, *later]) == []
+
+
+def watch_only_busiest(tiny: Tiny) -> None:
+    """Let hot spots be the only monitor, so that the other ticks have no answers."""
+    tiny.config = tiny.config.partition("  - {name: walk")[0]
+    tiny.watch_busiest({"shop": 3})
+    tiny.records = tiny.records[-1:]
+
+
+@pytest.mark.promise(37)
+def test_owner_record_instead_of_totals(tiny: Tiny) -> None:
+    """An owner record that states a tick without answers is found if hot spots are due at the tick."""
+    watch_only_busiest(tiny)
+    before, after = ([owner(tick=tick) for tick in ticks] for ticks in ((2, 3), (5, 6)))
+    assert find(tiny, [owner(), *before, *tiny.records, *after]) == []
+    found = find(tiny, [owner(), *before, owner(tick=4), *after])
+    assert found == ["partition 0, tick 4: busiest has 0 of 1 records"]
+
+
+@pytest.mark.parametrize(("partition", "found"), [(0, []), (1, ["partition 1, tick 4: busiest has 0 of 1 records"])])
+def test_totals_have_one_partition(tiny: Tiny, partition: int, found: list[str]) -> None:
+    """Hot spots are expected in the partition that the hash of the monitor's name selects, and in no other."""
+    watch_only_busiest(tiny)
+    records = [owner(tick=tick, partitions=2) | {"partition": partition} for tick in range(2, 7)]
+    assert audit_once(tiny, encode(records), every_tick=False).violations["ticks"] == [*found, NO_ANSWER]
+
+
+def charge_busiest(horizon: str) -> dict[str, Any]:
+    """Return the charges of hot spots alone."""
+    night = charges()["times"][0]
+    return charges() | {
+        "places": [],
+        "times": [night | {"monitor": "busiest", "kind": "hot_spots", "epsilon": "1/3", "horizon": horizon}],
+    }
+
+
+def test_totals_are_drawn_once(tiny: Tiny) -> None:
+    """A time that was answered under a shorter horizon needs no second answer at its new last tick.
+
+    tick       2    3         4           5
+    horizon   2 h  2 h: 3    3 h: due    3 h
+    """
+    watch_only_busiest(tiny)
+    earlier = tiny.folder / "earlier.yaml"
+    earlier.write_text(tiny.config.replace("reporting_horizon: 3h", "reporting_horizon: 2h"))
+    first, second = charge_busiest("2h"), charge_busiest("3h")
+    drawn = [busiest({"shop": 3}, 3, 1, "complete")]
+    later = [owner(second), *(owner(second, tick=tick) for tick in (4, 5, 6))]
+    for drawings, found in ((drawn, []), ([owner(first, tick=3)], ["partition 0, tick 4: busiest has 0 of 1 records"])):
+        tiny.records = [owner(first), owner(first, tick=2), *drawings, *later]
+        visits, config, alerts = tiny.write()
+        report = audit_files(visits, [config, earlier], alerts)
+        assert [text for text in report.violations["ticks"] if text != NO_ANSWER][-1:] == found

@@ -1,0 +1,108 @@
+"""The result of the auditor on the public page: real topics, the auditor, and the page that reads its file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from monitor.config import load_valid_config
+from monitor.contracts.clock import SteppedClock
+from monitor.kafka.connections import KafkaConnections
+from monitor.tools.audit.text import parse_instant
+from monitor.tools.page.server import Page, PageParts
+from tests.shared_kafka import SharedKafka
+from tests.tools.audit.test_auditor import ready, run_auditor, write_service
+from tests.tools.audit.test_follow import Reports, Run, charges, owner, run
+
+__all__ = ["run"]  # a fixture
+
+Eventually = Callable[..., Any]
+PAGE = "page: {port: 0, audit_file: result.json}\n"
+
+
+def ticks(run: Run, *wanted: int) -> list[dict[str, Any]]:
+    return [line for line in run.tiny.records if line["value"]["tick"] in wanted]
+
+
+@contextmanager
+def serve(config: Path) -> Iterator[Page]:
+    """Serve the page of a configuration file at seven o'clock of the tiny run."""
+    valid = load_valid_config(config, {})
+    kafka = KafkaConnections(tuple(valid.config.kafka.bootstrap_servers))
+    parts = PageParts(valid.config, valid.parameters, valid.locations, kafka)
+    with Page(parts, SteppedClock(parse_instant("2026-01-01T07:00:00Z"))) as page:
+        yield page
+
+
+def line(page: Page) -> str:
+    """Return the line about the recount."""
+    with closing(HTTPConnection(urlsplit(page.url).netloc, timeout=5)) as connection:
+        connection.request("GET", "/?lang=en")
+        text = connection.getresponse().read().decode()
+    return text.partition('<p id="audit">')[2].partition("</p>")[0]
+
+
+@pytest.mark.promise(37)
+def test_page_shows_what_the_auditor_proved(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+    """The page says up to when everything is recounted. A false "safe" is counted.
+
+    While the auditor is cut off from the input, the time does not advance.
+    """
+    run.tiny.config = run.tiny.config.replace('{epsilon: "2"', '{epsilon: "9/2"') + PAGE
+    run.report()
+    run.publish(owner(charges()), *ticks(run, *range(5)))
+    config = write_service(run, kafka)
+    result = config.parent / "result.json"
+    with serve(config) as page:
+        assert line(page) == ""
+        with run_auditor(config, result=result) as auditor:
+            eventually(result.exists, 30)
+            words = "Recounted independently from 2026-01-01 01:00 up to 2026-01-01 {} UTC: {} false, at most ε = 3/2"
+            assert line(page) == words.format("05:00", 0) + " for each person."
+            run.report([f"planted-{n},park,2026-01-01T05:10:00Z,2026-01-01T05:20:00Z," for n in range(47)])
+            run.publish(*ticks(run, 5))
+            eventually(lambda: line(page) == words.format("06:00", 1) + " for each person.")
+            with closing(run.kafka.create_admin()) as admin:
+                admin.delete_topics([run.visits])
+            eventually(lambda: auditor.value("state", state="cut_off") == 1, 30)
+            run.publish(*ticks(run, 6))
+            eventually(lambda: auditor.value("waiting_ticks") == 1)
+            assert not ready(auditor)
+            assert "06:00 UTC" in line(page)
+    assert [path.name for path in config.parent.glob("result*")] == ["result.json"]
+    assert set(json.loads(result.read_text())) == {"from", "up_to", "false", "epsilon_at_most"}
+
+
+def test_half_a_tick_is_not_proven(run: Run) -> None:
+    """While only a part of a tick has been appended, the result ends before it."""
+    run.report()
+    run.publish(owner(charges()), *ticks(run, 0, 1, 2))
+    parts = ticks(run, 3)
+    assert len(parts) == 2
+    reports = Reports()
+    with closing(run.follow(reports)) as follower:
+        for part, hour in ((None, 3), (parts[0], 3), (parts[1], 4)):
+            run.publish(part or owner(charges()))
+            while follower.take_turn():
+                pass
+            assert follower.proven_stretch is not None
+            assert follower.proven_stretch.up_to == parse_instant(f"2026-01-01T{hour:02}:00:00Z")
+    assert reports.findings == []
+
+
+def test_nothing_is_claimed_before_since(run: Run) -> None:
+    """Ticks whose findings are muted are not a part of the result."""
+    run.report()
+    run.publish(owner(charges()), *run.tiny.records)
+    with closing(run.follow(Reports(), since=parse_instant("2026-01-01T04:00:00Z"))) as follower:
+        while follower.take_turn():
+            pass
+        assert follower.proven_stretch is not None
+        assert follower.proven_stretch.since == parse_instant("2026-01-01T05:00:00Z")

@@ -1,0 +1,279 @@
+"""A configuration changes while the auditor runs: it judges what it has the configuration for, and accuses nobody.
+
+The run is drawn in conftest.py. From tick 4 on another configuration is in force.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from monitor.cli import main
+from monitor.tools.audit import AuditReport
+from monitor.tools.audit.audit import audit_files
+from monitor.tools.audit.watching import Outcome
+from monitor.tools.auditor.config_files import ConfigFiles, list_configs
+from tests.shared_kafka import SharedKafka
+from tests.tools.audit.conftest import Tiny, walk
+from tests.tools.audit.modes import encode, follow_to_end
+from tests.tools.audit.test_auditor import Eventually, ready, run_auditor, write_service
+from tests.tools.audit.test_follow import Reports, Run, charges, owner, run
+
+__all__ = ["run"]  # a fixture
+
+CHANGED_AT = 4
+WITH_POOL = hashlib.sha256(b"park\nshop\npool\n").hexdigest()
+
+
+@dataclass
+class Change:
+    """The tiny run with a change. `later` is the newer configuration, and `owner` the first record of its owner."""
+
+    tiny: Tiny
+    later: str
+    owner: dict[str, Any]
+    registry: str = "location_id\npark\nshop\n"
+    fresh: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def parts(self) -> list[list[dict[str, Any]]]:
+        """The records before and after the change, each part with its owner record first."""
+        before = [line for line in self.tiny.records if line["value"]["tick"] < CHANGED_AT]
+        after = [line for line in self.tiny.records if line["value"]["tick"] >= CHANGED_AT] + self.fresh
+        after.sort(key=lambda line: line["value"]["tick"])
+        return [encode([owner(charges(), fingerprint="a" * 16), *before]), encode([self.owner, *after])]
+
+    def write(self) -> tuple[Path, Path]:
+        """Write both configurations. Return the newer one and the earlier one."""
+        earlier = self.tiny.write()[1]
+        later = earlier.with_name("later.yaml")
+        later.write_text(self.later.replace("locations.csv", "later.csv"))
+        later.with_name("later.csv").write_text(self.registry)
+        return later, earlier
+
+    def audit_once(self, *configs: Path) -> AuditReport:
+        """Audit the records once, as a file."""
+        visits, _, alerts = self.tiny.write()
+        lines = [json.dumps(line | {"value": json.loads(line["value"])}) for part in self.parts for line in part]
+        alerts.write_text("".join(f"{line}\n" for line in lines))
+        return audit_files(visits, configs, alerts, every_tick=False)
+
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of `audit` that name the visits and the records."""
+        return [str(self.tiny.folder / "visits.csv"), "--alerts", str(self.tiny.folder / "alerts.jsonl")]
+
+    def follow(self, *configs: Path) -> Reports:
+        """Follow the records as they are published."""
+        return follow_to_end(self.tiny, *self.parts, configs=configs)[0]
+
+
+def add_watched_place(tiny: Tiny) -> Change:
+    """The pool is added to the registry and to `walk`, whose ε grows with it."""
+    later = tiny.config.replace('locations: [park], epsilon: "1"', 'locations: [park, pool], epsilon: "2"')
+    later = later.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "4"')
+    made = charges()
+    made["places"][0]["shares"] = {"1": ["park", "pool"]}
+    change = _add_pool(tiny, later, owner(made, fingerprint="b" * 16))
+    for tick in (4, 5, 6):
+        pool = walk(tick, "safe", [], location_id="pool")
+        pool["key"] = "walk/pool"
+        pool["headers"]["ce_id"] = f"walk/pool/{tick}"
+        change.fresh.append(pool)
+    return change
+
+
+def add_place_to_registry(tiny: Tiny) -> Change:
+    """The pool is added to the registry only, so that the charges stay as they are."""
+    return _add_pool(tiny, tiny.config, owner(charges(), fingerprint="b" * 16))
+
+
+def change_threshold(tiny: Tiny) -> Change:
+    """The threshold of `walk` changes: neither the charges nor the fingerprint of the owner record do."""
+    for tick in (4, 5, 6):
+        tiny[f"walk/park/{tick}"]["threshold"] = 1
+    later = tiny.config.replace('epsilon: "1", threshold: 2', 'epsilon: "1", threshold: 1')
+    repeats = [line for line in tiny.records if line["value"]["tick"] == CHANGED_AT - 1]
+    change = Change(tiny, later, owner(charges(), fingerprint="a" * 16))
+    change.fresh += json.loads(json.dumps(repeats))
+    return change
+
+
+def _add_pool(tiny: Tiny, later: str, first: dict[str, Any]) -> Change:
+    tiny["night/2026-01-01T02:30:00Z/0/4"].update(registry=WITH_POOL, locations=3)
+    return Change(tiny, later, first, "location_id\npark\nshop\npool\n")
+
+
+CHANGES: list[Callable[[Tiny], Change]] = [add_watched_place, add_place_to_registry, change_threshold]
+each_change = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+
+
+def both(changed: Change) -> list[str]:
+    """Return the options with both configurations."""
+    return [word for config in changed.write() for word in ("--config", str(config))]
+
+
+@each_change
+def test_missing_configuration_accuses_nobody(tiny: Tiny, change: Callable[[Tiny], Change]) -> None:
+    """What a configuration published that the auditor does not have is unjudged, and no finding."""
+    changed = change(tiny)
+    reports = changed.follow(changed.write()[1])
+    assert reports.findings == []
+    assert reports.outcomes[Outcome.PROVEN] >= CHANGED_AT
+    assert reports.outcomes[Outcome.UNJUDGED] >= 1
+    assert reports.stretches[0] == (0, True)
+
+
+@each_change
+def test_missing_earlier_configuration_accuses_nobody(tiny: Tiny, change: Callable[[Tiny], Change]) -> None:
+    """With the newer configuration alone, what was published before the change is unjudged, and no finding."""
+    changed = change(tiny)
+    reports = changed.follow(changed.write()[0])
+    assert reports.findings == []
+    assert reports.outcomes[Outcome.UNJUDGED] >= 1
+
+
+@each_change
+def test_both_configurations_judge_everything(tiny: Tiny, change: Callable[[Tiny], Change]) -> None:
+    """With both configurations each tick is proven, in both modes."""
+    changed = change(tiny)
+    reports = changed.follow(*changed.write())
+    assert reports.findings == []
+    assert reports.outcomes == {Outcome.PROVEN: 7}
+    report = changed.audit_once(*changed.write())
+    assert report.ok
+    assert report.unjudged == 0
+
+
+@each_change
+def test_single_audit_accuses_nobody(tiny: Tiny, change: Callable[[Tiny], Change]) -> None:
+    """The audit of a file accuses nobody either, but says that records were not judged, and exits with 2."""
+    changed = change(tiny)
+    for config in changed.write():
+        report = changed.audit_once(config)
+        assert report.ok, report.violations
+        assert report.unjudged > 0
+        result = CliRunner().invoke(main, ["audit", *changed.arguments, "--live", "--config", str(config)])
+        assert result.exit_code == 2
+        assert "Nothing wrong was found in" in result.output
+        assert "The others were not judged." in result.output
+    result = CliRunner().invoke(main, ["audit", *changed.arguments, "--live", *both(changed)])
+    assert result.exit_code == 0
+    assert "Nothing wrong was found.\n" in result.output
+
+
+def test_confirmed_configuration_explains_all(tiny: Tiny) -> None:
+    """Once an answer has fitted the owner's configuration, one with other public values is a finding."""
+    changed = add_place_to_registry(tiny)
+    tiny["walk/park/6"]["threshold"] = 3
+    later, earlier = changed.write()
+    reports = changed.follow(later, earlier)
+    assert reports.kinds == {"form"}
+    assert reports.stretches == []
+
+
+def test_stranger_is_found_in_a_known_stretch(tiny: Tiny) -> None:
+    """A place that no configuration has is a finding while a given configuration is in force."""
+    stranger = walk(3, "safe", [], location_id="planted")
+    stranger["key"] = "walk/planted"
+    stranger["headers"]["ce_id"] = "walk/planted/3"
+    tiny.records.append(stranger)
+    changed = add_place_to_registry(tiny)
+    reports = changed.follow(*changed.write())
+    assert reports.kinds == {"form"}
+    assert "planted" not in str(reports.findings)
+
+
+def test_running_auditor_reads_folder_again(
+    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A place is added while the auditor runs: once its folder has the configuration, every tick is proven."""
+    folder = write_service(run, kafka).parent / "configurations"
+    changed = add_watched_place(run.tiny)
+    later, earlier = changed.write()
+    copy(earlier, folder / "1", "locations.csv")
+    run.report()
+    publish(run, changed.parts[0])
+    with caplog.at_level(logging.INFO), run_auditor(folder) as auditor:
+        eventually(lambda: ready(auditor), 30)
+        publish(run, changed.parts[1])
+        eventually(lambda: (auditor.value("ticks_total", outcome="unjudged") or 0) >= 2, 30)
+        assert not ready(auditor)
+        assert "newer or earlier, with another --config" in caplog.text
+        copy(later, folder / "2", "later.csv")
+        eventually(lambda: auditor.value("ticks_total", outcome="proven") == 7, 30)
+        eventually(lambda: ready(auditor), 30)
+        assert auditor.value("findings_total", kind="form") == 0
+    assert "finding" not in caplog.text
+
+
+def test_running_auditor_reads_file_again(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+    """If the file is replaced, the auditor judges by the new configuration, and earlier answers by the earlier one."""
+    config = write_service(run, kafka)
+    changed = add_watched_place(run.tiny)
+    later, _earlier = changed.write()
+    run.report()
+    publish(run, [*changed.parts[0], *changed.parts[1]])
+    with run_auditor(config) as auditor:
+        eventually(lambda: (auditor.value("ticks_total", outcome="unjudged") or 0) >= 1, 30)
+        config.write_text("clock: {")  # half of a file is not used
+        config.write_text(later.read_text())
+        eventually(lambda: auditor.value("ticks_total", outcome="proven") == 7, 30)
+        assert auditor.value("findings_total", kind="form") == 0
+        assert auditor.value("epsilon_stated") == 4
+
+
+def copy(config: Path, folder: Path, registry: str) -> None:
+    """Copy a configuration and its registry to a folder."""
+    folder.mkdir(parents=True)
+    (folder / registry).write_text(config.with_name(registry).read_text())
+    (folder / "config.yaml").write_text(config.read_text())
+
+
+def publish(run: Run, encoded: list[dict[str, Any]]) -> None:
+    """Publish records that have JSON as values."""
+    run.publish(*(line | {"value": json.loads(line["value"])} for line in encoded))
+
+
+def test_folder_lists_newest_first(tmp_path: Path) -> None:
+    """The configuration with the last name is the newest; hidden names, as in Kubernetes, are left out."""
+    for name in ("2026-01-01/city.yaml", "2026-11-24/city.yml", "2026-03-01.yaml", "..data/city.yaml", "places.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = [str(path.relative_to(tmp_path)) for path in list_configs([tmp_path])]
+    assert found == ["2026-11-24/city.yml", "2026-03-01.yaml", "2026-01-01/city.yaml"]
+
+
+def test_unusable_change_is_refused(tiny: Tiny, caplog: pytest.LogCaptureFixture) -> None:
+    """A changed configuration that cannot be used is named once, and the earlier one stays."""
+    config = tiny.write()[1]
+    files = ConfigFiles([config])
+    for text in ("clock: {", tiny.config.replace("slot: 1h", "slot: 30m"), tiny.config.replace("[park]", "[pool]")):
+        caplog.clear()
+        config.write_text(text)
+        assert [files.reread() for _ in range(4)] == [False] * 4
+        assert len(caplog.messages) == 1
+        assert "The earlier one stays in use" in caplog.text
+    assert len(files.configs) == 1
+    config.write_text(tiny.config.replace("threshold: 2", "threshold: 3"))
+    assert [files.reread() for _ in range(3)] == [False, True, False]
+    assert [terms.over_time[0].threshold for terms in files.configs] == [3, 2]
+
+
+def test_empty_folder_is_refused(tiny: Tiny) -> None:
+    """A folder without a configuration ends with exit code 2."""
+    tiny.write()
+    result = CliRunner().invoke(main, ["audit", "--config", str(tiny.folder / "..data")])
+    assert result.exit_code == 2
+    (tiny.folder / "empty").mkdir()
+    result = CliRunner().invoke(main, ["audit", "--config", str(tiny.folder / "empty")])
+    assert result.exit_code == 2
+    assert "this folder has no file *.yaml" in result.output

@@ -1,0 +1,222 @@
+"""Accepted visits, windows and fates, counted by hand (docs/interface.md, section 1)."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+
+import pytest
+
+from monitor.tools.audit import AuditError, audit
+from monitor.tools.audit.counts import count_people
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.visits import read_visits
+from tests.tools.audit.conftest import Tiny
+
+HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
+
+
+def count_at_park(tiny: Tiny, *lines: str) -> list[int]:
+    """Return the number of people at the park at the ticks 0 to 7."""
+    tiny.lines = [HEADER, *lines]
+    visits, config, _alerts = tiny.write()
+    terms = read_terms(config)
+    steps = count_people(read_visits(visits, terms), terms, terms.over_time[0])["park"]
+    return [steps.at(tick) for tick in range(8)]
+
+
+def test_visit_counts_from_its_report_on(tiny: Tiny) -> None:
+    """A visit is in the windows that touch it, from the tick of its report on."""
+    # slot 0 1 2 3        in the windows of the ticks 0, 1 and 2; reported in slot 1, so from tick 1 on
+    #      ─ r
+    line = "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T01:59:59.999999Z"
+    assert count_at_park(tiny, line) == [0, 1, 1, 0, 0, 0, 0, 0]
+
+
+def test_leaving_at_a_slots_end(tiny: Tiny) -> None:
+    """A visit that ends at the end of a slot does not touch the next slot."""
+    line = "p1,park,2026-01-01T00:10:00Z,2026-01-01T01:00:00Z,2026-01-01T00:30:00Z"
+    assert count_at_park(tiny, line) == [1, 1, 1, 0, 0, 0, 0, 0]
+
+
+def test_planned_departure_is_cut(tiny: Tiny) -> None:
+    """A planned departure is cut at the end of slot c + F."""
+    # reported in slot 0 with F = 1: cut at the end of slot 1, in the windows of the ticks up to 3
+    line = "p1,park,2026-01-01T00:10:00Z,2026-02-01T00:00:00Z,2026-01-01T00:30:00Z"
+    assert count_at_park(tiny, line) == [1, 1, 1, 1, 0, 0, 0, 0]
+
+
+def test_default_stay(tiny: Tiny) -> None:
+    """A visit without departure lasts for the default stay, and is reported at its end."""
+    assert count_at_park(tiny, "p1,park,2026-01-01T00:50:00Z,,") == [0, 1, 1, 1, 0, 0, 0, 0]
+
+
+def test_check_in_is_not_cut(tiny: Tiny) -> None:
+    """A visit without departure counts for its whole stay, also if it is reported at arrival."""
+    tiny.config = tiny.config.replace("default_stay: 15m", "default_stay: 2h")
+    # from slot 0 to 02:50, in slot 2; so in the windows of the ticks 0 to 4
+    line = "p1,park,2026-01-01T00:50:00Z,,2026-01-01T00:50:00Z"
+    assert count_at_park(tiny, line) == [1, 1, 1, 1, 1, 0, 0, 0]
+
+
+def test_far_arrival_is_refused(tiny: Tiny) -> None:
+    """An arrival more than accept_ahead after slot c is refused."""
+    tiny.config = tiny.config.replace("accept_ahead: 0s", "accept_ahead: 1h")
+    ahead = "p1,park,2026-01-01T02:00:00Z,2026-01-01T02:10:00Z,2026-01-01T00:59:59Z"
+    allowed = "p1,park,2026-01-01T01:59:59Z,2026-01-01T02:00:00Z,2026-01-01T00:59:59Z"
+    assert count_at_park(tiny, ahead, "p9,shop,2026-01-01T00:00:00Z,,") == [0] * 8
+    assert count_at_park(tiny, allowed) == [1, 1, 1, 1, 0, 0, 0, 0]
+
+
+def test_overlapping_windows_count_once(tiny: Tiny) -> None:
+    """A person with several visits in a window counts once."""
+    lines = [f"p1,park,2026-01-01T0{hour}:10:00Z,2026-01-01T0{hour}:50:00Z," for hour in (0, 1, 4)]
+    assert count_at_park(tiny, *lines) == [1, 1, 1, 1, 1, 1, 1, 0]
+
+
+FATES = {
+    "applied": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T02:59:59Z",
+    "expired": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T03:00:00Z",
+    "applied at the designated time": "p1,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T04:59:59Z",
+    "expired at the designated time": "p1,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T05:00:00Z",
+    "not_watched": "p1,shop,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,",
+    "dead_letter: no such place": "p1,nowhere,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,",
+    "dead_letter: left before": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:09:00Z,",
+    "dead_letter: no time": "p1,park,2026-01-01T00:10:00,,",
+    "dead_letter: no such date": "p1,park,2026-02-30T00:10:00Z,,",
+    "dead_letter: no person": ",park,2026-01-01T00:10:00Z,,",
+    "dead_letter: a control character": "p\x85,park,2026-01-01T00:10:00Z,,",
+    "dead_letter: an id too long": f"{'p' * 257},park,2026-01-01T00:10:00Z,,",
+    "dead_letter: a short line": "p1,park",
+    "dead_letter: too far ahead": "p1,park,2026-01-01T05:00:00Z,,2026-01-01T00:10:00Z",
+}
+
+
+@pytest.mark.promise(26)
+@pytest.mark.parametrize("what", FATES)
+def test_fates(tiny: Tiny, what: str) -> None:
+    """Each visit has the fate that docs/interface.md defines."""
+    # a visit is applied if the tick that closes its report's slot, or a later one, can ask about it
+    before = tiny.audit().fates
+    tiny.lines.insert(1, FATES[what])
+    after = tiny.audit().fates
+    fate = what.split(maxsplit=1)[0].rstrip(":")
+    assert {name: after[name] - before[name] for name in after if after[name] != before[name]} == {fate: 1}
+
+
+def test_no_fate_after_the_last_tick(tiny: Tiny) -> None:
+    """A visit reported after the last tick has no fate."""
+    before = tiny.audit().fates
+    tiny.lines.append("p1,park,2026-01-01T09:10:00Z,,")
+    assert tiny.audit().fates == before
+
+
+def test_gzip_and_column_order(tiny: Tiny) -> None:
+    """A file may be gzipped, and its columns may be in any order."""
+    visits, config, alerts = tiny.write()
+    packed = visits.with_suffix(".csv.gz")
+    turned = [",".join(reversed(line.split(","))) for line in tiny.lines]
+    packed.write_bytes(gzip.compress("\n".join(turned).encode()))
+    assert audit(packed, config, alerts).ok
+
+
+def test_invalid_utf8_is_a_dead_letter(tiny: Tiny) -> None:
+    """A line that is not UTF-8 is a dead letter."""
+    visits, config, alerts = tiny.write()
+    visits.write_bytes(visits.read_bytes() + b"p\xff,park,2026-01-01T00:10:00Z,,\n")
+    assert audit(visits, config, alerts).fates["dead_letter"] == 1
+
+
+def test_shards_follow_the_formula(tiny: Tiny) -> None:
+    """Shards are computed as in docs/interface.md."""
+    tiny.config = tiny.config.replace("shards: 1", "shards: 1000")
+    terms = read_terms(tiny.write()[1])
+    assert terms.shard == (compute_shard("park"), compute_shard("shop"))
+    assert sum(terms.shard_sizes.values()) == 2
+
+
+def compute_shard(location: str) -> int:
+    """Compute the first 8 bytes of SHA-256, big-endian, mod 1000, byte by byte."""
+    shard = 0
+    for byte in hashlib.sha256(location.encode()).digest()[:8]:
+        shard = (shard * 256 + byte) % 1000
+    return shard
+
+
+@pytest.mark.parametrize("file", [0, 1, 2])
+def test_missing_file_is_named(tiny: Tiny, file: int) -> None:
+    """The message names the missing file."""
+    files = tiny.write()
+    files[file].unlink()
+    with pytest.raises(AuditError, match=files[file].name):
+        audit(*files)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (0, "person_id\np1\n"),
+        (1, "service: {}\n"),
+        (1, "- 1\n"),
+        (1, "a: [\n"),
+        (2, "{}\n"),
+        (2, "x\n"),
+    ],
+)
+def test_wrong_file_is_named(tiny: Tiny, file: int, text: str) -> None:
+    """The message names a file of another form."""
+    files = tiny.write()
+    files[file].write_text(text)
+    with pytest.raises(AuditError, match=files[file].name):
+        audit(*files)
+
+
+def test_unknown_time_zone_is_named(tiny: Tiny) -> None:
+    """The message about a time zone that does not exist names it, and does not speak of a missing key."""
+    tiny.config = tiny.config.replace("Europe/London", "Europe/Atlantis")
+    with pytest.raises(AuditError, match=r"config\.yaml: timezone: .*Europe/Atlantis"):
+        tiny.audit()
+
+
+def test_only_refused_visits(tiny: Tiny) -> None:
+    """Nothing is counted or paid if every visit is refused."""
+    assert count_at_park(tiny, "p1,nowhere,2026-01-01T00:10:00Z,,") == [0] * 8
+    report = tiny.audit()
+    assert report.fates == {"applied": 0, "not_watched": 0, "expired": 0, "dead_letter": 1}
+    assert report.paid == 0
+
+
+def test_times_when_clocks_change(tiny: Tiny) -> None:
+    """Designated times follow their time zone when clocks change."""
+    # London's clocks skip 01:00 to 02:00 on 2026-03-29, and show it twice on 2026-10-25
+    tiny.config = tiny.config.replace('["02:30"]', '["01:30", "2026-03-29T12:00:00+02:00"]')
+    terms = read_terms(tiny.write()[1])
+    [monitor] = terms.at_times
+    hour = 3_600_000_000
+    march = 1_774_742_400_000_000  # 2026-03-29T00:00:00Z
+    assert monitor.find_times(march - 24 * hour, march + 48 * hour) == [
+        march - 24 * hour + 3 * hour // 2,
+        march + 3 * hour // 2,
+        march + 10 * hour,
+        march + 24 * hour + hour // 2,
+    ]
+    october = 1_792_886_400_000_000  # 2026-10-25T00:00:00Z
+    assert monitor.find_times(october, october + 24 * hour) == [october + hour // 2]
+
+
+def test_accepted_visit_is_cut(tiny: Tiny) -> None:
+    """An accepted visit has its end and its last slot after the cut."""
+    tiny.lines = [HEADER, "p1,park,2026-01-01T00:10:00Z,2026-02-01T00:00:00Z,2026-01-01T00:30:00Z"]
+    visits, config, _alerts = tiny.write()
+    [visit] = read_visits(visits, read_terms(config)).accepted
+    assert visit.last == 1
+    assert visit.left - visit.arrived == 110 * 60_000_000
+
+
+def test_input_without_visits_is_audited(tiny: Tiny) -> None:
+    """An input without a valid visit is audited, and every "safe" is then true."""
+    tiny.lines = tiny.lines[:1]
+    report = tiny.audit(every_tick=False)
+    assert report.ok, report.violations
+    assert report.safe > 0
+    assert report.fates == {"applied": 0, "not_watched": 0, "expired": 0, "dead_letter": 0}

@@ -1,0 +1,80 @@
+"""All problems of a configuration and its registry are listed at once, including the sum of the period."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.config import load_valid_config
+from monitor.errors import ConfigError, OverspentError, Problem
+
+EXAMPLES = Path(__file__).parents[3] / "config"
+
+
+@pytest.fixture
+def problems(tmp_path: Path) -> Callable[..., dict[str, Problem]]:
+    """`problems(change, registry)`: the problems of the city's configuration after changes, by key."""
+
+    def list_problems(change: Callable[[dict[str, Any]], object], registry: str | None = None) -> dict[str, Problem]:
+        tree = yaml.safe_load((EXAMPLES / "city.yaml").read_text())
+        tree["clock"]["origin"] = "2026-01-05T00:00:00+01:00"
+        change(tree)
+        locations = (EXAMPLES / "city-locations.csv").read_text() if registry is None else registry
+        (tmp_path / "city-locations.csv").write_text(locations)
+        path = tmp_path / "city.yaml"
+        path.write_text(yaml.safe_dump(tree))
+        with pytest.raises(ConfigError) as caught:
+            load_valid_config(path, {})
+        assert caught.value.source == str(path)
+        return {problem.key: problem for problem in caught.value.problems}
+
+    return list_problems
+
+
+def test_sum_is_listed_with_other_problems(problems: Callable[..., dict[str, Problem]]) -> None:
+    """Overspending is listed with the other problems.
+
+    The sum is that of the valid monitors: the hubs are left out, because their window is invalid.
+    """
+
+    def change(tree: dict[str, Any]) -> None:
+        tree["privacy"]["epsilon"] = "9"
+        tree["service"]["shards"] = 5
+        tree["kafka"]["partitions"] = {"visits": 8, "alerts": 2}
+        tree["monitors"][0]["window"] = "90m"
+        tree["monitors"][1]["locations"] = ["clinic-1", "clinik-2"]
+
+    listed = problems(change)
+    assert set(listed) == {"privacy.epsilon", "service.shards", "monitors.0.window", "monitors.1.locations"}
+    assert "sum: 2 + 15/4 + 5 = 43/4" in listed["privacy.epsilon"].remedy
+    assert "Did you mean 'clinic-2'?" in listed["monitors.1.locations"].remedy
+
+
+def test_registry_problems_name_the_file(
+    problems: Callable[..., dict[str, Problem]],
+) -> None:
+    """Problems of the registry are listed with the others, under the name of the file."""
+
+    def change(tree: dict[str, Any]) -> None:
+        tree["privacy"]["epsilon"] = "9"
+        tree["visits"]["default_stay"] = 15
+
+    listed = problems(change, "location_id\nhub-1\nhub-1\n")
+    assert set(listed) == {"visits.default_stay", "city-locations.csv: line 3, location_id"}
+    listed = problems(lambda tree: tree["privacy"].update(epsilon="9"), "location_id\nhub-1\nhub-1\n")
+    assert set(listed) == {"privacy.epsilon", "city-locations.csv: line 3, location_id"}
+
+
+def test_sum_alone_is_its_own_error(tmp_path: Path) -> None:
+    """Overspending alone is an OverspentError, without a list."""
+    tree = yaml.safe_load((EXAMPLES / "city.yaml").read_text())
+    tree["clock"]["origin"] = "2026-01-05T00:00:00+01:00"
+    tree["privacy"]["epsilon"] = "9"
+    (tmp_path / "city-locations.csv").write_text((EXAMPLES / "city-locations.csv").read_text())
+    (tmp_path / "city.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(OverspentError, match=r"4 \+ 2 \+ 15/4 \+ 5 = 59/4"):
+        load_valid_config(tmp_path / "city.yaml", {})

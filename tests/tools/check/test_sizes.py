@@ -1,0 +1,153 @@
+"""`check` refuses configurations whose records Kafka would refuse, with the key and a value that works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
+from monitor.config.derive_parameters import derive_parameters
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.contracts.record_sizes import (
+    LARGEST_OF_ONE_PLACE,
+    find_max_answers_per_record,
+    measure_place,
+    measure_snapshots,
+)
+from monitor.errors import ConfigError, Problem
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
+from monitor.tools.check.compute_report import check
+
+EXAMPLE = Path(__file__).parents[3] / "config" / "city.yaml"
+
+
+def load_minutes(answers: int) -> Config:
+    """Load the example of a city with slots of a minute, and this number of answers in a window of 14 days."""
+    changes = {
+        "CLOCK__SLOT": "1m",
+        "CLOCK__RELEASE_DELAY": "10s",
+        "PRIVACY__EPSILON": "1000",
+        "MONITORS__0__WINDOW": "14d",
+        "MONITORS__0__ANSWERS_PER_WINDOW": str(answers),
+    }
+    return load_config(EXAMPLE, {f"LOCATION_MONITOR__{key}": value for key, value in changes.items()})
+
+
+def list_problems(config: Config, registry: Sequence[Location]) -> dict[str, Problem]:
+    with pytest.raises(ConfigError) as caught:
+        check(config, registry)
+    return {problem.key: problem for problem in caught.value.problems}
+
+
+def make_record(rule: OverTimeRule) -> OutputRecord:
+    """Return the record of a location with all its answers, with the longest possible numbers."""
+    tick = 10**12
+    marks = tuple(Mark(tick + number, 10**19, rule.answer_epsilon, tick + number) for number in range(rule.answers))
+    return make_over_time_record(
+        source="s" * 100,
+        monitor="m" * 100,
+        location_id='"' * 256,
+        rule=rule,
+        tick=tick,
+        as_of=0,
+        window_start=0,
+        answer=OverTimeAnswer("paused", None, marks, tick),
+        resumes_at=0,
+    )
+
+
+def measure(record: OutputRecord) -> int:
+    return len(record.key) + len(record.value) + sum(len(name) + len(value) for name, value in record.headers)
+
+
+def test_too_many_answers_are_refused() -> None:
+    """More answers than fit in a record are refused, with the largest accepted number.
+
+    A record with 20,160 answers has 1.5 MB, which the topic would refuse.
+    """
+    registry = load_registry(load_minutes(1).locations.file)
+    problem = list_problems(load_minutes(20_160), registry)["monitors.0.answers_per_window"]
+    assert problem.expected.startswith("records of at most 1000000 bytes: each record repeats all answers")
+    accepted = int(problem.remedy.split()[3])
+    assert accepted > 5_000
+    check(load_minutes(accepted), registry)
+
+
+@pytest.mark.promise(31)
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(3333333333333333, 10**16) * 123457 / 9999998])
+def test_most_accepted_answers_fit(epsilon: Fraction) -> None:
+    """The largest accepted number of answers fits in a record, also with the longest numbers and a long ε."""
+    rule = OverTimeRule(epsilon, 20_160, 3, 20_160, 0)
+    most = replace(rule, answers=find_max_answers_per_record(rule))
+    assert measure(make_record(most)) <= measure_place(most) <= LARGEST_OF_ONE_PLACE
+
+
+def test_earlier_answers_add_their_size() -> None:
+    """Answers of an earlier rule add only the bytes that exceed those of the present rule.
+
+    So an unchanged configuration needs no more than before.
+    """
+    rule = OverTimeRule(Fraction(1), 100, 3, 1_000, 0)
+    assert measure_place(rule, [rule.answer_epsilon] * 100) == measure_place(rule)
+    assert measure_place(rule, [rule.answer_epsilon / 1_000] * 5_000) > measure_place(rule) + 300_000
+    assert measure_place(rule, [Fraction(1, 2)] * 500) > measure_place(rule) + 20_000
+
+
+def test_too_few_shards_are_refused() -> None:
+    """A snapshot that is too large is refused, with a sufficient number of shards.
+
+    One shard of 600,000 locations takes more than 32 MB.
+    """
+    registry = tuple(Location(f"place-{number}") for number in range(600_000))
+    changes = {"SERVICE__SHARDS": "1", "MONITORS": "[]"}
+    evening = '{"name": "evening", "kind": "at_times", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "threshold": 9'
+    changes["MONITORS"] = f'[{evening}, "reporting_horizon": "2h"}}]'
+    one = load_config(EXAMPLE, {f"LOCATION_MONITOR__{key}": value for key, value in changes.items()})
+    problem = list_problems(one, registry)["service.shards"]
+    accepted = int(problem.remedy.split()[3])
+    changes["SERVICE__SHARDS"] = str(accepted)
+    check(load_config(EXAMPLE, {f"LOCATION_MONITOR__{key}": value for key, value in changes.items()}), registry)
+
+
+def test_too_many_hot_spots_are_refused() -> None:
+    """The names of 600,000 locations do not fit in one record."""
+    registry = tuple(Location(f"place-{number}") for number in range(600_000))
+    busiest = '{"name": "busiest", "kind": "hot_spots", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "top": 600000'
+    environ = {"LOCATION_MONITOR__MONITORS": f'[{busiest}, "reporting_horizon": "2h"}}]'}
+    assert list_problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Use a smaller number."
+
+
+@pytest.mark.promise(31)
+def test_snapshot_with_lower_bounds_fits() -> None:
+    """A snapshot with a noisy count and a lower bound at every place fits in the size that it is checked against."""
+    config = load_minutes(1)
+    timed = next(monitor for monitor in config.monitors if isinstance(monitor, AtTimesMonitor))
+    watched = [place for monitor in config.monitors for place in getattr(monitor, "location_ids", ())]
+    names = ['"' * 256, "駅" * 80, *(f"place-{number}" for number in range(50))]
+    plain = derive_parameters(config, [Location(name) for name in (*names, *watched)])
+    bounded = replace(plain, at_times=tuple(replace(at, at_least=Fraction(1, 3)) for at in plain.at_times))
+    for shard, rows in enumerate(bounded.registry.by_shard):
+        ids = [bounded.registry.ids[row] for row in rows]
+        record = make_at_times_record(
+            source="s",
+            monitor=timed.name,
+            time=0,
+            shard=shard,
+            shards=bounded.registry.shards,
+            tick=10**12,
+            as_of=0,
+            complete=True,
+            final=True,
+            registry=bounded.registry.digest,
+            locations=len(ids),
+            threshold=10**12,
+            epsilon=timed.epsilon,
+            noisy_counts=dict.fromkeys(ids, (10**12, 10**18)),
+            counts_at_least=(Fraction(1, 3), dict.fromkeys(ids, 10**18)),
+        )
+        assert measure(record) <= measure_snapshots(bounded)[shard]
+        assert measure_snapshots(plain)[shard] <= measure_snapshots(bounded)[shard]

@@ -1,0 +1,88 @@
+"""Fixtures of output records as the service writes them: hourly ticks, four locations in two shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kafka.admin import NewTopic
+
+from monitor.config import ValidConfig, load_valid_config
+from monitor.config.servers import KafkaSettings
+from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.parameters import Registry
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.service.service import Settings, prepare_settings
+from tests.shared_kafka import SharedKafka
+from tests.tools.client.records import REGISTRY, SLOTS, hot_spots, over_time, snapshot
+
+CONFIG = Path(__file__).parents[3] / "config" / "demo.yaml"
+
+Published = Iterable[tuple[OutputRecord, int]]
+
+
+@pytest.fixture
+def grid() -> SlotGrid:
+    return SLOTS
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return REGISTRY
+
+
+@pytest.fixture
+def alert_record() -> Callable[..., OutputRecord]:
+    """`alert_record("market", 7, 3)`: the alert at tick 7 for 3 people (None: incomplete input), W + F = 7."""
+    return over_time
+
+
+@pytest.fixture
+def snapshot_record() -> Callable[..., OutputRecord]:
+    """`snapshot_record(shard, tick, {location: (tick, noisy count)})`: a snapshot."""
+    return snapshot
+
+
+@pytest.fixture
+def hot_spots_of() -> Callable[..., OutputRecord]:
+    """`hot_spots_of(time, {location: noisy count})`: hot spots, two ticks after the slot of their time."""
+    return hot_spots
+
+
+@pytest.fixture
+def valid(kafka: SharedKafka, topic: Callable[[str], str]) -> ValidConfig:
+    """The demo's configuration with a separate output topic that does not exist yet."""
+    valid = load_valid_config(CONFIG, {})
+    config = valid.config
+    topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
+    servers = KafkaSettings(
+        bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
+    )
+    return replace(valid, config=config.model_copy(update={"kafka": servers}))
+
+
+@pytest.fixture
+def settings(valid: ValidConfig) -> Settings:
+    """The settings of `valid`."""
+    return prepare_settings(valid, bytes(16))
+
+
+@pytest.fixture
+def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
+    """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
+    name = settings.config.kafka.topics.alerts
+    with closing(settings.kafka.create_admin()) as admin:
+        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+        admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
+    producer = settings.kafka.create_producer()
+
+    def append(records: Published) -> None:
+        for record, at in records:
+            producer.send(name, key=record.key, value=record.value, headers=record.headers, timestamp_ms=at // 1_000)
+        producer.flush(timeout=10)
+
+    yield append
+    producer.close(timeout=5)

@@ -1,0 +1,101 @@
+"""Output records as the service writes them: hourly ticks, four locations in two shards."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
+from monitor.contracts.dwell import make_dwell_record
+from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.parameters import Registry
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.privacy.over_time import Mark, OverTimeRule, step
+from monitor.privacy.paired import PairedTotals
+
+SLOTS = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
+REGISTRY = Registry(("market", "park", "school", "clinic"), 2)
+RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
+
+
+def over_time(
+    location: str, tick: int, count: int | None, *answers: tuple[int, int], grid: SlotGrid = SLOTS
+) -> OutputRecord:
+    """Return the answer of Algorithm 3 at a tick for a count without noise, after (tick, noisy count) answers."""
+    marks = tuple(
+        Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
+    )
+    answer = step(RULE, marks, tick, count, 0)
+    return make_over_time_record(
+        source="town",
+        monitor="places",
+        location_id=location,
+        rule=RULE,
+        tick=tick,
+        as_of=grid.as_of(tick),
+        window_start=grid.start(tick - RULE.window + 1),
+        answer=answer,
+        resumes_at=None if answer.resumes_at is None else grid.as_of(answer.resumes_at),
+    )
+
+
+def snapshot(
+    shard: int,
+    tick: int,
+    noisy: dict[str, tuple[int, int]] | None = None,
+    *,
+    complete: bool = True,
+    registry: Registry = REGISTRY,
+    time: int = 2,
+    bounds: dict[str, int] | None = None,
+) -> OutputRecord:
+    """Return the answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
+    return make_at_times_record(
+        source="town",
+        monitor="midday",
+        time=SLOTS.start(time) + HOUR // 2,
+        shard=shard,
+        shards=2,
+        tick=tick,
+        as_of=SLOTS.as_of(tick),
+        complete=complete,
+        final=tick == time + 4,
+        registry=registry.digest,
+        locations=len(registry.by_shard[shard]),
+        threshold=8,
+        epsilon=Fraction(1),
+        noisy_counts=noisy or {},
+        counts_at_least=None if bounds is None else (Fraction(1), bounds),
+    )
+
+
+def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busiest", after: int = 2) -> OutputRecord:
+    """Return the busiest locations half an hour into slot `time`, drawn `after` ticks later; None: incomplete input."""
+    return make_hot_spots_record(
+        source="town",
+        monitor=monitor,
+        time=SLOTS.start(time) + HOUR // 2,
+        tick=time + after,
+        as_of=SLOTS.as_of(time + after),
+        registry=REGISTRY.digest,
+        locations=len(REGISTRY.ids),
+        top=8,
+        epsilon=Fraction(1),
+        hot_spots=None if named is None else list(named.items()),
+    )
+
+
+def dwell(time: int, totals: PairedTotals | None) -> OutputRecord:
+    """Return the dwell times at the start of slot `time`, drawn two ticks later; None: incomplete input."""
+    return make_dwell_record(
+        source="town",
+        monitor="lengths",
+        time=SLOTS.start(time),
+        tick=time + 2,
+        as_of=SLOTS.as_of(time + 2),
+        registry="0f" * 32,
+        locations=4,
+        epsilon=Fraction(1),
+        longest=3_600,
+        per_person=1,
+        totals=totals,
+    )

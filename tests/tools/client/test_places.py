@@ -1,0 +1,311 @@
+"""A subscriber in a few lines, on a real Kafka: what is known now, what changes, what was known, and resuming."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import DAY, HOUR, MINUTE, to_datetime
+from monitor.contracts.parameters import find_shard
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.errors import TimeError, TokenError, UnreachableError
+from monitor.service.service import Settings
+from monitor.tools.client import Known, Places, connect, subscribe
+from monitor.tools.client.places import open_places
+from tests.conftest import Eventually
+from tests.tools.client.conftest import CONFIG, Published
+from tests.tools.client.records import REGISTRY, over_time, snapshot
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+Publish = Callable[[Published], None]
+
+
+@pytest.fixture
+def clock(grid: SlotGrid) -> SteppedClock:
+    """A clock that stands a minute after the as_of of tick 8."""
+    return SteppedClock(grid.as_of(8) + MINUTE)
+
+
+@pytest.fixture
+def publish_ticks(publish: Publish, grid: SlotGrid) -> Callable[..., None]:
+    """`publish_ticks({tick: [record, …]})` appends records with the timestamps of their ticks."""
+
+    def append(ticks: dict[int, list[OutputRecord]]) -> None:
+        publish((record, grid.as_of(tick)) for tick, records in ticks.items() for record in records)
+
+    return append
+
+
+@pytest.fixture
+def open_at(settings: Settings, clock: SteppedClock) -> Iterator[Callable[..., Places]]:
+    """A function that opens places on the topic, at the clock's time. They are closed at the end."""
+    opened: list[Places] = []
+
+    def open_one(resume: str | None = None) -> Places:
+        topic = settings.config.kafka.topics.alerts
+        opened.append(open_places(settings.kafka, topic, REGISTRY, HOUR, clock, resume=resume))
+        return opened[-1]
+
+    yield open_one
+    for places in opened:
+        places.close()
+
+
+@pytest.fixture
+def configured(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration file whose servers and topics are those of `settings`, by the environment."""
+    kafka = settings.config.kafka
+    monkeypatch.setenv("LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS", json.dumps(kafka.bootstrap_servers))
+    monkeypatch.setenv("LOCATION_MONITOR__KAFKA__TOPICS__ALERTS", kafka.topics.alerts)
+    return CONFIG
+
+
+def states(places: Places, number: int) -> dict[str, str]:
+    """Return the state of each of the next places that change."""
+    return {place: known.state for place, known in islice(places, number)}
+
+
+def read_blocks(page: Path) -> list[str]:
+    """Return the Python code of a page."""
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def run_block(code: str, config: Path) -> list[tuple[object, ...]]:
+    """Run documented lines until they have printed something, and return that."""
+    printed: list[tuple[object, ...]] = []
+
+    class Enough(Exception):  # noqa: N818  # it is no error
+        pass
+
+    def print_once(*values: object) -> None:
+        printed.append(values)
+        raise Enough
+
+    with pytest.raises(Enough):
+        exec(code.replace("city.yaml", str(config)), {"print": print_once})  # noqa: S102  # the documented lines
+    return printed
+
+
+def test_documented_lines_work(configured: Path, publish: Publish) -> None:
+    """The Python code for subscribers prints what is known, with the service's configuration file."""
+    loop, question, *_others = read_blocks(DOCS / "subscribers.md")
+    assert len([line for line in loop.splitlines() if line]) <= 5
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    grid = SlotGrid(int(now.timestamp()) * 1_000_000 - 8 * HOUR, HOUR)
+    record = over_time("station-central", 7, 0, grid=grid)
+    publish([(record, grid.as_of(7))])
+    assert run_block(loop, configured) == [("station-central", "safe", 9, now + timedelta(hours=2))]
+    assert run_block(question, configured) == [("open",)]
+
+
+def test_places_are_kept_for_24_slots(settings: Settings, publish: Publish, clock: SteppedClock) -> None:
+    """With slots of two hours a place without records is kept for two days."""
+    publish([])
+    topic = settings.config.kafka.topics.alerts
+    with open_places(settings.kafka, topic, REGISTRY, 2 * HOUR, clock) as places:
+        assert places.view.keep == 2 * DAY
+
+
+def test_updates_are_changes(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+) -> None:
+    """First come all places that are known, then those that change, also because their answers expire."""
+    publish_ticks({tick: [over_time("market", tick, 0), over_time("clinic", tick, 0)] for tick in (6, 7, 8)})
+    places = open_at()
+    updates = iter(places)
+    assert {place: known.state for place, known in islice(updates, 2)} == {"market": "safe", "clinic": "safe"}
+    publish_ticks({9: [over_time("clinic", 9, 0), over_time("market", 9, 12)]})
+    clock.move_to(grid.as_of(9) + MINUTE)
+    place, known = next(updates)
+    assert (place, known.state, known.count_at_most) == ("market", "noisy_count", 12)
+    clock.move_to(grid.as_of(12))
+    assert {place: known.reason for place, known in islice(updates, 2)} == {"market": "too_old", "clinic": "too_old"}
+    assert known.state == "unknown"
+
+
+def test_clock_that_catches_up(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+) -> None:
+    """An answer ahead of the clock becomes known a slot before its as_of without a record, also behind a pause."""
+    publish_ticks({7: [over_time("school", 7, 12, (6, 12))]})
+    publish_ticks({10: [over_time("market", 10, 0), snapshot(find_shard("school", 2), 10, {"school": (10, 9)})]})
+    clock.move_to(grid.as_of(9) - 1)
+    places = open_at()
+    reasons = {place: known.reason for place, known in places.updates()}
+    assert reasons | {"market": "clock_behind", "school": "budget_spent"} == reasons
+    assert places.wait() == []
+    clock.move_to(grid.as_of(9))
+    states = {place: known.state for place, known in places.wait()}
+    assert states | {"market": "safe", "school": "noisy_count"} == states
+
+
+def test_known_expires_by_itself(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+) -> None:
+    """What is known becomes unknown after valid_until, without a call, also after `close`."""
+    publish_ticks({8: [over_time("market", 8, 0)]})
+    places = open_at()
+    known = places.get("market")
+    places.close()
+    assert (known.state, known.valid_until) == ("safe", to_datetime(grid.as_of(10)))
+    clock.move_to(grid.as_of(10) + 1)
+    assert (known.state, known.count_at_most) == ("unknown", None)
+    assert "state='unknown'" in repr(known)
+    assert places.get("\ud800").reason == "nothing_published"
+    with pytest.raises(AttributeError):
+        known.state = "safe"  # type: ignore[misc]  # it is frozen
+
+
+def test_async_loop_and_callback(publish_ticks: Callable[..., None], open_at: Callable[..., Places]) -> None:
+    """`async for` and `listen` give the same as the loop, and end with `close`."""
+    publish_ticks({8: [over_time("market", 8, 0), over_time("park", 8, None)]})
+    expected = {"market": "safe", "park": "unknown"}
+
+    async def collect(places: Places) -> dict[str, str]:
+        found: dict[str, str] = {}
+        async for place, known in places:
+            found[place] = known.state
+            if len(found) == len(expected):
+                await asyncio.to_thread(places.close)
+        return found
+
+    assert asyncio.run(collect(open_at())) == expected
+    heard: dict[str, Known] = {}
+    places = open_at()
+    listener = threading.Thread(target=places.listen, args=(heard.__setitem__,))
+    listener.start()
+    while listener.is_alive() and len(heard) < len(expected):
+        listener.join(0.01)
+    places.close()
+    listener.join(10)
+    assert not listener.is_alive()
+    assert {place: known.state for place, known in heard.items()} == expected
+
+
+def test_earlier_knowledge_is_read(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], grid: SlotGrid
+) -> None:
+    """`at` returns what was known at a time, and the position in the topic stays."""
+    publish_ticks({5: [over_time("market", 5, 0)], 6: [over_time("market", 6, 12), snapshot(0, 6)]})
+    publish_ticks({8: [over_time("market", 8, 12, (6, 12))]})
+    places = open_at()
+    token = places.token
+    then = places.at(to_datetime(grid.as_of(5) + 30 * MINUTE))
+    assert (then.get("market").state, then.get("park").state) == ("safe", "unknown")
+    then = places.at(to_datetime(grid.as_of(7)))
+    assert (then.get("market").state, then.get("park").state) == ("noisy_count", "safe")
+    assert places.at(to_datetime(grid.as_of(0))).get("market").reason == "nothing_published"
+    assert (places.get("market").state, places.token) == ("paused", token)
+    with pytest.raises(TimeError):
+        places.at(datetime(2026, 1, 5))  # noqa: DTZ001  # without an offset
+
+
+def test_token_resumes(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+) -> None:
+    """With a token, the first updates are the changes since the token was taken."""
+    publish_ticks({8: [over_time("market", 8, 0), over_time("clinic", 8, 0), over_time("park", 8, 0)]})
+    with open_at() as places:
+        assert len(states(places, 3)) == 3
+        token = places.token
+    publish_ticks({9: [over_time("market", 9, 12), over_time("clinic", 9, 0)]})
+    publish_ticks({10: [over_time("market", 10, 12, (9, 12)), over_time("clinic", 10, 0)]})
+    clock.move_to(grid.as_of(10) + MINUTE)
+    with open_at(resume=token) as resumed:
+        assert states(resumed, 2) == {"market": "paused", "park": "unknown"}
+        assert resumed.updates() == []
+        assert resumed.get("clinic").state == "safe"
+        assert resumed.token != token
+
+
+@pytest.mark.parametrize("token", ["", "x", "e30", "eyJ0b3BpYyI6Im8iLCJvZmZzZXRzIjp7fSwidGFrZW4iOjB9"])
+def test_other_tokens_are_refused(token: str, publish: Publish, open_at: Callable[..., Places]) -> None:
+    """A text that is no token, and the token of another topic, are refused."""
+    with pytest.raises(TokenError, match="Start without a token"):
+        open_at(resume=token)
+
+
+def test_topic_without_id_is_refused(
+    publish: Publish, open_at: Callable[..., Places], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If Kafka does not know the topic yet, or no longer, nothing is read: a token would contain no id."""
+    publish([])
+    describe = KafkaAdminClient.describe_topics
+
+    def describe_others(client: KafkaAdminClient, topics: list[str]) -> object:
+        return describe(client, [f"{topic}-missing" for topic in topics])
+
+    monkeypatch.setattr(KafkaAdminClient, "describe_topics", describe_others)
+    with pytest.raises(UnreachableError, match="yet, or no longer"):
+        open_at()
+
+
+def test_token_of_replaced_topic_is_refused(
+    settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places], eventually: Eventually
+) -> None:
+    """The offsets of a token are not used in a topic that was deleted and created again with the same name."""
+    publish_ticks({8: [over_time("market", 8, 0)]})
+    token = open_at().token
+    topic = settings.config.kafka.topics.alerts
+    with closing(settings.kafka.create_admin()) as admin:
+        (before,) = admin.describe_topics([topic])
+        admin.delete_topics([topic])
+        eventually(lambda: admin.describe_topics([topic])[0]["error_code"] != 0)
+        admin.create_topics([NewTopic(topic, 1, 1)])
+        eventually(lambda: admin.describe_topics([topic])[0]["topic_id"] != before["topic_id"])
+    with pytest.raises(TokenError, match="re-created since the token was taken"):
+        open_at(resume=token)
+
+
+def test_aborted_records_are_invisible(
+    settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places], grid: SlotGrid
+) -> None:
+    """Records of an aborted transaction are not read, those after it are, and no consumer group appears."""
+    topic = settings.config.kafka.topics.alerts
+    publish_ticks({8: [over_time("market", 8, 0)]})
+    with closing(settings.kafka.create_producer(transactional_id=f"{topic}-writer")) as producer:
+        producer.init_transactions()
+        for record, end in (
+            (over_time("clinic", 8, 0), producer.abort_transaction),
+            (over_time("park", 8, 0), producer.commit_transaction),
+        ):
+            producer.begin_transaction()
+            stamp = grid.as_of(8) // 1_000
+            sent = producer.send(topic, key=record.key, value=record.value, headers=record.headers, timestamp_ms=stamp)
+            sent.get(10)  # an abort drops what was not sent yet
+            end()
+    with closing(settings.kafka.create_admin()) as admin:
+        groups = {group["group_id"] for group in admin.list_groups()}
+        places = open_at()
+        assert states(places, 2) == {"market": "safe", "park": "safe"}
+        assert places.get("clinic").reason == "nothing_published"
+        assert {group["group_id"] for group in admin.list_groups()} == groups
+
+
+def test_connect_needs_no_configuration(settings: Settings, publish_ticks: Callable[..., None], tmp_path: Path) -> None:
+    """`connect` needs only servers, the topic, the length of a slot and the registry."""
+    publish_ticks({8: [over_time("market", 8, 0)]})
+    registry = tmp_path / "locations.csv"
+    registry.write_text("location_id\nmarket\n")
+    servers, topic = settings.config.kafka.bootstrap_servers, settings.config.kafka.topics.alerts
+    with connect(servers, topic, slot="1h", registry=registry) as places:
+        assert places.get("market").reason == "too_old"
+
+
+def test_subscribe_checks_the_token(configured: Path, publish: Publish) -> None:
+    """`subscribe` refuses a text that is no token, and closes its connection."""
+    with pytest.raises(TokenError):
+        subscribe(configured, resume="x")

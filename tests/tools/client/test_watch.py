@@ -1,0 +1,216 @@
+"""`watch` on a real Kafka: it finds the last complete tick, and follows new records."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Protocol
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from monitor.cli import main
+from monitor.config import ValidConfig
+from monitor.contracts.alerts import OutputRecord, make_owner_record
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import DAY, HOUR
+from monitor.contracts.parameters import HotSpots
+from monitor.contracts.schedule import Schedule
+from monitor.contracts.slot_grid import SlotGrid
+from monitor.errors import TopicError
+from monitor.tools.client.command import list_final_ticks, watch
+from tests.tools.client.conftest import CONFIG, Published
+
+Record = Callable[..., OutputRecord]
+
+
+class Eventually(Protocol):
+    def __call__(self, condition: Callable[[], object], deadline_seconds: float = 10.0) -> object: ...
+
+
+def output(valid: ValidConfig, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
+    """Run `watch` at the as_of of a tick, and return its output."""
+    file = io.StringIO()
+    watch(valid, Console(file=file, width=200), SteppedClock(grid.as_of(tick)), stop, once=once)
+    return file
+
+
+def test_once_shows_the_last_tick(
+    valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
+) -> None:
+    """With --once the last complete tick is shown."""
+    publish((alert_record(place, tick, 0), grid.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
+    lines = output(valid, grid, 29, threading.Event(), once=True).getvalue().splitlines()
+    assert lines == [
+        "As of Tue 6 Jan 06:00 UTC, tick 29",
+        "places market: safe: fewer than 10 target people since Tue 6 Jan 01:00",
+        "places clinic: safe: fewer than 10 target people since Tue 6 Jan 01:00",
+    ]
+
+
+def test_answers_before_late_record_are_found(
+    valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
+) -> None:
+    """An owner record long after the last answers does not hide them."""
+    later = grid.as_of(29) + 10 * DAY
+    owner = make_owner_record(
+        source="town",
+        service="town",
+        fingerprint="f",
+        input_topic_id="t",
+        partitions=1,
+        lost_at=None,
+        input_since=None,
+        partition=0,
+        at=later,
+    )
+    publish([*((alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(30)), (owner, later)])
+    text = output(valid, grid, 29, threading.Event(), once=True).getvalue()
+    assert "As of Tue 6 Jan 06:00 UTC, tick 29" in text
+
+
+@pytest.fixture
+def busiest(valid: ValidConfig, grid: SlotGrid) -> ValidConfig:
+    """A configuration with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
+    times = Schedule.of(("02:30",), "UTC")
+    monitor = HotSpots("busiest", times, Fraction(1), 3, 3 * HOUR)
+    return replace(valid, parameters=replace(valid.parameters, grid=grid, hot_spots=(monitor,)))
+
+
+def last_line(valid: ValidConfig, grid: SlotGrid, tick: int) -> str:
+    return output(valid, grid, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
+
+
+def test_earlier_hot_spots_are_found(
+    busiest: ValidConfig,
+    publish: Callable[[Published], None],
+    grid: SlotGrid,
+    alert_record: Record,
+    hot_spots_of: Record,
+) -> None:
+    """The latest hot spots are found far before the last tick."""
+    #     tick   4              27          28
+    #            τ in slot 2                τ in slot 26
+    hourly = [(alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(28)]
+    tonight = (hot_spots_of(26, {"park": 4}), grid.as_of(28))
+    publish(sorted([*hourly, (hot_spots_of(2, {"market": 9}), grid.as_of(4))], key=lambda item: item[1]))
+    line = "busiest Mon 5 Jan 02:30: market at most 9 (target people; noisy, drawn once)"
+    assert last_line(busiest, grid, 27) == line
+    publish([(alert_record("market", 28, 0), grid.as_of(28)), tonight])
+    assert last_line(busiest, grid, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
+
+
+def test_skipped_time_hides_no_hot_spots(
+    busiest: ValidConfig,
+    publish: Callable[[Published], None],
+    grid: SlotGrid,
+    alert_record: Record,
+    hot_spots_of: Record,
+) -> None:
+    """A time without hot spots does not hide those of an earlier time."""
+    published = [(hot_spots_of(2, {"market": 9}), grid.as_of(4)), (alert_record("market", 60, 0), grid.as_of(60))]
+    publish(published)
+    assert last_line(busiest, grid, 60).startswith("busiest Mon 5 Jan 02:30: market at most 9")
+
+
+def test_look_back_shows_only_hot_spots(
+    busiest: ValidConfig,
+    publish: Callable[[Published], None],
+    grid: SlotGrid,
+    alert_record: Record,
+    hot_spots_of: Record,
+    eventually: Eventually,
+) -> None:
+    """Looking back shows hot spots only, and new records are still followed."""
+    publish([(alert_record("park", 4, 0), grid.as_of(4)), (hot_spots_of(2, {"market": 9}), grid.as_of(4))])
+    publish([(alert_record("market", 27, 0), grid.as_of(27))])
+    stop, file = threading.Event(), io.StringIO()
+    console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(27))
+    thread = threading.Thread(target=watch, args=(busiest, console, clock, stop), kwargs={"once": False})
+    thread.start()
+    try:
+        eventually(lambda: "busiest Mon 5 Jan 02:30: market" in file.getvalue())
+        publish([(hot_spots_of(26, {"park": 4}), grid.as_of(28))])
+        news = "2026-01-06T05:00:00Z Tue 6 Jan 02:30 busiest: park at most 4 (target people; noisy, drawn once)\n"
+        eventually(lambda: file.getvalue().endswith(news))
+    finally:
+        stop.set()
+        thread.join(10)
+    assert "park: safe" not in file.getvalue()
+
+
+def test_list_final_ticks_match_the_release(busiest: ValidConfig, grid: SlotGrid) -> None:
+    """The computed ticks of hot spots are those at which the release publishes them."""
+    (monitor,) = busiest.parameters.hot_spots
+    released = [
+        tick
+        for tick in range(100)
+        if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.list_live_times(grid.as_of(tick)))
+    ]
+    assert [tick for tick in list_final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
+
+
+def test_once_on_an_empty_topic(valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid) -> None:
+    """On an empty topic --once prints that nothing was published."""
+    publish([])
+    assert output(valid, grid, 0, threading.Event(), once=True).getvalue() == "Nothing has been published yet.\n"
+
+
+def test_missing_topic_is_refused(valid: ValidConfig, grid: SlotGrid) -> None:
+    """Without the topic `watch` is refused, and the message says how to create it."""
+    with pytest.raises(TopicError, match="there is no such topic: run `location-monitor topics --create`"):
+        output(valid, grid, 0, threading.Event(), once=True)
+
+
+def test_changes_are_printed_until_stopped(
+    valid: ValidConfig,
+    publish: Callable[[Published], None],
+    grid: SlotGrid,
+    alert_record: Record,
+    eventually: Eventually,
+) -> None:
+    """New records are printed as news until the command is stopped."""
+    publish([(alert_record("market", 6, 0), grid.as_of(6))])
+    stop, file = threading.Event(), io.StringIO()
+    console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(6))
+    thread = threading.Thread(target=watch, args=(valid, console, clock, stop), kwargs={"once": False})
+    thread.start()
+    try:
+        eventually(lambda: "places market: safe" in file.getvalue())
+        publish([(alert_record("market", 7, 12), grid.as_of(7))])
+        news = "2026-01-05T08:00:00Z market: at most 12 target people in the last 5h (noisy)\n"
+        eventually(lambda: file.getvalue().endswith(news))
+    finally:
+        stop.set()
+        thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_redis_is_not_needed(valid: ValidConfig, publish: Callable[[Published], None]) -> None:
+    """Without the password and the certificates of Redis the command works: a subscriber only reads the topic."""
+    publish([])
+    environment = {
+        "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": ",".join(valid.config.kafka.bootstrap_servers),
+        "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": valid.config.kafka.topics.alerts,
+        "LOCATION_MONITOR__REDIS__URL": "rediss://localhost:6380/0",
+        "LOCATION_MONITOR__REDIS__PASSWORD_FILE": "/nowhere/password",
+        "LOCATION_MONITOR__REDIS__CA_FILE": "/nowhere/ca.pem",
+    }
+    result = CliRunner().invoke(main, ["watch", "--config", str(CONFIG), "--once"], env=environment)
+    assert (result.exit_code, result.output) == (0, "Nothing has been published yet.\n")
+
+
+@pytest.mark.parametrize("options", [("--once",), ("--metrics", "0")])
+def test_missing_certificate_is_named(options: tuple[str, ...]) -> None:
+    """A missing certificate file of Kafka is named with its key before a connection is opened."""
+    environment = {
+        "LOCATION_MONITOR__KAFKA__SECURITY_PROTOCOL": "SSL",
+        "LOCATION_MONITOR__KAFKA__CA_FILE": "/nowhere/ca.pem",
+    }
+    result = CliRunner().invoke(main, ["watch", "--config", str(CONFIG), *options], env=environment)
+    assert result.exit_code == 2
+    assert "kafka.ca_file is /nowhere/ca.pem" in result.output

@@ -1,0 +1,89 @@
+"""A town whose topic of dead letters has refused visits."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from monitor.config import load_valid_config
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
+from monitor.contracts.instants import HOUR, MILLISECOND, SECOND, format_instant
+from monitor.contracts.visits import Fault, Reason
+from monitor.kafka.topics import create_topics, list_topic_needs
+from monitor.service.service import Settings, prepare_settings
+from monitor.ticks.ledger import read_partition
+
+PERSON: Final = "planted-person-7"
+LIMIT: Final = 65_536
+
+_TOWN: Final[dict[str, Any]] = {
+    "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00Z", "release_delay": "30s", "tolerance": "1s"},
+    "locations": {"file": "locations.csv"},
+    "visits": {"default_stay": "15m", "accept_ahead": "1h"},
+    "privacy": {"epsilon": "4000", "period": "1d"},
+    "monitors": [
+        {"name": "places", "kind": "over_time", "locations": ["inn"], "epsilon": "80", "threshold": 5, "window": "3h"}
+    ],
+}
+
+
+@dataclass
+class Refused:
+    """A town, and the dead letters that `put` writes."""
+
+    settings: Settings
+    config: Path
+    now: int
+    _offset: int = field(default=0)
+
+    def visit(self, location: str = "inn", hours_ago: float = 1, **changes: Any) -> dict[str, Any]:
+        """Return a visit of the planted person."""
+        arrived = format_instant(self.now - int(hours_ago * HOUR))
+        return {"person_id": PERSON, "location_id": location, "arrived_at": arrived, **changes}
+
+    def put(self, reason: Reason, value: object, at: int | None = None, count: int | None = None) -> None:
+        """Write a dead letter of a visit (an object) or of a record (bytes), stamped at an instant."""
+        index = None if isinstance(value, bytes) else 3
+        payload = value if isinstance(value, bytes) else encode_visit(value)
+        origin = Origin(self.settings.config.kafka.topics.visits, 0, self._offset)
+        self._offset += 1
+        letter = make_dead_letter(Fault(reason, "location_id: expected another"), payload, origin, index, LIMIT, count)
+        self.write(letter.value, letter.headers, at)
+
+    def write(self, value: bytes, headers: list[tuple[str, bytes]], at: int | None = None) -> None:
+        """Append a record to the topic of dead letters."""
+        topic = self.settings.config.kafka.topics.dead_letters
+        stamp = (self.now if at is None else at) // MILLISECOND
+        with closing(self.settings.kafka.create_producer()) as producer:
+            producer.send(topic, value=value, headers=headers, timestamp_ms=stamp).get(timeout=10)
+
+    def sent(self) -> list[Any]:
+        """Return the records of the input topic."""
+        records = read_partition(self.settings.kafka, self.settings.config.kafka.topics.visits, 0)
+        return [json.loads(record.value) for _offset, record in records]
+
+
+def build_town(bootstrap_servers: str, name: str, folder: Path) -> Refused:
+    """Write the configuration of a town, create its three topics, and return it."""
+    tree = {
+        **_TOWN,
+        "service": {"name": name, "shards": 2},
+        "kafka": {
+            "bootstrap_servers": [bootstrap_servers],
+            "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
+            "partitions": {"visits": 1, "alerts": 1},
+        },
+        "redis": {"url": "redis://localhost:1"},
+    }
+    (folder / "locations.csv").write_text("location_id\ninn\nbath\n")
+    config = folder / "town.yaml"
+    config.write_text(yaml.safe_dump(tree))
+    settings = prepare_settings(load_valid_config(config, {}), bytes(16))
+    create_topics(settings.kafka, list_topic_needs(settings.parameters, settings.config.kafka, simulated=False), 1)
+    return Refused(settings, config, SystemClock().now() // SECOND * SECOND)

@@ -1,0 +1,123 @@
+"""Dead letters on a real Kafka are exported, corrected and sent again; what would be refused again is not sent."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from monitor.cli import main
+from monitor.contracts.visits import Reason
+from tests.tools.dead_letters.refused import PERSON, Refused
+
+
+def run(refused: Refused, *words: str | Path, code: int = 0) -> Result:
+    """Run the command, and check its exit code and that no output names the planted person."""
+    command = ["dead-letters", "--config", str(refused.config), *map(str, words)]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == code, result.output
+    assert PERSON not in result.output
+    return result
+
+
+def write_lines(path: Path, *lines: object) -> Path:
+    """Write one JSON text per line."""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.promise(22)
+def test_corrected_visits_are_sent(refused: Refused, tmp_path: Path) -> None:
+    """
+    An exported dead letter is corrected and sent, and the command prints the fate of the visit.
+
+    The location "in" is corrected to "inn". The record has the visit only, without the notes of the export.
+    """
+    refused.put(Reason.UNKNOWN_LOCATION, refused.visit("in"))
+    file = tmp_path / "letters.jsonl"
+    assert "1 dead letters in" in run(refused, "--export", file).output
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    line = json.loads(file.read_text())
+    assert line["dead_letter"]["reason"] == "unknown_location"
+    line["visits"][0]["location_id"] = "inn"
+    output = run(refused, "--resend", write_lines(file, line)).output
+    assert refused.sent() == [{"visits": [refused.visit("inn")]}]
+    assert "1 visits of 1 lines were sent" in output
+    assert "Their fates: applied 1." in output
+    assert "so they count from the tick at" in output
+    assert "Earlier answers are not revised." in output
+
+
+def test_uncorrected_visits_are_not_sent(refused: Refused, tmp_path: Path) -> None:
+    """Visits that would be refused again are not sent, the others are; equal reasons are one line with all numbers."""
+    file = write_lines(
+        tmp_path / "letters.jsonl",
+        {"visits": [refused.visit("inn"), refused.visit("in")]},
+        {"visits": [refused.visit("inn", hours_ago=-3)]},
+        {"visits": [refused.visit("inn", left_at="soon")]},
+        {"dead_letter": {}, "value": PERSON, "visits": []},
+        [PERSON],
+        *[refused.visit("in")] * 33,
+    )
+    output = run(refused, "--resend", file, "--dry-run", code=1).output
+    assert refused.sent() == []
+    assert run(refused, "--resend", file, code=1).output.startswith(output.partition("Correct")[0])
+    assert refused.sent() == [{"visits": [refused.visit("inn")]}]
+    for problem in (
+        "34 not sent (unknown_location), lines 1, 6, 7, 8, 9, 10,",
+        "23, 24 and 14 more: location_id",
+        "1 not sent (too_far_ahead), lines 2: arrived_at",
+        "1 not sent (bad_time), lines 3: left_at",
+        "1 not sent (not_a_visit), lines 4: visits: expected at least one visit",
+        "1 not sent (not_a_visit), lines 5: value",
+        "Correct the refused lines",
+    ):
+        assert problem in output
+    assert len(output.splitlines()) == 7  # five causes, what to do, and the amount
+
+
+@pytest.mark.promise(24)
+def test_late_visits_stay_too_late(refused: Refused, tmp_path: Path) -> None:
+    """A visit that no window contains any more, or that no monitor watches, is not sent, and its line is named."""
+    file = write_lines(
+        tmp_path / "letters.jsonl", refused.visit("inn", hours_ago=9), refused.visit("bath"), refused.visit("inn")
+    )
+    output = run(refused, "--resend", file).output
+    assert "1 not sent (expired), lines 1: too late: no window or horizon" in output
+    assert "1 not sent (not_watched), lines 2: no monitor of this configuration watches its place and time" in output
+    assert refused.sent() == [{"visits": [refused.visit("inn")]}]
+
+
+def test_dry_run_sends_nothing(refused: Refused, tmp_path: Path) -> None:
+    """With --dry-run the file is checked, and nothing is sent."""
+    file = write_lines(tmp_path / "letters.jsonl", refused.visit("inn"))
+    assert "1 visits of 1 lines would be sent" in run(refused, "--resend", file, "--dry-run").output
+    assert refused.sent() == []
+
+
+@pytest.mark.parametrize(
+    ("value", "visits"),
+    [(b"\xff{", []), (b'{"visits": [{"person_id": "p"}]}', [{"person_id": "p"}])],
+    ids=["undecodable", "whole record"],
+)
+def test_whole_records_are_exported(refused: Refused, tmp_path: Path, value: bytes, visits: list[Any]) -> None:
+    """A whole record is exported with its visits, or with its text if it has none that can be read."""
+    refused.put(Reason.NOT_JSON, value)
+    refused.write(PERSON.encode(), [])
+    file = tmp_path / "letters.jsonl"
+    run(refused, "--export", file)
+    (line,) = map(json.loads, file.read_text().splitlines())
+    assert line["visits"] == visits
+    assert line.get("value") == (None if visits else "\\xff{")
+
+
+def test_export_overwrites_no_file(refused: Refused, tmp_path: Path) -> None:
+    """An existing file is never overwritten; options that exclude each other are refused."""
+    file = write_lines(tmp_path / "letters.jsonl", {})
+    assert "the file exists" in run(refused, "--export", file, code=2).output
+    assert "exclude each other" in run(refused, "--export", file, "--resend", file, code=2).output
+    assert "requires --resend" in run(refused, "--dry-run", code=2).output

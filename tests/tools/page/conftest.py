@@ -1,0 +1,59 @@
+"""A town on the session's Kafka, the page that shows it, and Debian's Chromium to look at it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from monitor.kafka.connections import KafkaConnections
+from monitor.tools.page.server import Page
+from tests.missing import report_missing
+from tests.shared_kafka import SharedKafka
+from tests.tools.page.world import Town, load_parts, open_town
+
+CHROMIUM = Path("/usr/bin/chromium")
+BEAT_SECONDS = 0.2
+
+
+class OpenPage(Protocol):
+    """The type of the fixture `open_page`. Keyword arguments are settings of the page."""
+
+    def __call__(self, town: Town, **settings: Any) -> Page: ...
+
+
+def make_town(kafka: SharedKafka, folder: Path) -> Town:
+    """Return a town with a topic of its own, in which nothing has been published."""
+    connections = KafkaConnections((kafka.bootstrap_servers,))
+    topic = f"alerts-{uuid.uuid4().hex[:10]}"
+    return open_town(load_parts(folder, connections), connections, topic)
+
+
+@pytest.fixture
+def town(kafka: SharedKafka, tmp_path: Path) -> Iterator[Town]:
+    """An empty town."""
+    town = make_town(kafka, tmp_path)
+    yield town
+    town.producer.close(timeout=5)
+
+
+@pytest.fixture
+def open_page() -> Iterator[Callable[..., Page]]:
+    """A function that serves the page of a town until the end of the test."""
+    with ExitStack() as stack:
+        yield lambda town, **settings: stack.enter_context(serve(town, **settings))
+
+
+def serve(town: Town, **settings: Any) -> Page:
+    """Return a page that is not yet served."""
+    return Page(town.with_page(**settings), town.clock, BEAT_SECONDS)
+
+
+def require_chromium() -> None:
+    """Skip the test if Chromium is missing. In CI it fails."""
+    if not CHROMIUM.exists():
+        report_missing("Chromium (no /usr/bin/chromium)", "make test-tools")

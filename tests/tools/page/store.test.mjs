@@ -1,0 +1,274 @@
+// The store and the time line of the browser, with stepped clocks and a server that the tests control: node --test tests/tools/page/store.test.mjs
+import assert from "node:assert/strict";
+import test, { beforeEach, mock } from "node:test";
+import { Fold } from "../../../monitor/tools/page/static/known.js";
+import { Store } from "../../../monitor/tools/page/static/store.js";
+import { Timeline } from "../../../monitor/tools/page/static/timeline.js";
+
+const HOUR = 3_600_000;
+const NOON = Date.parse("2026-01-06T12:00:00Z");
+const DIGEST = new Fold({ slot: HOUR, locations: ["market"] }).digest;
+const REGISTRY = { ids: ["market"], names: ["Market"], latitudes: [null], longitudes: [null] };
+
+const text = (time) => new Date(time).toISOString().replace(".000Z", "Z");
+
+class FakeEventSource extends EventTarget {
+  static OPEN = 1;
+  static CLOSED = 2;
+  static opened = [];
+  readyState = 1;
+
+  constructor() {
+    super();
+    FakeEventSource.opened.push(this);
+  }
+
+  close() {
+    this.readyState = 2;
+  }
+
+  send(name, data) {
+    this.dispatchEvent(Object.assign(new Event(name), { data: JSON.stringify(data) }));
+  }
+
+  beat(now, more = {}) {
+    this.send("beat", { ...status(now), ...more });
+  }
+
+  refuse() {
+    this.readyState = 2;
+    this.dispatchEvent(new Event("error"));
+  }
+}
+
+const status = (now) => ({ now: text(now), as_of: text(NOON), silent_seconds: 0, registry: DIGEST, slot_seconds: 3600 });
+
+/** An answer of the monitor `places` about the market. */
+function record(asOf, state) {
+  const value = {
+    monitor: "places", kind: "over_time", location_id: "market", status: state, tick: asOf / HOUR, as_of: text(asOf),
+    threshold: 10, window_start: text(asOf - HOUR), epsilon: "1", answers: [],
+    ...(state === "noisy_count" ? { noisy_count: 14, count_at_most: 14, p_value: 0.01 } : {}),
+  };
+  return { headers: { ce_type: "org.location-monitor.over_time" }, value };
+}
+
+/** An element of HTML with attributes only, on which nothing is drawn. */
+class FakeElement extends EventTarget {
+  setAttribute(name, value) {
+    this[name] = value;
+  }
+
+  append() {}
+
+  getContext() {
+    return { clearRect() {}, fillRect() {} };
+  }
+}
+
+let server;
+let store;
+let steady = 0; // the device's clock that stands still in sleep
+mock.method(performance, "now", () => steady);
+
+/** Answers a request; `server.takes` ms pass meanwhile. */
+async function answer(path) {
+  server.asked.push(path);
+  await null;
+  if (server.fails) return { ok: false, status: 503 };
+  if (path === "v1/registry") return { ok: true, json: async () => REGISTRY };
+  if (path === "v1/ticks") return { ok: true, json: async () => ({ ticks: server.ticks }) };
+  if (server.holds(path)) return new Promise((resolve) => { server.release = () => resolve({ ok: false, status: 503 }); });
+  const state = { ...status(server.now), position: "0:1", records: server.records };
+  advance(server.takes);
+  return { ok: true, json: async () => state };
+}
+
+/** Lets time pass on the device and on the server. */
+function advance(ms) {
+  server.now += ms;
+  steady += ms;
+  mock.timers.tick(ms);
+}
+
+/** Lets all pending promises continue. */
+async function settle() {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => { setImmediate(resolve); });
+}
+
+const source = () => FakeEventSource.opened.at(-1);
+const state = () => store.known[0].state;
+const asked = () => server.asked.filter((path) => path === "v1/records").length;
+
+beforeEach(async () => {
+  mock.timers.reset();
+  mock.timers.enable({ apis: ["setTimeout", "Date"], now: NOON });
+  FakeEventSource.opened.length = 0;
+  server = { now: NOON, asked: [], records: [record(NOON, "safe")], fails: false, takes: 0 };
+  Object.assign(server, { ticks: [], holds: () => false, release: () => {} });
+  Object.assign(globalThis, { fetch: answer, EventSource: FakeEventSource });
+  store = new Store({ slotMs: HOUR, unreachableMs: 60_000 }, () => 1);
+  await store.start();
+});
+
+test("a late beat does not turn the clock back: the state is read again", async () => {
+  mock.timers.setTime(NOON + 5 * HOUR); // the device slept: timers stood still
+  server.now += 5 * HOUR;
+  source().beat(NOON + 10_000);
+  assert.equal(state(), "unknown");
+  const late = source();
+  advance(3000);
+  await settle();
+  assert.notEqual(source(), late);
+  assert.equal(store.clock.now(), server.now);
+  assert.equal(store.known[0].reason, "too_old");
+});
+
+test("the time of a response counts from its request", async () => {
+  source().refuse();
+  server.takes = 20_000;
+  advance(3000);
+  await settle();
+  assert.equal(store.clock.now(), server.now);
+  source().beat(server.now - 100); // not late: the clock may be ahead by the time of the request
+  assert.equal(store.clock.now(), server.now - 100);
+});
+
+test("a device that wakes sees at once that answers are too old", () => {
+  mock.timers.setTime(NOON + 3 * HOUR);
+  assert.equal(state(), "safe");
+  store.wake();
+  assert.equal(state(), "unknown");
+});
+
+test("an open stream without beats is replaced", async () => {
+  advance(61_000);
+  assert.equal(state(), "unknown");
+  advance(3000);
+  await settle();
+  assert.equal(FakeEventSource.opened.length, 2);
+  assert.equal(state(), "safe");
+});
+
+test("an alarm stays if the state is read from a server that is behind", async () => {
+  source().send("records", [record(NOON + HOUR, "noisy_count")]);
+  source().beat(NOON, { as_of: text(NOON + HOUR) });
+  assert.equal(state(), "noisy_count");
+  source().send("reset", {});
+  advance(3000);
+  await settle();
+  assert.equal(asked(), 2);
+  assert.equal(state(), "noisy_count");
+  assert.equal(store.asOf, text(NOON + HOUR));
+});
+
+test("with another slot every place is unknown, with another registry none; the page is read again", () => {
+  for (const [other, expected] of [[{ slot_seconds: 60 }, "unknown"], [{ registry: "0".repeat(64) }, "safe"]]) {
+    let outdated = 0;
+    store.addEventListener("outdated", () => { outdated += 1; });
+    source().beat(NOON, other);
+    source().beat(NOON, other);
+    assert.deepEqual([outdated, state()], [1, expected]);
+    source().beat(NOON);
+    assert.equal(state(), "safe");
+  }
+});
+
+test("a snapshot of an earlier registry makes safe what it has, and no other place", () => {
+  const before = new Fold({ slot: HOUR, locations: ["market"] }).digest;
+  const fold = new Fold({
+    slot: HOUR, locations: ["market", "pool"], earlier: [{ digest: before, lacks: ["pool"] }], now: () => NOON,
+  });
+  const snapshot = (registry) => fold.apply({ type: "org.location-monitor.at_times", data: {
+    monitor: "midday", kind: "at_times", time: text(NOON - HOUR), shard: 0, shards: 1, tick: 1, as_of: text(NOON),
+    status: "complete", final: false, registry, locations: 1, threshold: 9, epsilon: "1", noisy_counts: {},
+  } });
+  snapshot(before);
+  assert.deepEqual(["market", "pool"].map((id) => fold.get(id).state), ["safe", "unknown"]);
+  assert.equal(fold.get("pool").reason, "other_registry");
+});
+
+test("the pauses become longer until a beat comes", async () => {
+  const pauses = [];
+  for (let attempt = 0; attempt < 6; attempt += 1) {
+    const before = asked();
+    source().refuse();
+    let pause = 0;
+    while (asked() === before) {
+      pause += 500;
+      advance(500);
+      await settle();
+    }
+    pauses.push(pause);
+  }
+  assert.deepEqual(pauses, [3000, 6000, 12_000, 24_000, 30_000, 30_000]);
+  source().beat(server.now);
+  source().refuse();
+  const before = asked();
+  advance(3000);
+  assert.equal(asked(), before + 1);
+});
+
+test("a start that fails is repeated", async () => {
+  server.fails = true;
+  const other = new Store({ slotMs: HOUR, unreachableMs: 60_000 }, () => 1);
+  let failed = 0;
+  other.addEventListener("failed", () => { failed += 1; });
+  const started = other.start();
+  await settle();
+  server.fails = false;
+  advance(3000);
+  await started;
+  assert.deepEqual([failed, other.known[0].state], [1, "safe"]);
+});
+
+/** Returns a time line with three ticks, up to noon. */
+async function openTimeline() {
+  const document = { createElement: () => new FakeElement(), documentElement: {} };
+  Object.assign(globalThis, { document, getComputedStyle: () => ({ getPropertyValue: () => "" }) });
+  server.ticks = [2, 1, 0].map((hours) => ({ as_of: text(NOON - hours * HOUR), alarms: 0 }));
+  const timeline = new Timeline({ store, words: { texts: {}, time: String } });
+  await timeline.update();
+  return timeline;
+}
+
+/** Moves the slider to a tick, as a visitor does. */
+async function slide(timeline, index) {
+  timeline.slider.value = index;
+  timeline.slider.dispatchEvent(new Event("input"));
+  advance(200);
+  await settle();
+}
+
+test("an old request that fails late does not change what is shown", async () => {
+  const timeline = await openTimeline();
+  const [first, second] = server.ticks.map((tick) => tick.as_of);
+  server.holds = (path) => path.endsWith(encodeURIComponent(first));
+  await slide(timeline, 0);
+  await slide(timeline, 1);
+  server.release();
+  await settle();
+  assert.deepEqual([store.at, timeline.slider.value], [second, 1]);
+});
+
+test("if the past cannot be read, the slider shows the present too", async () => {
+  const timeline = await openTimeline();
+  server.fails = true;
+  await slide(timeline, 0);
+  assert.deepEqual([store.at, timeline.slider.value], [null, 2]);
+});
+
+test("the past needs no timer, and is no change", async () => {
+  advance(HOUR);
+  source().beat(server.now);
+  const changes = [];
+  store.addEventListener("change", ({ detail }) => changes.push(...detail.changed));
+  const timers = mock.method(globalThis, "setTimeout");
+  server.records = [record(NOON - 5 * HOUR, "noisy_count")];
+  await store.show(text(NOON - 5 * HOUR));
+  assert.equal(state(), "noisy_count");
+  assert.ok(timers.mock.calls.every((call) => call.arguments[1] >= 1000));
+  timers.mock.restore();
+  await store.show(null);
+  assert.deepEqual(changes, []);
+});

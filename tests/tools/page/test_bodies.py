@@ -1,0 +1,133 @@
+"""The bodies of responses: built once, shared, limited in size together, and sent as fast as the client reads."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from monitor.tools.page.bodies import CHUNK, Bodies, Body, DroppedError, cut, make_body
+from monitor.tools.page.responses import BodyResponse
+
+SEED = 20260106
+CONTENT = random.Random(SEED).randbytes(10 * CHUNK)
+
+
+class Connection:
+    """A connection that collects what it is sent, and calls `interrupt` after the chunk of this number."""
+
+    def __init__(self, number: int = -1, interrupt: Callable[[], None] | None = None) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.aborted = False
+        self._number, self._interrupt = number, interrupt or self.abort
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+        if len(self.sent) == self._number + 1:
+            self._interrupt()
+
+    async def receive(self) -> dict[str, str]:
+        return {"type": "http.disconnect" if self.aborted else "http.request"}
+
+    def request(self, body: Body, *, zipped: bool, method: str = "GET") -> list[bytes]:
+        """Send a body, and return its chunks."""
+        scope = {"type": "http", "method": method, "state": {"transport": self}}
+        response = BodyResponse(body, "text/plain", {}, zipped=zipped)
+        asyncio.run(response(scope, self.receive, self.send))
+        return [message["body"] for message in self.sent if "body" in message]
+
+
+@pytest.mark.parametrize("size", [0, 1, 1_023, 1_024, CHUNK, 3 * CHUNK + 1, len(CONTENT)])
+@pytest.mark.parametrize("unit", [CONTENT, b"safe " * 40_000], ids=["random", "repetitive"])
+def test_body_is_sent_whole(size: int, unit: bytes) -> None:
+    """A client that accepts gzip, and one that does not, gets the content, in chunks of a limited size."""
+    content = unit[:size]
+    body = make_body(content)
+    plain = Connection().request(body, zipped=False)
+    assert b"".join(plain) == content
+    assert max(map(len, plain)) <= CHUNK
+    if body.zipped:
+        assert gzip.decompress(b"".join(Connection().request(body, zipped=True))) == content
+    assert Connection().request(body, zipped=False, method="HEAD") == [b""]
+
+
+def test_parts_are_cut_and_joined() -> None:
+    """Parts of any size become chunks of at most CHUNK bytes with the same content."""
+    generator = random.Random(SEED)
+    for _ in range(50):
+        parts = [CONTENT[: generator.choice((0, 1, 400, CHUNK - 1, CHUNK, CHUNK + 1, 40_000))] for _ in range(20)]
+        chunks = list(cut(parts))
+        assert b"".join(chunks) == b"".join(parts)
+        assert all(0 < len(chunk) <= CHUNK for chunk in chunks)
+
+
+def test_bodies_are_limited_together() -> None:
+    """All bodies together have a limited size. Those read least recently are dropped, also while they are sent."""
+    bodies = Bodies(most_bytes=3 * len(CONTENT) + 1_000)
+
+    async def build(key: int) -> Body:
+        return await bodies.get(key, "now", lambda: lambda: CONTENT)
+
+    async def run() -> None:
+        first = await build(0)
+        reading = first.read(zipped=False)
+        next(reading)
+        await build(1)
+        await build(2)
+        assert await build(0) is first  # read most recently
+        await build(3)
+        assert [bodies.find(key, "now") is not None for key in range(4)] == [True, False, True, True]
+        for key in (4, 5, 6):
+            await build(key)
+        with pytest.raises(DroppedError):
+            list(reading)
+
+    asyncio.run(run())
+
+
+def test_dropped_body_is_not_complete() -> None:
+    """If a body is dropped while it is sent, the connection is aborted, so that no client takes it for complete."""
+    body = make_body(CONTENT)
+    connection = Connection(3, body.shared.drop)
+    chunks = connection.request(body, zipped=True)
+    assert len(chunks) == 3
+    assert connection.aborted
+    assert all(message.get("more_body", True) for message in connection.sent)
+
+
+def test_left_connection_costs_nothing() -> None:
+    """Once the client has left, no further chunk is made."""
+    assert len(Connection(2).request(make_body(CONTENT), zipped=False)) == 2
+
+
+def test_one_body_is_built_at_a_time() -> None:
+    """A body is prepared and built only once for all that wait for it, and never beside another one."""
+    bodies, building, most = Bodies(), [0], [0]
+
+    def prepare() -> Any:
+        building[0] += 1
+        most[0] = max(most[0], building[0])
+
+        def write() -> bytes:
+            building[0] -= 1
+            return CONTENT
+
+        return write
+
+    async def run() -> None:
+        asked = [bodies.get(key, "now", prepare) for key in (1, 2, 3, 1, 2, 3)]
+        got = await asyncio.gather(*asked)
+        assert len(set(map(id, got))) == 3
+
+    asyncio.run(run())
+    assert most == [1]

@@ -1,0 +1,343 @@
+"""The page in a real Chromium: it shows what is published, works without a mouse, and cannot mislead."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Route, expect, sync_playwright
+
+from monitor.contracts.instants import HOUR, SECOND
+from monitor.tools.page.server import Page
+from tests.missing import report_missing
+from tests.shared_kafka import SharedKafka
+from tests.tools.page.browser import launch, save, visit
+from tests.tools.page.conftest import make_town, require_chromium, serve
+from tests.tools.page.world import FIRST, Town
+
+PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
+LAST = FIRST + 62
+CLOUDY = {"color_scheme": "dark"}
+FIND_BOXES = """() => {
+  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const draw = (text) => {
+    context.clearRect(0, 0, 99, 99);
+    context.font = "40px sans-serif";
+    context.fillText(text, 9, 60);
+    return context.getImageData(0, 0, 99, 99).data.join();
+  };
+  const box = draw("\\u{10FFFD}");
+  const used = new Set(document.body.innerText.match(/[\\u3040-\\u30ff\\u4e00-\\u9fff]/g));
+  return [...used, "\\u{10FFFC}"].filter((text) => draw(text) === box);
+}"""
+"""The characters of the page, and one more, that are drawn as the box for a missing character."""
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium."""
+    require_chromium()
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def shared(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """A town with two and a half days of answers in all states. Tests may publish the ticks after `LAST`."""
+    town = make_town(kafka, tmp_path_factory.mktemp("town"))
+    noons = {38: {"cafe-1": 11}, 61: {"park-1": 13}, 62: {"shop-9": 10}, 85: {"library": 12}, 86: {"cafe-1": 16}}
+    for tick in range(FIRST, LAST + 1):
+        counts: dict[str, int | None] = {"market": 14 if tick >= 50 else 0, "clinic": 12 if tick >= LAST - 3 else 0}
+        counts["school-1"] = None if tick == LAST else 0
+        town.publish(tick, counts, noons.get(tick, {}))
+    yield town
+    town.producer.close(timeout=5)
+
+
+@pytest.fixture(scope="module")
+def page(shared: Town, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page of this town."""
+    recount = tmp_path_factory.mktemp("recount") / "recount.json"
+    recount.write_text('{"up_to": "2026-01-08T12:00:00Z", "false": 0, "epsilon_at_most": "3"}')
+    with serve(shared, audit_file=recount) as page:
+        yield page
+
+
+def test_pictures(browser: Browser, page: Page, tmp_path: Path) -> None:
+    """Each picture of the page is drawn and has more than 20 kB; with PICTURES=1 it is written to docs/pictures/."""
+    folder = PICTURES if os.environ.get("PICTURES") else tmp_path
+    with visit(browser, page.url) as one:
+        one.open().place("Station Café").locator("summary").click()
+        save(one.tab, folder / "page-desktop.png")
+    with visit(browser, page.url, **CLOUDY) as one:
+        save(one.open("lang=de").tab, folder / "page-dark.png")
+    with visit(browser, page.url, **PHONE) as one:
+        save(one.open().tab, folder / "page-phone.png")
+        save(one.open("lang=ja").tab, folder / "page-japanese.png")
+    names = ("desktop", "dark", "phone", "japanese")
+    assert all((folder / f"page-{name}.png").stat().st_size > 20_000 for name in names)
+
+
+def test_pictures_have_japanese(browser: Browser, page: Page) -> None:
+    """Each character of the Japanese page is in a font of this machine, so that no picture shows boxes."""
+    found = subprocess.run(["fc-list", ":lang=ja"], capture_output=True, text=True, check=False)  # noqa: S607  # Debian's
+    if not found.stdout:
+        report_missing("a Japanese font (fc-list :lang=ja)", "make test-tools")
+    with visit(browser, page.url) as one:
+        one.open("lang=ja")
+        boxes = one.tab.evaluate(FIND_BOXES)
+    assert boxes == ["\U0010fffc"]  # which no font has
+
+
+def test_axe_finds_nothing(browser: Browser, page: Page) -> None:
+    """axe-core finds no violation: light, dark, on a phone, embedded, with open details, and in the past."""
+    with visit(browser, page.url) as one:
+        one.open()
+        for name in ("Station Café", "Market Hall", "Primary School", "Baker"):
+            one.place(name).locator("summary").click()
+        assert one.violations() == []
+        one.tab.get_by_role("slider").press("Home")
+        expect(one.tab.get_by_role("alert")).to_contain_text("the past")
+        assert one.violations() == []
+    for settings, query in ((CLOUDY, "lang=en"), (PHONE, "lang=ja"), ({}, "lang=de&embed=1")):
+        with visit(browser, page.url, **settings) as one:
+            assert one.open(query).violations() == []
+
+
+def test_list_needs_no_script(browser: Browser, page: Page, shared: Town) -> None:
+    """Without JavaScript the list has every place, its state in words, its details, and reloads by itself."""
+    with visit(browser, page.url, java_script_enabled=False) as one:
+        one.tab.goto(f"{page.url}?lang=en")
+        assert len(one.names()) == len(shared.parts.locations)
+        expect(one.state("Market Hall")).to_have_text("Silent")
+        one.place("Market Hall").locator("summary").click()
+        expect(one.place("Market Hall")).to_contain_text("Silence does not mean safe")
+        assert 'http-equiv="refresh"' in one.tab.content()
+
+
+def test_list_and_map_agree(browser: Browser, page: Page, shared: Town) -> None:
+    """The script lists the same places in the same order as the server, and the map has all that have coordinates."""
+    with visit(browser, page.url, java_script_enabled=False) as plain:
+        plain.tab.goto(f"{page.url}?lang=en")
+        names = plain.names()
+        states = plain.states()
+    with visit(browser, page.url) as one:
+        assert sorted(one.open().names()) == sorted(names)
+        assert one.states() == states
+        assert [one.state(name).inner_text() for name in names[:4]] == ["Alarm", "Alarm", "Silent", "Silent"]
+        expect(one.tab.locator("#map .note")).to_have_text("Places without coordinates, in the list only: 1.")
+
+
+def test_search_and_filters(browser: Browser, page: Page) -> None:
+    """Search finds by parts of names without accents, filters combine with it, and no request is made."""
+    with visit(browser, page.url) as one:
+        one.open()
+        requests: list[str] = []
+        one.tab.on("request", lambda request: requests.append(request.url))
+        one.tab.get_by_role("searchbox").fill("CAFE")
+        assert one.names() == ["Station Café", "Garden Café", "Market Café", "North Café"]
+        one.chip("Safe").click()
+        assert one.names() == ["Garden Café", "Market Café", "North Café"]
+        one.tab.get_by_role("searchbox").fill("nowhere")
+        expect(one.tab.get_by_text("No place matches.")).to_be_visible()
+        assert [url for url in requests if "ticks" not in url] == []
+
+
+def test_device_keeps_my_places(browser: Browser, page: Page) -> None:
+    """My places stay on the device and survive a reload; "near me" sorts by the distance from the device."""
+    here = {"geolocation": {"latitude": 40.0099, "longitude": -29.9846}, "permissions": ["geolocation"]}
+    with visit(browser, page.url, **here) as one:
+        one.open().place("Baker").locator("summary").click()
+        one.chip("Add to my places").click()
+        one.open().chip("My places").click()
+        assert one.names() == ["Baker"]
+        one.chip("My places").click()
+        one.chip("Near me").click()
+        expect(one.tab.locator("#list .name").first).to_have_text("Sports Hall")
+        expect(one.place("Sports Hall").locator(".notes")).to_have_text("0 m")
+
+
+def test_keyboard_is_enough(browser: Browser, page: Page) -> None:
+    """With the keyboard alone one skips to the list, opens a place, and opens another one from the map."""
+    with visit(browser, page.url) as one:
+        keyboard = one.open().tab.keyboard
+        keyboard.press("Tab")
+        expect(one.tab.locator(".skip")).to_be_focused()
+        keyboard.press("Enter")
+        expect(one.tab.locator("#places")).to_be_focused()
+        keyboard.press("Tab")
+        keyboard.press("Enter")
+        expect(one.tab.locator("#list > li").first).to_contain_text("What it does not mean")
+        canvas = one.tab.get_by_role("application")
+        canvas.focus()
+        for key in ("+", "+", "ArrowRight", "ArrowDown", "Enter"):
+            keyboard.press(key)
+        expect(one.tab.locator("#list summary:focus")).to_have_count(1)
+        assert one.tab.locator("details[open]").count() == 2
+
+
+def test_time_line_shows_the_past(browser: Browser, page: Page) -> None:
+    """The time line shows what was published at a time, says that it is the past, and leads back to now."""
+    with visit(browser, page.url) as one:
+        one.open()
+        expect(one.state("Market Hall")).to_have_text("Silent")
+        slider = one.tab.get_by_role("slider")
+        for _ in range(12):
+            slider.press("ArrowLeft")
+        expect(one.tab.get_by_role("alert")).to_contain_text("8 Jan, 03:00")
+        expect(one.state("Primary School")).to_have_text("Safe")
+        expect(one.state("Market Hall")).to_have_text("Silent")
+        slider.press("Home")
+        expect(one.state("Market Hall")).to_have_text("Safe")
+        one.chip("Back to now").click()
+        expect(one.tab.get_by_role("alert")).to_be_hidden()
+        expect(one.state("Market Hall")).to_have_text("Silent")
+        expect(one.tab.locator("#live")).to_contain_text("As of 8 Jan, 15:00")
+        expect(one.tab.locator("#live")).not_to_contain_text("is now")
+
+
+def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
+    """A place that is silent and was safe at noon shows the silence first, and only says what to do about that."""
+    for settings in ({}, {"java_script_enabled": False}):
+        with visit(browser, page.url, **settings) as one:
+            one.tab.goto(f"{page.url}?lang=en")
+            one.place("Market Hall").locator("summary").click()
+            answers = one.place("Market Hall").locator(".statement")
+            expect(answers).to_have_count(2)
+            expect(answers.nth(0)).to_contain_text("Treat this place as not known to be safe.")
+            expect(answers.nth(1)).to_contain_text("Safe · midday")
+            expect(answers.nth(1)).not_to_contain_text("What to do")
+
+
+def test_place_lists_its_answers(browser: Browser, page: Page) -> None:
+    """The history of a place lists its answers, the latest first."""
+    with visit(browser, page.url) as one:
+        one.open().place("Market Hall").locator("summary").click()
+        one.chip("Show what was published").click()
+        expect(one.place("Market Hall").locator(".periods li").first).to_contain_text("Silent")
+        expect(one.place("Market Hall").locator(".periods")).to_contain_text("at most 14 infected people")
+
+
+def test_print_has_every_place(browser: Browser, page: Page, shared: Town) -> None:
+    """The printed page has the state of each place in words and the open details, without controls and map."""
+    with visit(browser, page.url) as one:
+        one.open().place("Station Café").locator("summary").click()
+        one.tab.emulate_media(media="print")
+        expect(one.tab.locator("#list .state:visible")).to_have_count(len(shared.parts.locations))
+        expect(one.place("Station Café")).to_contain_text("What it does not mean")
+        for control in (one.tab.get_by_role("searchbox"), one.tab.get_by_role("slider"), one.chip("Near me")):
+            expect(control).to_be_hidden()
+        expect(one.tab.locator(".map")).to_be_hidden()
+        assert one.tab.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_only_listed_origins_embed(browser: Browser, shared: Town) -> None:
+    """Another page can embed this one only from an origin of `page.embed_from`."""
+    with serve(shared) as closed, visit(browser, closed.url) as one:
+        assert "frame-ancestors 'self';" in f"{one.tab.goto(closed.url).headers['content-security-policy']};"  # type: ignore[union-attr]  # a response
+    with serve(shared, embed_from=("https://www.example.org",)) as opened, visit(browser, opened.url) as one:
+        response = one.tab.goto(f"{opened.url}?embed=1")
+        assert response is not None
+        assert "frame-ancestors 'self' https://www.example.org" in response.headers["content-security-policy"]
+        expect(one.tab.locator(".intro")).to_be_hidden()
+
+
+def test_alarm_appears(browser: Browser, page: Page, shared: Town) -> None:
+    """A published alarm changes the list, the numbers and the spoken summary; the next visit shows it as changed."""
+    with visit(browser, page.url) as one:
+        one.open()
+        expect(one.state("Central Station")).to_have_text("Safe")
+        shared.publish(LAST + 1, {"station-central": 17})
+        expect(one.state("Central Station")).to_have_text("Alarm")
+        expect(one.place("Central Station")).to_contain_text("at most 17 infected people")
+        expect(one.chip("Alarm").locator("b")).to_have_text("3")
+        expect(one.tab.locator("#live")).to_contain_text("Central Station is now Alarm.")
+        one.open()
+        shared.publish(LAST + 2, {"station-central": 17})
+        expect(one.state("Central Station")).to_have_text("Silent")
+        one.open().chip("Changed since your last visit").click()
+        expect(one.tab.get_by_text("No place matches.")).to_be_visible()  # republished, but not changed
+        shared.publish(LAST + 3, {"office-park": 15})
+        expect(one.place("Office Park").locator(".notes")).to_have_text("was Safe")
+
+
+def test_old_answers_turn_unknown(browser: Browser, page: Page, shared: Town) -> None:
+    """When answers are two slots old, every place turns unknown in the browser, and says what was known before."""
+    with visit(browser, page.url) as one:
+        one.open()
+        expect(one.state("Baker")).to_have_text("Safe")
+        shared.clock.move_to(shared.clock.now() + 2 * HOUR)
+        expect(one.chip("Unknown").locator("b")).to_have_text(str(len(shared.parts.locations)))
+        expect(one.tab.get_by_role("alert")).to_contain_text("older than they should be")
+        one.place("Baker").locator("summary").click()
+        expect(one.place("Baker")).to_contain_text("Last known: Safe")
+
+
+def test_script_keeps_open_places(browser: Browser, page: Page) -> None:
+    """A place that was opened before the script ran stays open, and keeps the focus."""
+    with visit(browser, page.url) as one:
+        held: list[Route] = []
+        one.tab.route("**/v1/records", lambda route: held.append(route))  # noqa: PLW0108  # playwright takes no built-in method
+        with one.tab.expect_request("**/v1/records"):
+            one.tab.goto(f"{page.url}?lang=en")
+        one.place("Market Hall").locator("summary").click()
+        expect(one.place("Market Hall").locator(".statement")).to_have_count(2)
+        (request,) = held
+        request.continue_()
+        one.tab.wait_for_selector("html[data-ready]")
+        expect(one.place("Market Hall").locator(".statement")).to_have_count(2)
+        expect(one.place("Market Hall").locator("summary")).to_be_focused()
+        assert one.tab.locator("#list details[open]").count() == 1
+
+
+def test_failed_start_makes_all_unknown(browser: Browser, page: Page, shared: Town) -> None:
+    """If the script cannot read the answers, the list of the server turns unknown, until a later attempt succeeds."""
+    shared.publish(shared.parts.parameters.grid.find_last_tick(shared.clock.now()) + 1)
+    with visit(browser, page.url) as one:
+        one.tab.route("**/v1/records", lambda route: route.fulfill(status=503))
+        one.tab.goto(f"{page.url}?lang=en")
+        expect(one.state("Baker")).to_have_text("Unknown")
+        words = one.tab.locator("#list .state").all_text_contents()
+        assert words == ["Unknown"] * len(shared.parts.locations)
+        assert one.tab.locator("#counts b").all_text_contents() == ["0", "0", str(len(words)), "0"]
+        one.tab.unroute("**/v1/records")
+        expect(one.state("Baker")).to_have_text("Safe")
+        expect(one.tab.locator("#banner")).to_be_hidden()
+        one.errors = [error for error in one.errors if "503" not in error]
+
+
+def test_list_expires_without_its_script(browser: Browser, page: Page, shared: Town) -> None:
+    """If neither script nor style sheet can be read, the list of the server is hidden when its answers expire."""
+    grid = shared.parts.parameters.grid
+    tick = grid.find_last_tick(shared.clock.now()) + 1
+    shared.publish(tick)
+    shared.clock.move_to(grid.as_of(tick) + 2 * HOUR - 5 * SECOND)
+    with visit(browser, page.url) as one:
+        one.tab.route("**/static/**", lambda route: route.fulfill(status=404))
+        one.tab.goto(f"{page.url}?lang=en")
+        expect(one.tab.locator("#list")).to_be_hidden()
+        expect(one.tab.get_by_text("does not update itself")).to_be_visible()
+        one.errors = [error for error in one.errors if "404" not in error]
+
+
+def test_lost_server_turns_unknown(browser: Browser, shared: Town) -> None:
+    """When the server is gone, every place turns unknown by the browser's own timer."""
+    tick = shared.parts.parameters.grid.find_last_tick(shared.clock.now()) + 1
+    shared.publish(tick)
+    with serve(shared, unreachable_after=2_000_000) as page, visit(browser, page.url) as one:
+        one.open()
+        expect(one.state("Baker")).to_have_text("Safe")
+        page.close()
+        expect(one.state("Baker")).to_have_text("Unknown")
+        expect(one.place("Baker")).to_contain_text("no connection to the source")
+        expect(one.tab.get_by_role("alert")).to_contain_text("no connection to its source")
+        assert one.chip("Unknown").locator("b").inner_text() == str(len(shared.parts.locations))
+        # Chromium itself reports each failed connection.
+        one.errors = [error for error in one.errors if "net::ERR_" not in error]

@@ -1,0 +1,62 @@
+"""The records that the page reads: with them it knows what the test vectors of docs/vectors/ expect."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import DAY, SECOND, parse_instant
+from monitor.contracts.parameters import Registry
+from monitor.tools.client.known_places import KnownPlaces
+from monitor.tools.client.subscriber_view import SubscriberView
+from monitor.tools.page.board import Board
+from monitor.tools.page.entries import Entry, read_entries
+from monitor.tools.page.feed import Feed
+from monitor.tools.page.hub import Hub
+from tests.tools.client.test_vectors import NAMES, describe, parse_times, read
+
+
+def make_consumed(record: dict[str, Any], offset: int) -> SimpleNamespace:
+    """Return a CloudEvent of a vector as a consumer gives it."""
+    data = record["data"]
+    value = data if isinstance(data, str) else json.dumps(data)
+    headers, key = [("ce_type", record["type"].encode())], record["id"].rpartition("/")[0].encode()
+    return SimpleNamespace(headers=headers, key=key, value=value.encode(), partition=0, offset=offset)
+
+
+def refold(entries: list[Entry], registry: Registry, keep: int) -> SubscriberView:
+    """Return the view of a visitor who opens the page now."""
+    view = SubscriberView(registry, keep)
+    for entry in entries:
+        view.add([("ce_type", entry.type.encode())], entry.raw)
+    return view
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize("name", NAMES)
+def test_page_passes_vectors(name: str) -> None:
+    """The page knows what each vector expects. From its present records, a visitor learns the same states."""
+    vector, offsets = read(name), count()
+    registry, clock = Registry(tuple(vector["locations"]), 1), SteppedClock(0)
+    slot, final_for = vector["slot_seconds"] * SECOND, vector["final_for_seconds"] * SECOND
+    keep = max(final_for, 24 * slot)
+    board = Board(7 * DAY, 10**9, keep)
+    feed = Feed(board, SubscriberView(registry, keep), Hub(1), clock)
+    for step in vector["steps"]:
+        for record in (one for one in step.get("records", ()) if not one.get("aborted")):
+            offset = next(offsets)
+            entries, _foreign = read_entries([make_consumed(record, offset)])
+            feed.deliver("T", entries, {0: offset + 1})
+        if "at" in step:
+            clock.move_to(parse_instant(step["at"]))
+        known = KnownPlaces(feed.view, slot, clock.now, final_for)
+        reopened = KnownPlaces(refold(board.find_state(), registry, keep), slot, clock.now, final_for)
+        for place, expected in step.get("known", {}).items():
+            assert describe(known.get(place)) == parse_times(expected), (place, step["at"])
+            again = reopened.get(place)
+            assert (again.state, again.reason) == (expected["state"], expected["reason"]), (place, step["at"])

@@ -1,0 +1,142 @@
+"""A town whose answers tests publish by hand, to a real Kafka, and a page that shows them. The clock is stepped."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kafka.admin import NewTopic
+
+from monitor.config import load_valid_config
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
+from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import HOUR, MILLISECOND
+from monitor.kafka.connections import KafkaConnections
+from monitor.privacy.over_time import Mark, step
+from monitor.tools.page.server import PageParts
+
+CONFIG = Path(__file__).parents[3] / "config"
+FIRST = 24
+"""The first tick that tests publish."""
+
+
+def load_parts(folder: Path, kafka: KafkaConnections, **page: Any) -> PageParts:
+    """Return the parts of a page: the demo's configuration with another place, which has no coordinates."""
+    for name in ("demo.yaml", "demo-map.geojson"):
+        shutil.copy(CONFIG / name, folder)
+    registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
+    (folder / "demo-locations.csv").write_text(f"{registry}bus-library,Library on Wheels,,\n", encoding="utf-8")
+    valid = load_valid_config(folder / "demo.yaml", {})
+    settings = valid.config.page.model_copy(update={"port": 0, **page})
+    return PageParts(valid.config.model_copy(update={"page": settings}), valid.parameters, valid.locations, kafka)
+
+
+@dataclass
+class Town:
+    """The answers of a town. `publish` appends the records of a tick to the topic, and moves the clock."""
+
+    parts: PageParts
+    topic: str
+    clock: SteppedClock
+    producer: Any
+    marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
+    noisy: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
+
+    def with_page(self, **settings: Any) -> PageParts:
+        """Return the parts with the topic of this town, and with other settings of the page."""
+        config = self.parts.config
+        topics = config.kafka.topics.model_copy(update={"alerts": self.topic})
+        update = {
+            "kafka": config.kafka.model_copy(update={"topics": topics}),
+            "page": config.page.model_copy(update=settings),
+        }
+        return replace(self.parts, config=config.model_copy(update=update))
+
+    def publish(
+        self,
+        tick: int,
+        counts: Mapping[str, int | None] | None = None,
+        noon: Mapping[str, int] | None = None,
+        *,
+        complete: bool = True,
+    ) -> None:
+        """Publish a tick. `counts`: people by place (None: incomplete input); `noon`: new noisy counts at 12:30."""
+        grid = self.parts.parameters.grid
+        at = grid.as_of(tick)
+        for record in [*self.alerts(tick, counts or {}), *self.snapshots(tick, noon or {}, complete=complete)]:
+            self.send(record, at)
+        self.producer.flush(timeout=10)
+        self.clock.move_to(at + HOUR // 100)
+
+    def send(self, record: OutputRecord, at: int) -> None:
+        """Append a record with the timestamp of an instant."""
+        headers = list(record.headers)
+        timestamp = at // MILLISECOND
+        self.producer.send(self.topic, key=record.key, value=record.value, headers=headers, timestamp_ms=timestamp)
+
+    def alerts(self, tick: int, counts: Mapping[str, int | None]) -> Iterable[OutputRecord]:
+        """Return the records of the monitor `places`, without noise."""
+        parameters = self.parts.parameters
+        monitor = parameters.over_time[0]
+        for row, rule in zip(monitor.rows, monitor.rules, strict=True):
+            place = parameters.registry.ids[row]
+            answer = step(rule, self.marks.get(place, ()), tick, counts.get(place, 0), 0)
+            self.marks[place] = answer.marks
+            yield make_over_time_record(
+                source="demo",
+                monitor=monitor.name,
+                location_id=place,
+                rule=rule,
+                tick=tick,
+                as_of=parameters.grid.as_of(tick),
+                window_start=parameters.grid.start(tick - rule.window + 1),
+                answer=answer,
+                resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
+            )
+
+    def snapshots(self, tick: int, noon: Mapping[str, int], *, complete: bool) -> Iterable[OutputRecord]:
+        """Return the records of the monitor `midday` about all its live times. `noon` is about the latest of them."""
+        parameters = self.parts.parameters
+        monitor, grid = parameters.at_times[0], parameters.grid
+        as_of = grid.as_of(tick)
+        live = monitor.list_live_times(as_of)
+        for time in live:
+            drawn = self.noisy.setdefault(time, {})
+            if time == live[-1]:
+                drawn |= {place: (tick, count) for place, count in noon.items()}
+            for shard, rows in enumerate(parameters.registry.by_shard):
+                members = {parameters.registry.ids[row] for row in rows.tolist()}
+                yield make_at_times_record(
+                    source="demo",
+                    monitor=monitor.name,
+                    time=time,
+                    shard=shard,
+                    shards=parameters.registry.shards,
+                    tick=tick,
+                    as_of=as_of,
+                    complete=complete,
+                    final=monitor.is_final(time, as_of, grid),
+                    registry=parameters.registry.digest,
+                    locations=len(rows),
+                    threshold=monitor.threshold,
+                    epsilon=monitor.epsilon,
+                    noisy_counts={place: at for place, at in drawn.items() if place in members},
+                )
+
+
+def open_town(parts: PageParts, kafka: KafkaConnections, topic: str) -> Town:
+    """Create the topic, with one partition, and return a town at the origin of its clock."""
+    create_topic(kafka, topic)
+    clock = SteppedClock(parts.parameters.grid.as_of(FIRST))
+    return Town(parts, topic, clock, kafka.create_producer())
+
+
+def create_topic(kafka: KafkaConnections, topic: str) -> None:
+    """Create an output topic with one partition, which keeps records of any time."""
+    with closing(kafka.create_admin()) as admin:
+        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+        admin.create_topics([NewTopic(topic, 1, 1, topic_configs=configs)])

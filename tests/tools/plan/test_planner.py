@@ -1,0 +1,382 @@
+"""The planner: plans meet their targets, by separate calculations, and collisions are explained."""
+
+from __future__ import annotations
+
+import json
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from decimal import Decimal, getcontext
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from monitor.cli import main
+from monitor.config import load_config
+from monitor.contracts.instants import DAY, HOUR, YEAR
+from monitor.errors import EXIT_DONE, EXIT_USAGE, ContradictionError, UsageError
+from monitor.tools.plan.command import find
+from monitor.tools.plan.conflict import find_colliding, find_nearest
+from monitor.tools.plan.curves import compute_curves
+from monitor.tools.plan.designs import OverTime
+from monitor.tools.plan.nearby import PRESENT, list_choices
+from monitor.tools.plan.outcomes import Plan
+from monitor.tools.plan.request import Options, read_designs, read_targets
+from monitor.tools.plan.silence import compute_silent_share
+from monitor.tools.plan.solve import GRID, find_plans, rank, solve
+from monitor.tools.plan.svg import draw_svg
+from monitor.tools.plan.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
+from monitor.tools.plan.terminal import draw_text
+
+EXAMPLES = Path(__file__).parents[3] / "config"
+SVG = "{http://www.w3.org/2000/svg}"
+
+getcontext().prec = 60
+
+ASKED = Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), pays=Pays(Fraction(2), 14 * DAY))
+FORTNIGHT = OverTime(HOUR, 336, 0, 1)
+
+
+def power(epsilon: Fraction, distance: int) -> Decimal:
+    """Return e^(-ε·distance) with sixty digits."""
+    exponent = epsilon * distance
+    return (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
+
+
+def compute_paid(plan: Plan, slots: int) -> Fraction:
+    """Return what a person pays in H slots: count, one by one, the most answers of N = H + W + F - 1 ticks."""
+    mark_lifetime, k = plan.design.mark_lifetime, plan.design.answers
+    answered: list[int] = []
+    for tick in range(slots + mark_lifetime - 1):
+        if len([other for other in answered if other > tick - mark_lifetime]) < k:
+            answered.append(tick)
+    return len(answered) * plan.epsilon * plan.design.largest
+
+
+def options(line: str) -> Options:
+    parts = line.split()
+    return Options(
+        {name.removeprefix("--").replace("-", "_"): value for name, value in zip(parts[::2], parts[1::2], strict=True)}
+    )
+
+
+def run(line: str) -> Result:
+    return CliRunner().invoke(main, ["plan", *line.split()])
+
+
+@pytest.fixture
+def every_design() -> tuple[Any, ...]:
+    return read_designs(options(""))
+
+
+def test_found_plans_meet_all_targets(every_design: tuple[Any, ...]) -> None:
+    """Each found plan meets all targets, by a calculation with sixty digits."""
+    found = find_plans(every_design, ASKED)
+    assert found
+    for plan in found:
+        updates = Decimal(YEAR // plan.design.slot)
+        assert updates * power(plan.smallest_answer, plan.threshold) <= 1
+        assert power(plan.largest_answer, max(plan.threshold - 20, 0)) >= Decimal("0.95")
+        assert compute_paid(plan, 14 * DAY // plan.design.slot + 1) <= 2
+
+
+def test_threshold_is_the_smallest() -> None:
+    """The threshold is the smallest that meets the target for false alarms."""
+    plan = solve(FORTNIGHT, Targets(FalseAlarms(YEAR), pays=Pays(Fraction(2), 14 * DAY)))
+    assert plan is not None
+    assert (plan.epsilon, plan.threshold) == (Fraction(1), 10)  # 8760·e^-9 = 1.08, 8760·e^-10 = 0.40
+    assert Decimal(8760) * power(Fraction(1), 9) > 1 >= Decimal(8760) * power(Fraction(1), 10)
+
+
+def test_threshold_without_false_alarms() -> None:
+    """Without a target for false alarms, the threshold is the largest that meets the alarm."""
+    plan = solve(FORTNIGHT, Targets(alarm=Alarm(20, Fraction(1, 2)), epsilon=FixedEpsilon(Fraction(1, 10))))
+    assert plan is not None
+    assert plan.threshold == 26  # e^-0.6 = 0.55, e^-0.7 = 0.497
+    assert power(plan.epsilon, 6) >= Decimal("0.5") > power(plan.epsilon, 7)
+
+
+@pytest.mark.parametrize("chance", [Fraction(95, 100), Fraction(1, 2), Fraction(1, 10), Fraction(1)])
+@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 7)])
+def test_epsilon_is_smallest_of_the_grid(chance: Fraction, share: Fraction) -> None:
+    """Every smaller ε of the grid misses a target, with every T up to a thousand."""
+    design = OverTime(HOUR, 336, 0, 1, share, share)
+    plan = solve(design, Targets(FalseAlarms(YEAR), Alarm(20, chance)))
+    assert plan is not None
+    assert plan.epsilon % (GRID / 10) == 0
+    allowed, wanted = Decimal(1) / 8760, Decimal(chance.numerator) / Decimal(chance.denominator)
+    for step in range(1, int(plan.epsilon / GRID)):
+        q = step * GRID * share
+        alarms = power(q, 1)
+        assert not any(alarms**t <= allowed and alarms ** max(t - 20, 0) >= wanted for t in range(1, 1000))
+
+
+def test_epsilon_is_exact() -> None:
+    """ε is exact, and the JSON has it as a rational string."""
+    result = run("--false-alarm-every 1y --alarm-at 20 --with 0.95 --slot 1h --window 14d --answers 1 --json")
+    assert result.exit_code == EXIT_DONE
+    plan = json.loads(result.output)["plans"][0]
+    assert (plan["epsilon"], plan["pays"], plan["threshold"]) == ("1/2", "1", 19)
+
+
+def test_locations_share_epsilon() -> None:
+    """Four locations share ε, so their threshold is higher."""
+    one, four = (
+        find(
+            options(f"--false-alarm-every 1y --pays-at-most 2 --slot 1h --window 14d --answers 1 --locations {count}")
+        )[1][0]
+        for count in (1, 4)
+    )
+    assert one.plan.epsilon == four.plan.epsilon == 1
+    assert four.plan.smallest_answer == Fraction(1, 4)
+    assert (one.plan.threshold, four.plan.threshold) == (10, 37)
+
+
+def test_each_designated_time_pays_epsilon() -> None:
+    """Each designated time costs the whole ε."""
+    line = "--kind at_times --false-alarm-every 1y --pays-at-most 15 --slot 1h --timezone Europe/Berlin --horizon 1d"
+    plan = find(options(line))[1][0].plan
+    assert plan.epsilon == 1  # where clocks change, 14 days contain 15 evenings
+    alarm = 1 - (1 - power(plan.epsilon, plan.threshold)) ** 24
+    below = 1 - (1 - power(plan.epsilon, plan.threshold - 1)) ** 24
+    assert 366 * alarm <= 1 < 366 * below
+
+
+def test_conflict_is_explained() -> None:
+    """Targets that collide are explained by the bound of Theorem 9."""
+    result = run(
+        "--false-alarm-every 1y --alarm-at 20 --with 0.95 --pays-at-most 1/2 --slot 1h --window 14d --answers 1"
+    )
+    assert result.exit_code == EXIT_USAGE
+    text = " ".join(result.output.split())
+    assert "--false-alarm-every 365d and --alarm-at 20 --with 19/20 collide, given --pays-at-most 1/2 --in 14d" in text
+    assert "Theorem 9" in text
+    assert "T ≤ 20" in text
+    assert "e^(-ε·T) = 0.67 %" in text  # e^-5
+    assert f"{8760 * math.exp(-5):.3g} times in 365d" in text
+    assert "--pays-at-most 1 --in 14d" in text
+
+
+def test_only_colliding_targets_are_named(every_design: tuple[Any, ...]) -> None:
+    """Only the targets that collide are named."""
+    targets = Targets(
+        FalseAlarms(YEAR),
+        threshold=FixedThreshold(50),
+        epsilon=FixedEpsilon(Fraction(3)),
+        pays=Pays(Fraction(2), 14 * DAY),
+    )
+    assert find_colliding(every_design, targets) == ("epsilon", "pays")
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), pays=Pays(Fraction(1, 2), 14 * DAY)),
+        Targets(FalseAlarms(YEAR), threshold=FixedThreshold(5), epsilon=FixedEpsilon(Fraction(1, 2))),
+        Targets(alarm=Alarm(20, Fraction(95, 100)), threshold=FixedThreshold(30), epsilon=FixedEpsilon(Fraction(1))),
+        Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), threshold=FixedThreshold(30)),
+    ],
+)
+def test_nearest_target_can_be_met(every_design: tuple[Any, ...], targets: Targets) -> None:
+    """The nearest target can be met, and nothing nearer."""
+    names = find_colliding(every_design, targets)
+    found = list(find_nearest(every_design, targets, names))
+    assert found
+    kinds = {
+        FalseAlarms: "false_alarms",
+        Alarm: "alarm",
+        FixedThreshold: "threshold",
+        FixedEpsilon: "epsilon",
+        Pays: "pays",
+    }
+    for near in found:
+        changed = targets.without(kinds[type(near)])
+        given = {name: getattr(changed, name) for name in changed.given}
+        assert find_plans(every_design, Targets(**{**given, kinds[type(near)]: near}))
+        if isinstance(near, Alarm):
+            nearer = Alarm(near.people - 1, near.chance)
+            assert not find_plans(every_design, Targets(**{**given, "alarm": nearer}))
+        if isinstance(near, FalseAlarms):
+            assert not find_plans(every_design, Targets(**{**given, "false_alarms": FalseAlarms(near.every + DAY)}))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--false-alarm-every 1y", "Nothing bounds ε"),
+        ("--pays-at-most 2", "Nothing bounds T"),
+        ("--alarm-at 20 --epsilon 1", "are one target"),
+        ("--in 14d --threshold 3 --epsilon 1", "--in is the period of"),
+        ("--alarm-at 20 --with 1.5 --epsilon 1", "a chance above 0"),
+        ("--alarm-at 0 --with 0.5 --epsilon 1", "a whole number from 1"),
+        ("--threshold 3 --epsilon 0", "above 0"),
+        ("--threshold 3 --epsilon 1e3", "without sign, space or exponent"),
+        ("--threshold 3 --epsilon 1 --slot 90", "is not a duration"),
+        ("--threshold 3 --epsilon 1 --window 90m --slot 1h", "No slot fits: --window must"),
+        ("--threshold 3 --epsilon 1 --kind at_times --horizon 10m", "No slot fits: --horizon (1d by default) must"),
+        ("--threshold 3 --epsilon 1 --kind at_times --window 14d", "only for monitors of kind over_time"),
+        ("--threshold 3 --epsilon 1 --at 18:00", "only for monitors of kind at_times"),
+        ("--threshold 3 --epsilon 1 --kind at_times --at 25:00", "a time of day"),
+        ("--threshold 3 --epsilon 1 --picture plan.png", "ends in .svg"),
+    ],
+)
+def test_invalid_options_are_refused(line: str, message: str) -> None:
+    """An invalid option is refused, with what to do."""
+    result = run(line)
+    assert result.exit_code == EXIT_USAGE
+    assert message in " ".join(result.output.split())
+
+
+def test_contradiction_is_a_usage_error() -> None:
+    """A contradiction is a UsageError with the names of the targets."""
+    with pytest.raises(ContradictionError, match="collide") as caught:
+        find(options("--epsilon 3 --pays-at-most 2 --threshold 8"))
+    assert isinstance(caught.value, UsageError)
+    assert caught.value.names == ("epsilon", "pays")
+
+
+def test_beaten_plans_are_left_out(every_design: tuple[Any, ...]) -> None:
+    """A plan is left out if another plan with the same window is at least as good in pays, T, update and silence."""
+
+    def score(plan: Plan) -> tuple[Fraction, ...]:
+        return (
+            plan.compute_payment(14 * DAY),
+            Fraction(plan.design.slot),
+            Fraction(plan.silence),
+            Fraction(plan.threshold),
+        )
+
+    found = find_plans(every_design, ASKED)
+    kept = rank(found, 14 * DAY)
+    assert [score(plan)[0] for plan in kept] == sorted(score(plan)[0] for plan in kept)
+    for plan, other in product(kept, found):
+        mine, theirs = score(plan), score(other)
+        better = theirs != mine and all(x <= y for x, y in zip(theirs, mine, strict=True))
+        assert not (better and other.design.span == plan.design.span)
+
+
+def test_curves_by_count() -> None:
+    """The curves equal the exact chances by count."""
+    plan = Plan(OverTime(HOUR, 336, 1, 1, Fraction(1, 5), Fraction(2, 5)), Fraction(5), 10)
+    by_count = compute_curves(plan, ASKED, "a plan")
+    assert len(by_count.alarm) > 20
+    for people, (alarm, miss) in enumerate(zip(by_count.alarm, by_count.miss, strict=True)):
+        assert alarm == pytest.approx(math.exp(-1 * max(10 - people, 0)), rel=1e-12)
+        assert miss == pytest.approx(1 - math.exp(-2 * max(10 - people, 0)), abs=1e-12)
+    assert by_count.limit == pytest.approx(1 / 8760)
+
+
+@pytest.mark.parametrize(("answers", "mark_lifetime"), [(1, 2), (1, 5), (2, 5), (3, 5), (4, 5), (5, 5), (2, 7)])
+@pytest.mark.parametrize("alarm", [0.0, 0.01, 0.3, 0.9, 1.0])
+def test_silent_share(alarm: float, answers: int, mark_lifetime: int) -> None:
+    """The silent share equals that of the Markov chain of all patterns."""
+    # ticks      t - L + 1 …  t - 1 | t        paused if k of the L - 1 before it have an answer
+    # pattern    1 0 0 1 0 0        | 1, 0 or paused; then shifted by one
+    # The chain's law after each of 200·L ticks, averaged over the last 20·L: whole cycles where the law is periodic.
+    law = {(0,) * (mark_lifetime - 1): 1.0}
+    silent = []
+    for _ in range(200 * mark_lifetime):
+        after: dict[tuple[int, ...], float] = {}
+        silent.append(sum(weight for pattern, weight in law.items() if sum(pattern) >= answers))
+        for pattern, weight in law.items():
+            p = alarm if sum(pattern) < answers else 0.0
+            for bit, chance in ((1, p), (0, 1 - p)):
+                if chance:
+                    key = (*pattern, bit)[1:]
+                    after[key] = after.get(key, 0.0) + weight * chance
+        law = after
+    last = silent[-20 * mark_lifetime :]
+    assert compute_silent_share(alarm, answers, mark_lifetime) == pytest.approx(sum(last) / len(last), abs=2e-3)
+
+
+def test_length_of_silence() -> None:
+    """Silence lasts from the last of k alarms in a row to the next answer."""
+    # k = 2, W + F = 5   tick  0 1 2 3 4 5
+    #                          ! ! . . . ?        the next answer 4 ticks after the last
+    assert Plan(OverTime(HOUR, 4, 1, 2), Fraction(1), 5).silence == 4 * HOUR
+    assert Plan(OverTime(HOUR, 4, 1, 1), Fraction(1), 5).silence == 5 * HOUR
+    assert Plan(OverTime(HOUR, 4, 1, 5), Fraction(1), 5).silence == 0
+
+
+def test_svg_has_the_curves(tmp_path: Path) -> None:
+    """The SVG file is well-formed and has the curves."""
+    file = tmp_path / "plan.svg"
+    asked = "--false-alarm-every 1y --alarm-at 20 --with 0.95 --pays-at-most 2 --slot 1h --window 14d"
+    assert run(f"{asked} --picture {file}").exit_code == EXIT_DONE
+    root = ET.parse(file).getroot()  # noqa: S314  # our own file
+    assert root.tag == f"{SVG}svg"
+    paths = {path.get("class"): path.get("d") or "" for path in root.iter(f"{SVG}path")}
+    assert set(paths) == {"false-alarm", "limit", "miss", "silent"}
+    points = [point.split() for point in paths["miss"].removeprefix("M ").split(" L ")]
+    heights = [float(y) for _, y in points]
+    plan = find(options(asked))[1][0].plan
+    assert heights == pytest.approx(
+        [300 - 240 * (1 - plan.compute_alarm(people)) for people in range(len(points))], abs=0.01
+    )
+
+
+def test_svg_is_escaped() -> None:
+    """Text in the SVG file is escaped."""
+    by_count = compute_curves(Plan(FORTNIGHT, Fraction(1), 10), Targets(), "<a & b>")
+    assert "&lt;a &amp; b&gt;" in draw_svg([by_count])
+    assert ET.fromstring(draw_svg([by_count, by_count])) is not None  # noqa: S314  # our own text
+
+
+@pytest.mark.parametrize("threshold", [1, 2, 10, 59, 400])
+def test_text_picture_fits_the_terminal(threshold: int) -> None:
+    """The picture in characters has at most 72 columns."""
+    by_count = compute_curves(Plan(FORTNIGHT, Fraction(1), threshold), ASKED, "a plan")
+    lines = [line for line in draw_text(by_count).splitlines() if "|" in line]
+    assert len(lines) >= 10
+    assert all(len(line) <= 72 for line in lines)
+
+
+def test_present_choice_comes_first() -> None:
+    """The present choice comes first, with the payment that `check` reports."""
+    config = load_config(EXAMPLES / "city.yaml", {})
+    found = list_choices(config, Targets(FalseAlarms(YEAR)))
+    assert list(found) == ["hubs", "clinics", "evening"]
+    for listed in found.values():
+        assert listed[0].change == PRESENT
+        assert listed[0].outcome.pays == Fraction(59, 4)
+    assert found["hubs"][0].outcome.unmet == ()
+    assert found["evening"][0].outcome.unmet == ("--false-alarm-every 365d",)
+
+
+def test_neighbours_show_missed_targets() -> None:
+    """Each neighbour has the targets that it misses."""
+    config = load_config(EXAMPLES / "city.yaml", {})
+    found = {choice.change: choice.outcome for choice in list_choices(config, Targets(FalseAlarms(YEAR)))["hubs"]}
+    assert found["T = 46"].unmet == ()  # the smallest that meets the target at the smallest share, 1/5
+    assert found["T = 46"].false_alarms_a_year == pytest.approx(8760 * math.exp(-46 / 5))
+    assert found["ε = 4"].pays == Fraction(75, 4)
+    assert found["ε = 4"].unmet == ("--pays-at-most 15 --in 14d",)
+    assert found["k = 2"].unmet == ("--false-alarm-every 365d",)
+
+
+@pytest.mark.parametrize("name", ["city.yaml", "demo.yaml"])
+@pytest.mark.parametrize("extra", ["", " --json", " --false-alarm-every 1y --alarm-at 9 --with 0.9"])
+def test_every_example_can_be_planned(name: str, extra: str, tmp_path: Path) -> None:
+    """`plan` runs on the examples in config/."""
+    file = tmp_path / "plan.svg"
+    result = run(f"--config {EXAMPLES / name}{extra} --picture {file}")
+    assert result.exit_code == EXIT_DONE, result.output
+    assert len(ET.parse(file).getroot().findall(f"{SVG}g")) >= 2  # noqa: S314  # our own file
+
+
+def test_options_of_the_configuration_are_refused() -> None:
+    """An option that the configuration decides is refused."""
+    result = run(f"--config {EXAMPLES / 'city.yaml'} --epsilon 1")
+    assert result.exit_code == EXIT_USAGE
+    assert "--epsilon: already set by the configuration" in result.output
+
+
+def test_targets_are_read() -> None:
+    """Targets are read from the options."""
+    read: Callable[[str], Targets] = lambda line: read_targets(options(line))  # noqa: E731  # a name for one call
+    assert read("--false-alarm-every 1y --alarm-at 20 --with 95% --pays-at-most 2 --in 14d") == ASKED
+    assert read("--alarm-at 20 --with .95").alarm == ASKED.alarm

@@ -1,0 +1,323 @@
+"""`location-monitor register`: the documents state the figures of `check`, and the entry has the registry's fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
+from numpy.typing import NDArray
+
+from monitor.cli import main
+from monitor.config import ValidConfig, load_valid_config
+from monitor.config.monitors import DwellMonitor
+from monitor.contracts.instants import DAY, HOUR, MINUTE
+from monitor.privacy.dwell import DwellRule, step
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.odds import compute_mean_noise, find_threshold
+from monitor.tools.check.compute_report import compute_report
+from monitor.tools.check.wording import format_percent, spell_duration
+from monitor.tools.register.entry import build_entry, to_yaml
+from monitor.tools.register.figures import collect_figures, format_factor, spell_rhythm
+from monitor.tools.register.pages import write_assessment, write_notice
+from monitor.tools.register.publisher import CURATOR_TYPES, OPEN, SECTORS, Publisher
+from tests.tools.register import golden
+
+ROOT = Path(__file__).parents[3]
+FIELDS = yaml.safe_load((Path(__file__).parent / "registry-fields.yaml").read_text(encoding="utf-8"))
+NOBODY = Publisher(date(2026, 11, 22))
+
+
+class NoNoise:
+    """Noise that is always 0."""
+
+    secure = False
+
+    def geometric(self, _epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        return np.zeros(size, np.int64)
+
+    def reaches(self, _epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return gaps <= 0
+
+
+@pytest.fixture(scope="module")
+def every_kind(tmp_path_factory: pytest.TempPathFactory) -> ValidConfig:
+    """The demo's configuration with a monitor of each other kind."""
+    tree = yaml.safe_load(golden.CONFIG.read_text(encoding="utf-8"))
+    timed = {"at": ["18:00"], "timezone": "UTC", "reporting_horizon": "1d", "epsilon": "1/3"}
+    tree["clock"]["origin"] = "2026-01-05T00:00:00Z"
+    tree["privacy"]["epsilon"] = "100"
+    tree["monitors"] += [
+        {"name": "busiest", "kind": "hot_spots", "top": 3, **timed},
+        {"name": "lengths", "kind": "dwell", "longest_visit": "2h", **timed},
+        {"name": "bounds", "kind": "at_times", "threshold": 30, "at_least": {"epsilon": "1/7"}, **timed},
+    ]
+    folder = tmp_path_factory.mktemp("every-kind")
+    (folder / "demo-locations.csv").write_bytes((golden.CONFIG.parent / "demo-locations.csv").read_bytes())
+    (folder / "every-kind.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    return load_valid_config(folder / "every-kind.yaml", {})
+
+
+@pytest.fixture(params=["demo.yaml", "city.yaml", "secure.yaml", "every kind"])
+def valid(request: pytest.FixtureRequest) -> ValidConfig:
+    """Each example configuration, and one with every kind of monitor."""
+    if request.param == "every kind":
+        found: ValidConfig = request.getfixturevalue("every_kind")
+        return found
+    return load_valid_config(ROOT / "config" / request.param, {})
+
+
+def build_documents(valid: ValidConfig) -> list[str]:
+    """Return the texts of the entry, without the line breaks of YAML, the notice and the assessment."""
+    figures = collect_figures(valid)
+    entry = "\n".join(find_texts(build_entry(figures, NOBODY)))
+    return [entry, write_notice(figures, NOBODY), write_assessment(figures, NOBODY)]
+
+
+def find_texts(tree: Any) -> Iterator[str]:
+    """Yield every scalar of a tree."""
+    if isinstance(tree, dict | list):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from find_texts(part)
+    else:
+        yield str(tree)
+
+
+def test_entry_has_the_registrys_fields(valid: ValidConfig) -> None:
+    """An entry is valid by the fields of the registry, also after it was written and read as YAML."""
+    validator = Draft202012Validator(FIELDS, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    validator.validate(yaml.safe_load(to_yaml(build_entry(collect_figures(valid), NOBODY))))
+
+
+def test_choices_are_those_of_the_registry() -> None:
+    """The options offer the kinds of curators and the sectors that the registry knows."""
+    basic = FIELDS["properties"]["deployment"]["properties"]["basic"]["properties"]
+    assert list(CURATOR_TYPES) == basic["data_curators"]["items"]["properties"]["data_curator_type"]["enum"]
+    assert list(SECTORS) == basic["data_product_sector"]["enum"]
+
+
+def test_documents_state_the_payments_of_check(valid: ValidConfig) -> None:
+    """Each document contains the stated ε, the worst case and the period."""
+    report = compute_report(valid)
+    entry, notice, assessment = build_documents(valid)
+    stated, total, period = format_epsilon(report.stated), format_epsilon(report.total), spell_duration(report.period)
+    assert f"Stated for any {period}: ε = {stated}. The worst case of this configuration is {total} = " in entry
+    assert f"Within any {period} nobody who is reported at one place at a time pays more than ε = {stated}," in notice
+    assert f"| you are everywhere you could be, for {period} | {total} |" in notice
+    assert f"Stated limit for any {period}: ε = {stated}. Worst case of this configuration: ε = {total}." in assessment
+    for each in report.monitors:
+        amounts = f"{format_epsilon(each.epsilon)} | {format_epsilon(each.charge.amount)} | {each.charge.reason}"
+        assert f"| {each.name} | {each.kind} | {amounts} |" in assessment
+        assert each.explanation in entry
+
+
+def test_every_document_names_every_monitor(valid: ValidConfig) -> None:
+    """Each document states the question of every monitor."""
+    for text in build_documents(valid):
+        for monitor in collect_figures(valid).monitors:
+            assert monitor.asks in text
+
+
+def test_false_alarms_are_those_of_check(valid: ValidConfig) -> None:
+    """The entry and the assessment contain the chances at an empty place, per update and over all updates."""
+    entry, _, assessment = build_documents(valid)
+    for monitor in compute_report(valid).monitors:
+        for odds in (each for each in monitor.odds if each.people == 0):
+            chance = f"{format_percent(odds.per_update)} in one update and {format_percent(odds.over_updates)} in"
+            assert chance in entry
+            assert chance in assessment
+
+
+def test_widths_are_those_of_the_noise(valid: ValidConfig) -> None:
+    """A width is the mean noise of an answer, and the number below which the noise is with a chance of 95 %."""
+    entry, _, assessment = build_documents(valid)
+    for monitor in compute_report(valid).monitors:
+        for odds in (each for each in monitor.odds if each.people == 0):
+            mean, below = compute_mean_noise(odds.epsilon), find_threshold(odds.epsilon, 1, 0.05)
+            width = f"{mean:,.2g} people on average and fewer than {below}"
+            assert width in entry
+            assert width in assessment
+
+
+def test_one_visit_pays_the_largest_share(every_kind: ValidConfig) -> None:
+    """One visit pays a place's share, ε of a time, the larger ε with lower bounds, and ε of dwell times."""
+    paid = {each.report.name: each.one_visit for each in collect_figures(every_kind).monitors}
+    assert paid == {
+        "places": Fraction(1),
+        "midday": Fraction(1),
+        "busiest": Fraction(1, 3),
+        "lengths": Fraction(1, 3),
+        "bounds": Fraction(1, 3),
+    }
+
+
+@pytest.mark.parametrize("per_person", [1, 2, 3])
+def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: int) -> None:
+    """Removing one of a person's visits from dwell times costs at most the stated share of ε, and may cost all of it.
+
+    If one visit is removed, another one may count in its place.
+    """
+    monitors = [
+        monitor.model_copy(update={"visits_per_person": per_person}) if isinstance(monitor, DwellMonitor) else monitor
+        for monitor in every_kind.config.monitors
+    ]
+    changed = replace(every_kind, config=every_kind.config.model_copy(update={"monitors": tuple(monitors)}))
+    (stated,) = [each.one_visit for each in collect_figures(changed).monitors if each.report.kind == "dwell"]
+    rule = DwellRule(Fraction(1, 3), 1, per_person)
+    known = {
+        lengths: step(
+            rule, [(b"ann", row, length) for row, length in enumerate(lengths) if length is not None], NoNoise()
+        )
+        for lengths in product((None, 0, 1), repeat=per_person + 1)
+    }
+    costs = {
+        abs(totals.above_low - without.above_low) + abs(totals.below_high - without.below_high)
+        for lengths, totals in known.items()
+        for row in range(per_person + 1)
+        for without in [known[(*lengths[:row], None, *lengths[row + 1 :])]]
+    }
+    assert max(costs) * rule.to_paired_rule().noise_epsilon == stated
+
+
+def test_one_visit_to_a_weighted_place() -> None:
+    """If places have weights, one visit pays the largest share."""
+    valid = load_valid_config(ROOT / "config" / "city.yaml", {})
+    paid = {each.report.name: each.one_visit for each in collect_figures(valid).monitors}
+    assert paid["hubs"] == Fraction(2) * 6 / 10
+
+
+def test_retention_is_that_of_the_topics() -> None:
+    """Visits are kept for the widest window, F, four slots and a day; answers for a period longer."""
+    figures = collect_figures(load_valid_config(golden.CONFIG, {}))
+    assert figures.input_kept == 7 * DAY + 2 * HOUR + 4 * HOUR + DAY
+    assert figures.output_kept == 7 * DAY + 2 * HOUR + 7 * DAY + 3 * HOUR + DAY
+    assert "| 8 days 6 hours |" in write_notice(figures, NOBODY)
+
+
+def test_published_epsilon_is_never_too_low(every_kind: ValidConfig) -> None:
+    """An ε that is not a binary float is rounded up."""
+    config = every_kind.config.model_copy(
+        update={"privacy": every_kind.config.privacy.model_copy(update={"epsilon": Fraction(301, 3)})}
+    )
+    changed = ValidConfig(config, every_kind.locations, every_kind.parameters, every_kind.charges)
+    published = build_entry(collect_figures(changed), NOBODY)["deployment"]["privacy_loss"]["privacy_parameters"]
+    assert Fraction(published["epsilon"]) >= Fraction(301, 3)
+    assert published["epsilon"] == pytest.approx(301 / 3)
+
+
+def test_only_dwell_times_are_ordinary(every_kind: ValidConfig) -> None:
+    """A one-sided answer makes the variant a custom one, whose relation the entry states."""
+    entry = build_entry(collect_figures(every_kind), NOBODY)["deployment"]
+    assert entry["dp_variant"]["variant_name"] == "Custom"
+    assert "Input metric" in entry["privacy_loss"]["privacy_unit_details"]
+    assert "Two-sided geometric noise" in entry["implementation"]["mechanisms"]
+
+
+def test_only_lower_bounds_mention_consent(every_kind: ValidConfig) -> None:
+    """The notice explains consent if lower bounds are published, and not otherwise."""
+    assert "If you agreed" in write_notice(collect_figures(every_kind), NOBODY)
+    assert "If you agreed" not in write_notice(collect_figures(load_valid_config(golden.CONFIG, {})), NOBODY)
+
+
+def test_notice_depends_on_the_stated_limit() -> None:
+    """The notice does not promise its ε for a configuration that states another one."""
+    notice = " ".join(write_notice(collect_figures(load_valid_config(golden.CONFIG, {})), NOBODY).split())
+    assert "if the settings change" not in notice
+    assert "settings too: if one of them changes, this notice must be replaced" in notice
+
+
+def test_given_names_leave_nothing_open() -> None:
+    """With all options the notice has nothing to fill in."""
+    figures = collect_figures(load_valid_config(golden.CONFIG, {}))
+    assert write_notice(figures, NOBODY).count(OPEN) > 0
+    assert OPEN not in write_notice(figures, golden.PUBLISHER)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "text"),
+    [
+        (Fraction(0), "1 time"),
+        (Fraction(1, 1000), "1.01 times"),
+        (Fraction(1, 4), "1.29 times"),
+        (Fraction(1, 2), "1.65 times"),
+        (Fraction(1), "2.72 times"),
+        (Fraction(3), "20.1 times"),
+        (Fraction(5), "149 times"),
+        (Fraction(12), "162,755 times"),
+        (Fraction(17), "e^17 times"),
+        (Fraction(100, 3), "e^33.3334 times"),
+    ],
+)
+def test_factor_is_readable(epsilon: Fraction, text: str) -> None:
+    """A factor has three digits, rounded up because it is a limit, or is a power if it would be very long."""
+    assert format_factor(epsilon) == text
+
+
+def test_rhythm_is_readable() -> None:
+    """A slot of one unit is "every hour", another one "every 15 minutes"."""
+    assert (spell_rhythm(HOUR), spell_rhythm(15 * MINUTE)) == ("every hour", "every 15 minutes")
+
+
+def test_documents_of_the_demo_are_golden() -> None:
+    """The documents about the demo are those in `golden/`: `python -m tests.tools.register.golden --write`."""
+    assert golden.compose() == golden.read(golden.GOLDEN)
+
+
+def invoke(*words: str | Path) -> Any:
+    return CliRunner().invoke(main, ["register", "--config", str(golden.CONFIG), *map(str, words)])
+
+
+def test_command_writes_three_files(tmp_path: Path) -> None:
+    """The command creates the folder, and reports what is left to fill in."""
+    result = invoke("--out", tmp_path / "new", "--curator", "Health office")
+    assert result.exit_code == 0, result.output
+    written = golden.read(tmp_path / "new")
+    assert sorted(written) == ["assessment.md", "notice.md", "registry-entry.yaml"]
+    for name, text in written.items():
+        assert f"{name}: {text.count(OPEN)} places to fill in" in result.output
+        assert "Health office" in text
+
+
+def test_entry_as_json_is_the_same(tmp_path: Path) -> None:
+    """With --json the entry is the same tree, as JSON."""
+    for folder, options in (("a", ()), ("b", ("--json",))):
+        assert invoke("--out", tmp_path / folder, "--published", "2026-01-05", *options).exit_code == 0
+    as_yaml = yaml.safe_load((tmp_path / "a" / "registry-entry.yaml").read_text(encoding="utf-8"))
+    assert json.loads((tmp_path / "b" / "registry-entry.json").read_text(encoding="utf-8")) == as_yaml
+
+
+def test_edited_drafts_are_kept(tmp_path: Path) -> None:
+    """Files that exist are replaced only with --overwrite."""
+    (tmp_path / "notice.md").write_text("edited", encoding="utf-8")
+    refused = invoke("--out", tmp_path)
+    assert refused.exit_code == 2
+    assert "notice.md" in refused.output
+    assert golden.read(tmp_path) == {"notice.md": "edited"}
+    assert invoke("--out", tmp_path, "--overwrite").exit_code == 0
+    assert (tmp_path / "notice.md").read_text(encoding="utf-8") != "edited"
+
+
+def test_invalid_configuration_writes_nothing(tmp_path: Path) -> None:
+    """A configuration that `check` refuses has no documents."""
+    words = ["register", "--config", str(golden.CONFIG), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, words, env={"LOCATION_MONITOR__PRIVACY__EPSILON": "1"})
+    assert result.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """If --out cannot be created, the command fails with the path."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    result = invoke("--out", tmp_path / "file" / "out")
+    assert result.exit_code == 1
+    assert "cannot be written" in result.output
