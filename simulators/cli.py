@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
 from rich.console import Console
+from rich.progress import Progress
 
 from monitor.commands.convert import add_consent_option, convert
 from monitor.commands.options import NEW
 from monitor.contracts.instants import DAY, parse_instant, to_datetime
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
-from monitor.tools.convert.progress import show_progress
-from monitor.tools.town import Town, make_places
+from monitor.tools.town import Town
 from simulators.bench.command import list_lines, run_bench
-from simulators.city import default_place_count, write_city, write_registry
+from simulators.city import write_city, write_registry
 from simulators.experiments.command import FIGURES, Options, run_experiments
 from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, find_note
 from simulators.experiments.datasets import PLACES, find_missing
@@ -35,7 +36,7 @@ person_id,location_id,arrived_at,left_at,reported_at[,consent] and RFC 3339 time
 location_id,name,latitude,longitude. A file appears under its name only when it is complete.
 
 \b
-A town of 10,000 people, four weeks of an epidemic:
+A town of 10,000 people, four weeks of reports:
   python -m simulators city --out visits.csv.gz --registry locations.csv
 A load, with the visits of all people:
   python -m simulators city --people 200000 --all-visits --out load.csv.gz --registry locations.csv
@@ -108,22 +109,22 @@ def city(
 ) -> None:
     """Simulate a town and the reports of its infected people.
 
-    People live in families, work, learn, commute by train through two stations, shop, and go out; weekends differ.
-    An infection spreads where they meet. An infected person is reported some days after the onset, with all visits to
-    public places of the 14 days before, and stays at home. Homes are never written.
-
-    Memory grows with the number of people (about 0.2 kB each), not with the number of visits.
+    People work and go out. 2.5 % of them are infected and reported, most in the second half of the time, with all
+    visits of the 14 days before.
     """
-    console = Console(stderr=True)
-    town = Town(seed, people, make_places(locations or default_place_count(people), seed), start, days)
-    write_registry(options["registry"], town.places)
-    with show_progress("Simulating", days, console) as meter:
-        written = write_city(out, town, all_visits=all_visits, on_day=meter.advance, consent=options["consent"])
-    whose = f"{people:,} people" if all_visits else f"{written.reports:,} infected people of {people:,}"
+    console, began = Console(stderr=True), time.monotonic()
+    places = locations or max(12, people // 25)
+    town = Town(seed, people, places, start, days)
+    write_registry(options["registry"], places, seed)
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("Simulating", total=days)
+        written = write_city(
+            out, town, all_visits=all_visits, on_day=lambda: bar.advance(task), consent=options["consent"]
+        )
     console.print(
-        f"{out}: {written.visits:,} visits of {whose} to {len(town.places):,} places,"
+        f"{out}: {written.visits:,} visits of {written.people:,} of {people:,} people to {places:,} places,"
         f" {to_datetime(start).date()} to {to_datetime(start + days * DAY).date()},"
-        f" in {meter.seconds:.1f} s ({meter.rate:,.0f} visits/s)",
+        f" in {time.monotonic() - began:.1f} s",
         soft_wrap=True,
     )
 

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
+from rich.progress import Progress
 
 from monitor.commands.options import EXISTING, NEW, read_duration, report_errors
 from monitor.errors import FailedError, UsageError
 from monitor.tools.convert.conversion import RFC3339, Columns, Conversion, Shape, read_locations, write_registry
-from monitor.tools.convert.progress import show_progress
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -79,8 +79,11 @@ def convert(**options: Any) -> None:
     known = None if options["locations"] is None else read_locations(options["locations"])
     conversion = Conversion(_read_columns(options), _read_shape(options), known)
     source, console = options["visits"], Console(stderr=True)
-    with show_progress("Converting", max(1, source.stat().st_size), console) as meter, _translate_errors():
-        conversion.run(source, options["out"], strict=options["strict"], on_progress=meter.advance)
+    with Progress(console=console, transient=True) as bar, _translate_errors():
+        task = bar.add_task("Converting", total=source.stat().st_size)
+        conversion.run(
+            source, options["out"], strict=options["strict"], on_progress=lambda done: bar.update(task, completed=done)
+        )
     if options["registry"] is not None:
         seen = {location_id: (location_id, "", "") for location_id in sorted(conversion.seen)}
         write_registry(options["registry"], seen if known is None else known)
@@ -90,8 +93,7 @@ def convert(**options: Any) -> None:
     if tally.bad > len(tally.problems):
         console.print(f"… and {tally.bad - len(tally.problems):,} more")
     console.print(
-        f"{options['out']}: {tally.visits:,} visits from {tally.rows:,} rows, {tally.bad:,} bad rows left out,"
-        f" in {meter.seconds:.1f} s ({meter.rate:,.0f} visits/s)",
+        f"{options['out']}: {tally.visits:,} visits from {tally.rows:,} rows, {tally.bad:,} bad rows left out",
         soft_wrap=True,
     )
 

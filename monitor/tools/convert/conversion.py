@@ -174,8 +174,8 @@ class Conversion:
         self.tally = Tally()
         self.seen: set[str] = set()
 
-    def run(self, visits: Path, out: Path, *, strict: bool, on_progress: Callable[[int, int], None]) -> None:
-        """Convert a file. `on_progress` is called with the numbers of bytes read and of visits written so far.
+    def run(self, visits: Path, out: Path, *, strict: bool, on_progress: Callable[[int], object]) -> None:
+        """Convert a file. `on_progress` is called with the number of bytes read so far.
 
         Memory grows with the number of places, and with the number of people if points are merged, but not with the
         size of the file.
@@ -193,8 +193,8 @@ class Conversion:
                 target.write(self._format_line(stay))
                 self.tally.visits += 1
                 if self.tally.visits % _REPORT_EVERY == 0:
-                    on_progress(lines.position(), self.tally.visits)
-            on_progress(lines.position(), self.tally.visits)
+                    on_progress(lines.position())
+            on_progress(lines.position())
             if not self.tally.visits:
                 raise NoVisitError(self._describe_no_visit(visits))
 

@@ -12,7 +12,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final
 
 VISITS_HEADER: Final = ("person_id", "location_id", "arrived_at", "left_at", "reported_at")
 CONSENT_HEADER: Final = (*VISITS_HEADER, "consent")
@@ -30,15 +30,8 @@ def consents(person_id: str, share: float) -> bool:
     return int.from_bytes(digest) < share * 2**64
 
 
-class Sink(Protocol):
-    """A binary file to write to."""
-
-    def write(self, data: bytes, /) -> int:
-        """Write bytes and return their number."""
-
-
 @contextmanager
-def open_atomically(path: Path) -> Iterator[Sink]:
+def open_atomically(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """Open a file for writing. It gets its name only when it is complete. Equal content results in equal bytes."""
     part = path.with_name(path.name + ".part")
     try:

@@ -39,7 +39,7 @@ LINE_SECONDS: Final = 4.0
 _INTRO: Final = """\
 The location-safety monitor publishes where it is safe to go, and reveals next to nothing about where any infected \
 person has been.
-An infection spreads in a simulated town of {people:,} people. People who test positive report the places of their \
+In a simulated town of {people:,} people, some are infected. People who test positive report the places of their \
 last two weeks. The reports go through a real Kafka and a real Valkey (both run in temporary folders). \
 {days} days pass in less than a minute."""
 

@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from monitor.contracts.instants import DAY, format_instant
-from monitor.tools.town import EpidemicParameters, SimulatedVisit, Town, make_places_from_ids
+from monitor.tools.town import Town
 
 POPULATION: Final = 6_000
 
-# For any seed, the outbreak has begun before the demo and has not reached the whole town at its end.
-_EPIDEMIC: Final = EpidemicParameters(initially_infected_per_10_000=150, infections_per_contact_hour=0.008)
-
 _HEADER: Final = ("person_id", "location_id", "arrived_at", "left_at", "reported_at")
-_INVALID_VISITS: Final = 5
 
 
 def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, days: int) -> int:
-    """Write a town's reported visits, and some invalid ones, as a replay file (docs/interface.md, section 2).
+    """Write a town's reported visits, and five invalid ones, as a replay file (docs/interface.md, section 2).
 
     `start` is the instant of a midnight. Return the number of visits written.
     """
-    town = Town(seed, POPULATION, make_places_from_ids(locations), start, days, _EPIDEMIC)
-    visits = list(town.list_reports())
-    rows = [_format_row(visit) for visit in visits]
-    step = len(visits) // (_INVALID_VISITS + 1)
-    for number, row in reversed(list(enumerate(_make_invalid_rows(visits[:: max(1, step)], start), start=1))):
-        rows.insert(number * step, row)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([_HEADER, *rows])
-    return len(rows)
-
-
-def _format_row(visit: SimulatedVisit) -> tuple[str, ...]:
-    times = (format_instant(time) for time in (visit.arrived_at, visit.left_at, visit.reported_at))
-    return (visit.person_id, visit.location_id, *times)
-
-
-def _make_invalid_rows(examples: Sequence[SimulatedVisit], start: int) -> Iterator[tuple[str, ...]]:
-    """Yield a copy of each example with one fault, until there are no more faults."""
+    rows = [
+        dict(zip(_HEADER, (f"p-{person:06}", locations[place], *map(format_instant, times)), strict=True))
+        for visits in Town(seed, POPULATION, len(locations), start, days).list_reports()
+        for person, place, *times in zip(
+            *(column.tolist() for column in (visits.person, visits.place)),
+            *(column.tolist() for column in (visits.arrived_at, visits.left_at, visits.reported_at)),
+            strict=True,
+        )
+    ]
     faults: tuple[dict[str, str], ...] = (
         {"location_id": "lighthouse"},
         {"left_at": format_instant(start - DAY)},
@@ -49,5 +36,11 @@ def _make_invalid_rows(examples: Sequence[SimulatedVisit], start: int) -> Iterat
         {"person_id": ""},
         {"arrived_at": "2199-01-01T00:00:00Z", "left_at": "2199-01-01T01:00:00Z"},
     )
-    for visit, fault in zip(examples, faults, strict=False):
-        yield tuple((dict(zip(_HEADER, _format_row(visit), strict=True)) | fault).values())
+    step = max(1, len(rows) // (len(faults) + 1))
+    for number, fault in reversed(list(enumerate(faults[: len(rows) // 2], start=1))):
+        rows.insert(number * step, rows[min(number * step, len(rows) - 1)] | fault)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, _HEADER)
+        out.writeheader()
+        out.writerows(rows)
+    return len(rows)

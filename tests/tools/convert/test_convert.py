@@ -14,11 +14,10 @@ from click.testing import CliRunner, Result
 
 from monitor.cli import main
 from monitor.contracts.instants import MINUTE
-from monitor.errors import UsageError
 from monitor.tools.convert.conversion import Columns, Conversion, Shape
 from simulators.cli import cli as simulators
 
-SHARED = Path(__file__).parents[4] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 HEADER = "person_id,location_id,time_utc"
 
 
@@ -54,7 +53,7 @@ def test_simulators_have_the_command_too(tmp_path: Path) -> None:
     assert CliRunner().invoke(simulators, [*words, "--strict"]).exit_code == 1
 
 
-def ignore(read: int, written: int) -> None:
+def ignore(read: int) -> None:
     """Show no progress."""
 
 
@@ -324,31 +323,11 @@ def test_memory_is_constant(tmp_path: Path) -> None:
         assert peaks[1] < peaks[0] + 100_000
 
 
-def test_progress_is_in_bytes(tmp_path: Path) -> None:
-    """Progress is reported as bytes read and visits written."""
-    source = write(tmp_path / "p.csv", HEADER, *["ann,A,2026-01-05T09:00:00Z"] * 25_000)
-    calls: list[tuple[int, int]] = []
-    conversion = Conversion(Columns(), Shape())
-    conversion.run(
-        source, tmp_path / "v.csv", strict=True, on_progress=lambda read, written: calls.append((read, written))
-    )
-    assert [written for _, written in calls] == [10_000, 20_000, 25_000]
-    assert 0 < calls[0][0] < calls[-1][0] == source.stat().st_size
-
-
 def test_stay_and_merge_exclude_each_other(tmp_path: Path) -> None:
     """--stay together with --merge exits with 2."""
     result = run("--visits", write(tmp_path / "p.csv", HEADER), "--out", tmp_path / "v", "--merge", "--stay", "1h")
     assert result.exit_code == 2
     assert "--stay" in result.output
-
-
-def test_missing_column_raises(tmp_path: Path) -> None:
-    """Conversion raises UsageError for a missing column."""
-    with pytest.raises(UsageError, match="time"):
-        Conversion(Columns(time="time"), Shape()).run(
-            write(tmp_path / "p.csv", HEADER), tmp_path / "v.csv", strict=False, on_progress=ignore
-        )
 
 
 @pytest.mark.parametrize(
