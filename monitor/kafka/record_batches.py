@@ -129,19 +129,6 @@ def to_raw(records: Iterable[Record] | BulkRecords) -> Iterator[RawRecord]:
         yield record.key, record.value, encode_headers(record.headers), record.timestamp_ms
 
 
-def encode_around(headers: Sequence[tuple[str, bytes]], name: str) -> tuple[bytes, bytes]:
-    """Return the encoded headers before and after the value of one header. `encode_value` encodes the value."""
-    at = [header[0] for header in headers].index(name)
-    encoded = [_encode_header(header) for header in headers]
-    begin = b"".join((_VARINTS[len(headers)], *encoded[:at], _VARINTS[len(name.encode())], name.encode()))
-    return begin, b"".join(encoded[at + 1 :])
-
-
-def encode_value(value: bytes) -> bytes:
-    """Return the value of a header, after its length."""
-    return _VARINTS[len(value)] + value
-
-
 def encode_batches(records: Iterable[Record] | BulkRecords, limit: int) -> Iterator[RecordBatch]:
     """Encode records into batches of at most `limit` bytes, in order. A larger record has a separate batch."""
     varints, join = _VARINTS, b"".join

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, Literal, NamedTuple
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from monitor.errors import PrivacyError
 from monitor.privacy.epsilon import require_drawable
@@ -33,7 +34,7 @@ class Mark:
     until: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OverTimeRule:
     """The rule of one location. It is public.
 
@@ -61,7 +62,7 @@ class OverTimeRule:
                     f"{name} is {value} (in whole answers, people or slots): expected at least {least}; raise it."
                 )
 
-    @property
+    @cached_property
     def answer_epsilon(self) -> Fraction:
         """The ε of one noisy answer: its noise is drawn at ε_l/k, and it costs ε_l/k."""
         return self.epsilon / self.answers
@@ -75,8 +76,7 @@ class OverTimeRule:
         return self.window + self.max_lead
 
 
-@dataclass(frozen=True, slots=True)
-class OverTimeAnswer:
+class OverTimeAnswer(NamedTuple):
     """The answer of one tick about one location, and the running marks, including the mark of this answer.
 
     `noisy_count` is set only for a noisy count. `resumes_at`, the next tick that may answer, is set only while paused.
@@ -132,61 +132,6 @@ def find_next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int
     return first
 
 
-NEVER: Final = 2**62
-"""A tick that never comes."""
-
-
-class Standing(NamedTuple):
-    """The answers that the marks of one location imply from tick `since` to tick `until`, if no mark is added.
-
-    `run`: the running marks. `paused`: the answer while the location is paused, else None. `safe` and `unknown`: the
-    answers without a new mark. They are created once, because most ticks of most locations give one of them.
-    """
-
-    since: int
-    until: int
-    run: tuple[Mark, ...]
-    paused: OverTimeAnswer | None
-    safe: OverTimeAnswer
-    unknown: OverTimeAnswer
-
-
-def find_standing(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> Standing:
-    """Return the standing at a tick. It is valid until the first running mark, or the pause after a lost ledger, ends.
-
-    Until then, neither the running marks nor the first tick at which the location may answer change.
-    """
-    run = select_running_marks(extend_marks(rule, marks), tick)
-    paused, until = None, min((mark.until for mark in run), default=NEVER)
-    if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
-        until = min(until, lost_tick + rule.mark_lifetime - 1)
-    if not may_answer(rule, marks, tick, lost_tick):
-        paused = OverTimeAnswer("paused", None, run, find_next_answer_tick(rule, marks, tick, lost_tick))
-    safe, unknown = OverTimeAnswer("safe", None, run, None), OverTimeAnswer("unknown", None, run, None)
-    return Standing(tick, until, run, paused, safe, unknown)
-
-
-def decide_answer(rule: OverTimeRule, standing: Standing, tick: int, count: int | None, noise: int) -> OverTimeAnswer:
-    """Decide one tick of one location whose standing is known. The other arguments are those of `step`.
-
-    Raises:
-        PrivacyError: the count or the noise is negative. The message does not contain the count.
-    """
-    if noise < 0 or (count is not None and count < 0):
-        raise PrivacyError(
-            "A count or its noise is negative: expected 0 or more; pass distinct people and one-sided noise."
-        )
-    if standing.paused is not None:
-        return standing.paused
-    if count is None:
-        return standing.unknown
-    noisy_count = count + noise
-    if noisy_count < rule.threshold:
-        return standing.safe
-    mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.mark_lifetime - 1)
-    return OverTimeAnswer("noisy_count", noisy_count, (*standing.run, mark), None)
-
-
 def step(
     rule: OverTimeRule,
     marks: tuple[Mark, ...],
@@ -212,7 +157,21 @@ def step(
     Raises:
         PrivacyError: the count or the noise is negative. The message does not contain the count.
     """
-    return decide_answer(rule, find_standing(rule, marks, tick, lost_tick), tick, count, noise)
+    if noise < 0 or (count is not None and count < 0):
+        raise PrivacyError(
+            "A count or its noise is negative: expected 0 or more; pass distinct people and one-sided noise."
+        )
+    run = select_running_marks(extend_marks(rule, marks), tick) if marks else ()
+    # A place without marks may answer, unless the ledger was lost. Most places have no marks, so this saves time.
+    if (run or lost_tick is not None) and not may_answer(rule, marks, tick, lost_tick):
+        return OverTimeAnswer("paused", None, run, find_next_answer_tick(rule, marks, tick, lost_tick))
+    if count is None:
+        return OverTimeAnswer("unknown", None, run, None)
+    noisy_count = count + noise
+    if noisy_count < rule.threshold:
+        return OverTimeAnswer("safe", None, run, None)
+    mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.mark_lifetime - 1)
+    return OverTimeAnswer("noisy_count", noisy_count, (*run, mark), None)
 
 
 def compute_p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:

@@ -22,7 +22,7 @@ from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.store.facts import Question, Reading
 from monitor.store.time_counts import find_visited
-from monitor.ticks.decide_over_time import OverTimeDecider, Records
+from monitor.ticks.decide_over_time import OverTimeDecider
 from monitor.ticks.dwell_record import build_dwell_record
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.readings import Evidence, find_input_since
@@ -115,33 +115,27 @@ class Decider:
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
         """Draw every answer of a tick once, and record the spent ε in `state`."""
         tally = _Tally()
-        parts: list[Sequence[EncodedRecord]] = []
-        parts += [self._decide_over_time(watched, tick, evidence, state, tally) for watched in self._watched]
-        as_of = self._parameters.grid.as_of(tick)
-        parts += [
-            self._decide_at_time(timed, time, tick, evidence, state, tally)
-            for timed in self._parameters.at_times
-            for time in timed.list_live_times(as_of)
-        ]
-        parts += [
-            self._decide_total(total, time, tick, evidence, state, tally)
-            for total in self._totals
-            for time in self._find_final_times(total, tick)
-        ]
+        records: list[EncodedRecord] = []
+        for watched in self._watched:
+            records += self._decide_over_time(watched, tick, evidence, state, tally)
+        for timed in self._parameters.at_times:
+            for time in timed.list_live_times(self._parameters.grid.as_of(tick)):
+                records += self._decide_at_time(timed, time, tick, evidence, state, tally)
+        for total in self._totals:
+            for time in self._find_final_times(total, tick):
+                records += self._decide_total(total, time, tick, evidence, state, tally)
         state.last_tick = tick
-        return Decision(Records(parts), tally.answers, tally.unknown)
+        return Decision(records, tally.answers, tally.unknown)
 
     @staticmethod
     def _decide_over_time(
         watched: OverTimeDecider, tick: int, evidence: Evidence, state: LedgerState, tally: _Tally
-    ) -> Sequence[EncodedRecord]:
+    ) -> list[EncodedRecord]:
         answers = watched.decide(tick, evidence, state)
-        statuses = answers.count_statuses()
-        tally.answers.update({(watched.monitor.name, status): number for status, number in statuses.items()})
-        if statuses["unknown"]:
-            read = evidence.readings.keys() & answers.find_unknown_shards()
-            tally.unknown.update((shard, FACTS_MISSING) for shard in read)
-        return answers
+        tally.answers.update((watched.monitor.name, answer.status) for answer in answers)
+        unknown = {shard for shard, answer in zip(watched.shards, answers, strict=True) if answer.status == "unknown"}
+        tally.unknown.update((shard, FACTS_MISSING) for shard in unknown & evidence.readings.keys())
+        return watched.write(tick, answers)
 
     def _decide_at_time(
         self,

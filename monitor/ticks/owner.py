@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from monitor.contracts.clock import Clock
@@ -12,7 +13,6 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.noise import Noise
 from monitor.store.facts import Question
 from monitor.ticks.decide import Decider, Decision, Evidence
-from monitor.ticks.decide_over_time import Records
 from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord, run_in_thread
 from monitor.ticks.owner_records import LedgerPlace, OwnerRecords
 from monitor.ticks.takeover import Takeover, TakeoverCheck
@@ -46,7 +46,7 @@ class Owner:
     ) -> None:
         self.partition = partition
         self._place = place
-        self._deferred: list[Records] = []
+        self._deferred: list[list[EncodedRecord]] = []
         self._committing: Future[int] | None = None
         self._parameters = parameters
         charges, now = (None, clock.now) if check is None else (check.charges, check.now)
@@ -117,7 +117,7 @@ class Owner:
         The append is given up after about `within` seconds (`Writer.append`).
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
-        records = Records([self._build_due_owner_records(tick, empty=not decision.records), decision.records])
+        records = [*self._build_due_owner_records(tick, empty=not decision.records), *decision.records]
         if not self._place.defer_commits:
             self._writer.append(records, within)
         else:
@@ -146,7 +146,7 @@ class Owner:
 
         The brokers then work while the next ticks are decided. Commits are in order: each waits for the one before.
         """
-        records, self._deferred = Records(self._deferred), []
+        records, self._deferred = list(chain.from_iterable(self._deferred)), []
         self.finish_commits()
         self._committing = run_in_thread(lambda: self._writer.append(records), f"commit-{self.partition}")
 

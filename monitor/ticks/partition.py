@@ -19,7 +19,6 @@ from monitor.observe.failpoints import failpoint
 from monitor.observe.log_fields import log_fields
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision, Evidence
-from monitor.ticks.decide_over_time import Records
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
 from monitor.ticks.owner import Owner
@@ -399,4 +398,4 @@ def _compute_backoff(failures: int, longest: float) -> float:
 
 def collect_records(partitions: Sequence[PartitionRelease]) -> Sequence[EncodedRecord]:
     """Return the records of the last decided tick, in order of partitions."""
-    return Records(partition.last_records for partition in partitions)
+    return [record for partition in partitions for record in partition.last_records]

@@ -96,8 +96,7 @@ class LedgerState:
     time, among the records that have not expired. `last_records`: the records of the last tick, by ce_id.
     `expired_until`: the instant of the first remaining record, if earlier ones have expired. `eras`: (last tick
     before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the first owner record (an
-    instant); from then on, ticks had to be decided. `revision`: a number that changes whenever marks are added or
-    changed.
+    instant); from then on, ticks had to be decided.
     """
 
     terms: OwnerTerms | None = None
@@ -113,7 +112,6 @@ class LedgerState:
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
-    revision: int = 0
 
     @property
     def lost_at(self) -> int | None:
@@ -126,8 +124,8 @@ class LedgerState:
 
     def find_marks(self, monitor: str, location: str) -> tuple[Mark, ...]:
         """Return a location's marks in order of ticks."""
-        marks = self.marks.get((monitor, location), {})
-        return tuple(marks[tick] for tick in sorted(marks))
+        marks = self.marks.get((monitor, location))
+        return tuple(marks[tick] for tick in sorted(marks)) if marks else ()
 
     def summarize_spent(self) -> Spent:
         """Return what was spent, including marks that no longer run."""
@@ -213,7 +211,6 @@ class LedgerState:
         )
 
     def _begin_era(self, charges: Charges | None) -> None:
-        self.revision += 1
         if charges is not None and (not self.eras or self.eras[-1][1] != charges.ahead):
             self.eras.append((self.last_tick, charges.ahead))
 
@@ -267,13 +264,12 @@ class LedgerState:
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
         """Record marks. Of two marks of one tick, the longer one counts."""
         if not marks:
-            return  # an answer without marks; an entry for it would make the place slow to decide
+            return  # the state does not grow with the places that were never answered
         known = self.marks.setdefault((monitor, location), {})
         for mark in marks:
             before = known.get(mark.tick)
             if before is None or mark.until > before.until:
                 known[mark.tick] = mark
-                self.revision += 1
 
     def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
         """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.

@@ -186,7 +186,7 @@ def test_decisions_ignore_earlier_noisy_counts(window: int, max_lead: int, answe
             step(rule, (Mark(1, noisy, rule.answer_epsilon, rule.mark_lifetime),), tick, count, draw)
             for noisy in (threshold, 99)
         )
-        assert replace(low, marks=without_counts(low.marks)) == replace(high, marks=without_counts(high.marks))
+        assert low._replace(marks=without_counts(low.marks)) == high._replace(marks=without_counts(high.marks))
 
 
 def false_safe(mechanism: Mechanism, threshold: int) -> Fraction:

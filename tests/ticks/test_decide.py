@@ -177,6 +177,17 @@ class TestOverTime:
         values = [(value_of(record)["noisy_count"], value_of(record)["epsilon"]) for record in decision.records]
         assert values == [(7, "1/2"), (9, "1/4"), (8, "1/2")]
 
+    def test_counts_go_to_their_places(self, make_parameters: Make, noise: Any) -> None:
+        """With two shards and two monitors, each place is decided from its own count, which is its row."""
+        parameters = make_parameters(places=12, shards=2, watched={"zoo": [1, 4, 5, 9], "alley": [0, 2, 4, 11]})
+        people = {row: row for row in range(12)}
+        decision = decide_complete(Decider(parameters, [0, 1], noise), 5, LedgerState(), people)
+        counts = {record.key.decode(): value_of(record).get("noisy_count") for record in decision.records}
+        zoo, alley = (
+            {f"{name}/place-{row}": row for row in rows} for name, rows in (("zoo", [4, 5, 9]), ("alley", [2, 4, 11]))
+        )
+        assert counts == {"zoo/place-1": None} | zoo | {"alley/place-0": None} | alley
+
     @pytest.mark.promise(21)
     def test_records_have_public_order(self, make_parameters: Make, noise: Any) -> None:
         """Records are in the order of the configured monitors and the registry, for any counts."""

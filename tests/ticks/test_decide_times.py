@@ -181,7 +181,7 @@ class TestHotSpots:
     def test_final_tick_draws_hot_spots(self, make_parameters: Make, noise: Any) -> None:
         """Every location draws once at the final tick, also at count 0; ties are in registry order."""
         decider, state = self.decider(make_parameters, noise), LedgerState()
-        assert decider.decide(12, self.evidence(decider, 12, {3: 5}), state).records == ()
+        assert decider.decide(12, self.evidence(decider, 12, {3: 5}), state).records == []
         noise.script = [4, 1, 0, 0]
         decision = decider.decide(13, self.evidence(decider, 13, {1: 3, 3: 3}), state)
         (record,) = decision.records
@@ -190,7 +190,7 @@ class TestHotSpots:
             {"location_id": "place-1", "noisy_count": 4},
         ]
         assert noise.drawn == [(Fraction(1, 2), 4)]
-        assert decider.decide(13, self.evidence(decider, 13, {}), state).records == ()
+        assert decider.decide(13, self.evidence(decider, 13, {}), state).records == []
 
     def test_another_owner_draws_no_hot_spots(self, make_parameters: Make, noise: Any) -> None:
         """Hot spots that are folded from a record are not drawn again, even under a longer horizon."""
@@ -198,7 +198,7 @@ class TestHotSpots:
         state = LedgerState()
         for record in decider.decide(13, self.evidence(decider, 13, {1: 3}), LedgerState()).records:
             state.fold(record, decider._parameters.grid)
-        assert decider.decide(13, self.evidence(decider, 13, {1: 3}), state).records == ()
+        assert decider.decide(13, self.evidence(decider, 13, {1: 3}), state).records == []
 
     def test_incomplete_shard_makes_hot_spots_unknown(self, make_parameters: Make, noise: Any) -> None:
         """One shard without a reading makes the hot spots unknown and draws nothing.

@@ -72,7 +72,7 @@ def test_final_tick_has_the_totals(make_parameters: Make, noise: Any) -> None:
                    -   x   -
     """
     parameters = scheme_with(make_parameters)
-    assert decide(parameters, 10, noise).records == ()
+    assert decide(parameters, 10, noise).records == []
     noise.script[:] = [5, 0, 2, 7]
     (record,) = decide(parameters, 11, noise).records
     value = DwellSnapshot.model_validate_json(record.value)
@@ -82,7 +82,7 @@ def test_final_tick_has_the_totals(make_parameters: Make, noise: Any) -> None:
     assert (value.noise, value.epsilon, value.longest_visit_seconds) == ("two_sided", "1/2", 3_600)
     assert noise.drawn == [(Fraction(1, 2) / 7_200, 2)] * 2
     assert record.key.decode() == f"lengths/{value.time}"
-    assert decide(parameters, 12, noise).records == ()
+    assert decide(parameters, 12, noise).records == []
 
 
 @pytest.mark.promise(5, 44)
@@ -106,7 +106,7 @@ def test_longer_horizon_does_not_draw_again(make_parameters: Make, noise: Any) -
     (record,) = decide(parameters, 11, noise).records
     state = LedgerState()
     state.fold(record, parameters.grid)
-    assert decide(scheme_with(make_parameters, horizon=3), 12, noise, state).records == ()
+    assert decide(scheme_with(make_parameters, horizon=3), 12, noise, state).records == []
     (at,) = parameters.dwell[0].times.instants
     assert state.charged == {("dwell", "lengths", at): Fraction(1, 2)}
 

@@ -67,13 +67,13 @@ def test_final_tick_names_the_busiest_locations(make_parameters: Make) -> None:
     """
     parameters = scheme_with(make_parameters)
     people = {0: 1, 3: 7, 5: 4}
-    assert decide_complete(parameters, 10, LedgerState(), people).records == ()
+    assert decide_complete(parameters, 10, LedgerState(), people).records == []
     (record,) = decide_complete(parameters, 11, LedgerState(), people).records
     value = HotSpotsSnapshot.model_validate_json(record.value)
     assert [(spot.location_id, spot.noisy_count) for spot in value.hot_spots] == [("place-3", 7), ("place-5", 4)]
     assert (value.status, value.final, value.epsilon, value.locations) == ("complete", True, "50", 6)
     assert record.key.decode() == f"busiest/{value.time}"
-    assert decide_complete(parameters, 12, LedgerState(), people).records == ()
+    assert decide_complete(parameters, 12, LedgerState(), people).records == []
 
 
 def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
@@ -110,7 +110,7 @@ def test_longer_horizon_does_not_draw_again(
     state = LedgerState()
     state.fold(record, parameters.grid)
     assert state.last_tick == 11
-    assert decide_complete(scheme_with(make_parameters, horizon=3), 12, state, {3: 7}).records == ()
+    assert decide_complete(scheme_with(make_parameters, horizon=3), 12, state, {3: 7}).records == []
 
 
 def test_other_partitions_read_only_their_shards(make_parameters: Make) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters, Timed
-from monitor.privacy.over_time import OverTimeRule, find_standing, may_answer
+from monitor.privacy.over_time import OverTimeRule, find_next_answer_tick, may_answer
 from monitor.ticks.state import LedgerState
 from monitor.tools.check.live_report import Silence
 
@@ -72,12 +72,11 @@ def _find_pause(
     lost_tick = None if state.lost_at is None else parameters.grid.find_slot(state.lost_at)
     if not marks and lost_tick is None:
         return []
-    standing = find_standing(rule, marks, tick, lost_tick)
-    if standing.paused is None or standing.paused.resumes_at is None:
+    if may_answer(rule, marks, tick, lost_tick):
         return []
     published = tuple(mark for mark in marks if mark.until >= tick)
     was_running = lost_tick is not None or not may_answer(rule, published, tick)
-    return [(standing.paused.resumes_at, was_running)]
+    return [(find_next_answer_tick(rule, marks, tick, lost_tick), was_running)]
 
 
 def _find_timed(
