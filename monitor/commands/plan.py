@@ -4,52 +4,84 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, report_errors
+from monitor.commands.options import EXISTING, read_duration, report_errors
 from monitor.config import load_config
-from monitor.tools.plan.command import PlanOutput, plan_command
+from monitor.contracts.instants import SECOND
+from monitor.errors import EpsilonError, UsageError
+from monitor.privacy.epsilon import parse_epsilon
+from monitor.tools.plan.command import AtTimesOptions, OverTimeOptions, PlanOutput, show_choices, show_plans
+from monitor.tools.plan.targets import PERIOD, Targets
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_COUNT: Final = click.IntRange(1, 10**9)
+_OVER_TIME_ONLY: Final = ("window", "answers", "accept_ahead", "locations")
+_AT_TIMES_ONLY: Final = ("at", "timezone", "horizon")
+_FIXED: Final = ("kind", "epsilon", "threshold", "slot", *_OVER_TIME_ONLY, *_AT_TIMES_ONLY)
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add the options of `plan`. The planner parses the values and reports what is wrong with them."""
-    options = (
-        click.option(
-            "--false-alarm-every", help="The least mean time between false alarms at an empty location, such as 1y."
-        ),
-        click.option("--alarm-at", help="The number of people that must raise an alarm at an update (see --with)."),
-        click.option("--with", help="The probability for --alarm-at, as 0.95 or 95%."),
-        click.option("--pays-at-most", help="The largest ε that one person may pay within the period of --in."),
-        click.option("--in", help="The period; 14d by default."),
-        click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="The kind; over_time by default."),
-        click.option("--epsilon", help="Fix the monitor's ε."),
-        click.option("--threshold", help="Fix the threshold T."),
-        click.option("--slot", help="Fix the time between updates."),
-        click.option("--window", help="over_time: fix the window."),
-        click.option("--answers", help="over_time: fix the number of noisy answers per window (k)."),
-        click.option("--accept-ahead", help="over_time: accept_ahead plus default_stay in whole slots; 0s by default."),
-        click.option("--locations", help="over_time: the number of locations that share ε; 1 by default."),
-        click.option("--at", multiple=True, help='at_times: a designated time, daily ("18:00") or an instant.'),
-        click.option("--timezone", help="at_times: the time zone of daily times; UTC by default."),
-        click.option("--horizon", help="at_times: how long after a designated time reports count; 1d by default."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+def _read_length(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Return a duration of at least a second, in microseconds."""
+    duration = read_duration(context, parameter, value)
+    if duration is not None and duration < SECOND:
+        raise click.BadParameter("expected at least 1s")
+    return duration
+
+
+def _read_epsilon(_: click.Context, __: click.Parameter, value: str | None) -> Fraction | None:
+    try:
+        return None if value is None else parse_epsilon(value)
+    except EpsilonError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _read_chance(_: click.Context, __: click.Parameter, value: str | None) -> Fraction | None:
+    """Return a chance above 0 and at most 1, written as 0.95 or 95%."""
+    if value is None:
+        return None
+    number = value.removesuffix("%").strip()
+    number = f"0{number}" if number.startswith(".") else number
+    try:
+        chance = parse_epsilon(number) / (100 if value.endswith("%") else 1)  # exact digits, in the form of an ε
+    except EpsilonError:
+        chance = Fraction(0)
+    if not 0 < chance <= 1:
+        raise click.BadParameter("expected a chance above 0, such as 0.95, 95% or 1")
+    return chance
+
+
+def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Command]:
+    """Add an option with a callback, or without one a number from 1 on."""
+    return click.option(flag, callback=read, type=None if read else _COUNT, help=text)
 
 
 @click.command()
 @click.option(
     "--config", "config_file", type=EXISTING, help="Show the values of this file's monitors, and neighbouring values."
 )
-@_plan_options
+@_add("--false-alarm-every", "The least mean time between false alarms at an empty location, such as 1y.", _read_length)
+@_add("--alarm-at", "The number of people that must raise an alarm at an update (see --with).")
+@_add("--with", "The probability for --alarm-at, as 0.95 or 95%.", _read_chance)
+@_add("--pays-at-most", "The largest ε that one person may pay within the period of --in.", _read_epsilon)
+@_add("--in", "The period; 14d by default.", _read_length)
+@click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="The kind; over_time by default.")
+@_add("--epsilon", "Fix the monitor's ε.", _read_epsilon)
+@_add("--threshold", "Fix the threshold T.")
+@_add("--slot", "Fix the time between updates.", _read_length)
+@_add("--window", "over_time: fix the window.", _read_length)
+@_add("--answers", "over_time: fix the number of noisy answers per window (k).")
+@_add("--accept-ahead", "over_time: accept_ahead plus default_stay in whole slots; 0s by default.", read_duration)
+@_add("--locations", "over_time: the number of locations that share ε; 1 by default.")
+@click.option("--at", multiple=True, help='at_times: a designated time, daily ("18:00") or an instant.')
+@click.option("--timezone", help="at_times: the time zone of daily times; UTC by default.")
+@_add("--horizon", "at_times: how long after a designated time reports count; 1d by default.", _read_length)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file (.svg)."
@@ -61,9 +93,46 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **option
     The settings are T, ε, window, update rate and answers per window. If none meet the targets, the command explains
     why.
     """
-    config = None if config_file is None else load_config(config_file, os.environ)
-    plan_command(
-        {name: value for name, value in options.items() if value not in (None, ())},
-        config,
-        PlanOutput(Console(), as_json, picture),
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    targets = read_targets(given)
+    if picture is not None and picture.suffix.lower() != ".svg":
+        raise UsageError(f"--picture is {picture.name}: expected a name that ends in .svg; rename the file.")
+    output = PlanOutput(Console(), as_json, picture)
+    if config_file is None:
+        show_plans(targets, read_design_options(given), output)
+        return
+    if fixed := _list_options(given, _FIXED):
+        raise UsageError(f"{fixed}: already set by the configuration; leave it out, or leave out --config.")
+    show_choices(load_config(config_file, os.environ), targets, output)
+
+
+def read_targets(given: dict[str, Any]) -> Targets:
+    """Return the targets. Raise UsageError if one option of a pair is missing."""
+    if ("alarm_at" in given) != ("with" in given):
+        raise UsageError("--alarm-at and --with are one target: give both, or neither.")
+    if "in" in given and "pays_at_most" not in given:
+        raise UsageError("--in is the period of --pays-at-most: add --pays-at-most, or leave out --in.")
+    return Targets(
+        given.get("false_alarm_every"),
+        given.get("alarm_at"),
+        given.get("with", Fraction(1)),
+        given.get("threshold"),
+        given.get("epsilon"),
+        given.get("pays_at_most"),
+        given.get("in", PERIOD),
     )
+
+
+def read_design_options(given: dict[str, Any]) -> OverTimeOptions | AtTimesOptions:
+    """Return the options of the designs of one kind. Raise UsageError for an option of the other kind."""
+    at_times = given.get("kind") == "at_times"
+    mine, others = (_AT_TIMES_ONLY, _OVER_TIME_ONLY) if at_times else (_OVER_TIME_ONLY, _AT_TIMES_ONLY)
+    if foreign := _list_options(given, others):
+        kind = "over_time" if at_times else "at_times"
+        raise UsageError(f"{foreign}: only for monitors of kind {kind}; leave it out, or set --kind {kind}.")
+    values = {name: given[name] for name in ("slot", *mine) if name in given}
+    return AtTimesOptions(**values) if at_times else OverTimeOptions(**values)
+
+
+def _list_options(given: dict[str, Any], names: tuple[str, ...]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names if name in given)

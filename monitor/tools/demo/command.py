@@ -53,7 +53,7 @@ class Length:
 
 
 def demo_command(seed: int, console: Console, page_port: int | None = None) -> None:
-    """Run the demo. `seed` determines the town and its epidemic; the noise differs in each run.
+    """Run the demo. `seed` determines the town; the noise differs in each run.
 
     With `page_port` the public page is served on this port, also after the demo, until SIGINT or SIGTERM.
 

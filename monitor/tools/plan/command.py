@@ -3,33 +3,87 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Final
 
+from pydantic import ValidationError
 from rich.console import Console
 
-from monitor.config import Config
-from monitor.contracts.instants import format_duration
+from monitor.config import AtTimesMonitor, Config
+from monitor.config.problems import list_problems
+from monitor.contracts.instants import DAY, HOUR, MINUTE, format_duration
 from monitor.errors import FailedError, UsageError
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.plan.conflict import explain_contradiction
-from monitor.tools.plan.curves import Curves, compute_curves
+from monitor.tools.plan.designs import Design, design_at_times, design_over_time
 from monitor.tools.plan.nearby import list_choices
 from monitor.tools.plan.outcomes import Plan, PlanOutcome, evaluate
 from monitor.tools.plan.render import make_choices_tree, make_plans_tree, render_choices, render_plans
-from monitor.tools.plan.request import (
-    PERIOD,
-    Options,
-    read_designs,
-    read_targets,
-    require_decided,
-    require_only_targets,
-)
 from monitor.tools.plan.solve import find_plans, rank
 from monitor.tools.plan.svg import draw_svg
 from monitor.tools.plan.targets import Targets
-from monitor.tools.plan.terminal import draw_text
+
+SLOTS: Final = (15 * MINUTE, HOUR, 6 * HOUR, DAY)
+WINDOWS: Final = (DAY, 7 * DAY, 14 * DAY, 28 * DAY)
+ANSWERS: Final = (1, 2, 3)
+
+_OVER_TIME_FIT: Final = "--window must be at least one slot, and --window and --accept-ahead a whole number of slots"
+
+
+@dataclass(frozen=True, slots=True)
+class OverTimeOptions:
+    """The options of `over_time` designs: durations in microseconds. None: not fixed."""
+
+    slot: int | None = None
+    window: int | None = None
+    answers: int | None = None
+    accept_ahead: int = 0
+    locations: int = 1
+
+    def list_designs(self) -> Iterator[Design]:
+        """Yield every design that the options allow."""
+        share = Fraction(1, self.locations)
+        for window in _choose(self.window, WINDOWS):
+            for slot in _choose(self.slot, SLOTS):
+                if window >= slot and window % slot == 0 and self.accept_ahead % slot == 0:
+                    for answers in _choose(self.answers, ANSWERS):
+                        yield design_over_time(slot, window // slot, self.accept_ahead // slot, answers, (share, share))
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimesOptions:
+    """The options of `at_times` designs: durations in microseconds. `slot` is None if it is not fixed."""
+
+    slot: int | None = None
+    at: tuple[str, ...] = ("18:00",)
+    timezone: str = "UTC"
+    horizon: int = DAY
+
+    def list_designs(self) -> Iterator[Design]:
+        """Yield every design that the options allow. Raise UsageError if a time or the time zone is invalid."""
+        monitor = {
+            "name": "plan",
+            "kind": "at_times",
+            "at": self.at,
+            "timezone": self.timezone,
+            "reporting_horizon": "1d",
+            "epsilon": 1,
+            "threshold": 1,
+        }
+        try:
+            times = AtTimesMonitor.model_validate(monitor)
+        except ValidationError as error:
+            raise UsageError("; ".join(str(problem) for problem in list_problems(error, "-", AtTimesMonitor))) from None
+        for slot in _choose(self.slot, SLOTS):
+            if self.horizon >= slot:
+                yield design_at_times(slot, times, self.horizon)
+
+
+def _choose(fixed: int | None, tried: tuple[int, ...]) -> tuple[int, ...]:
+    return tried if fixed is None else (fixed,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,82 +95,75 @@ class PlanOutput:
     picture: Path | None
 
 
-def plan_command(given: Mapping[str, str | tuple[str, ...]], config: Config | None, output: PlanOutput) -> None:
-    """Find the plans that meet the targets, or show the outcomes of a configuration and of its neighbours.
-
-    Raises:
-        UsageError: an option is invalid, the targets leave T or ε unbounded, or the configuration has no threshold.
-        ContradictionError: the targets cannot be met together.
-        FailedError: the picture cannot be written.
-    """
-    options = Options(given)
-    if output.picture is not None and output.picture.suffix.lower() != ".svg":
-        raise UsageError(f"--picture is {output.picture.name}: expected a name that ends in .svg; rename the file.")
-    if config is None:
-        _show_plans(options, output)
-    else:
-        require_only_targets(options)
-        _show_choices(config, read_targets(options), output)
-
-
-def find(options: Options) -> tuple[Targets, tuple[PlanOutcome, ...], int]:
-    """Return the targets, the outcomes of the plans that meet them (best first), and the period of the payments.
+def find(targets: Targets, options: OverTimeOptions | AtTimesOptions) -> tuple[PlanOutcome, ...]:
+    """Return the outcomes of the plans that meet the targets, best first.
 
     Raises:
         UsageError: an option is invalid, or the targets leave T or ε unbounded.
         ContradictionError: the targets cannot be met together.
     """
-    targets = read_targets(options)
-    require_decided(targets)
-    designs = read_designs(options)
-    period = targets.pays.period if targets.pays else PERIOD
-    found = rank(find_plans(designs, targets), period)
+    if not targets.decides_threshold:
+        raise UsageError(
+            "Nothing bounds T: add --false-alarm-every (a lower bound), --alarm-at with --with (an upper "
+            "bound), or --threshold."
+        )
+    if not targets.decides_epsilon:
+        raise UsageError(
+            "Nothing bounds ε: add --pays-at-most, --epsilon, or both --false-alarm-every and one of --alarm-at and "
+            "--threshold."
+        )
+    designs = tuple(options.list_designs())
+    if not designs:
+        wanted = _OVER_TIME_FIT if isinstance(options, OverTimeOptions) else "--horizon must be at least one slot"
+        tried = ", ".join(format_duration(slot) for slot in _choose(options.slot, SLOTS))
+        raise UsageError(f"No slot fits: {wanted}. Slots tried: {tried}; set --slot.")
+    found = rank(find_plans(designs, targets), targets.period)
     if not found:
         raise explain_contradiction(designs, targets)
-    return targets, tuple(evaluate(plan, targets, plan.compute_payment(period)) for plan in found), period
+    return tuple(evaluate(plan, targets, plan.compute_payment(targets.period)) for plan in found)
 
 
-def _show_plans(options: Options, output: PlanOutput) -> None:
-    targets, found, period = find(options)
-    plan = found[0].plan
-    curves = compute_curves(plan, targets, format_title(plan))
+def show_plans(targets: Targets, options: OverTimeOptions | AtTimesOptions, output: PlanOutput) -> None:
+    """Print the plans that meet the targets. Raise the errors of `find`, and FailedError if the picture fails."""
+    found = find(targets, options)
     if output.as_json:
-        _print(output, make_plans_tree(found, targets, period, curves))
+        _print(output, make_plans_tree(found, targets))
     else:
-        render_plans(found, period, output.console)
-    _draw((curves,), output)
+        render_plans(found, targets.period, output.console)
+    _draw({_format_title(found[0].plan): found[0].plan}, targets, output)
 
 
-def _show_choices(config: Config, targets: Targets, output: PlanOutput) -> None:
+def show_choices(config: Config, targets: Targets, output: PlanOutput) -> None:
+    """Print the outcomes of a configuration and of its neighbours.
+
+    Raises:
+        UsageError: the configuration has no threshold.
+        FailedError: the picture cannot be written.
+    """
     choices = list_choices(config, targets)
     if not choices:
         raise UsageError("The configuration has no monitor with a threshold, so there is nothing to plan: add one.")
-    present = {name: listed[0].outcome.plan for name, listed in choices.items()}
-    curves = tuple(compute_curves(plan, targets, f"{name}: {format_title(plan)}") for name, plan in present.items())
     if output.as_json:
-        _print(output, make_choices_tree(choices, curves))
+        _print(output, make_choices_tree(choices, targets))
     else:
         render_choices(choices, output.console)
-    _draw(curves, output)
+    present = {name: listed[0].outcome.plan for name, listed in choices.items()}
+    _draw({f"{name}: {_format_title(plan)}": plan for name, plan in present.items()}, targets, output)
 
 
-def format_title(plan: Plan) -> str:
-    """Format a plan in one line."""
+def _format_title(plan: Plan) -> str:
     design = plan.design
     window = f", window {format_duration(design.span)}, k = {design.answers}" if design.mark_lifetime else ""
     epsilon = format_epsilon(plan.smallest_answer)
     return f"T = {plan.threshold}, ε of an answer {epsilon}{window}, one update per {format_duration(design.slot)}"
 
 
-def _draw(curves: tuple[Curves, ...], output: PlanOutput) -> None:
+def _draw(plans: Mapping[str, Plan], targets: Targets, output: PlanOutput) -> None:
     if output.picture is not None:
         try:
-            output.picture.write_text(draw_svg(curves), encoding="utf-8")
+            output.picture.write_text(draw_svg(plans, targets), encoding="utf-8")
         except OSError as error:
             raise FailedError(f"--picture: {output.picture} cannot be written ({error.strerror}).") from error
-    if not output.as_json:
-        for plan_curves in curves:
-            output.console.print(f"\n{draw_text(plan_curves)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print(output: PlanOutput, tree: object) -> None:

@@ -1,7 +1,7 @@
 """Designs: monitors without T and ε. A design has a slot, and either window and answers, or designated times.
 
-A design computes the share of ε that one answer costs, the most that one person pays, and the number of occasions for a
-false alarm, in the same way as `check`. These values are exact. Lengths are in slots unless stated otherwise.
+A design has the share of ε that one answer costs, the most that one person pays, and the number of occasions for a
+false alarm, computed in the same way as in `check`. These values are exact.
 """
 
 from __future__ import annotations
@@ -9,146 +9,90 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 from monitor.config import AtTimesMonitor
 from monitor.config.charges import count_most_designated_times
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 
 
-class Design(Protocol):
-    """A plan without T and ε."""
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A plan without T and ε.
 
-    @property
-    def slot(self) -> int:
-        """The time between updates, in microseconds."""
+    Args:
+        slot: the time between updates, in microseconds.
+        smallest: the smallest share of the monitor's ε for one answer of a location. It has the most false alarms.
+        largest: the largest share of the monitor's ε for one answer. It has the most misses.
+        updates: the number of updates that together are one occasion for a false alarm.
+        window: W, in slots; 0 for designated times.
+        max_lead: F, in slots.
+        answers: k, the number of noisy answers before a pause.
+        times: the monitor with the designated times, whose ε and T are ignored; None for `over_time`.
+    """
 
-    @property
-    def smallest(self) -> Fraction:
-        """The smallest share of the monitor's ε for one answer. It has the most false alarms."""
-
-    @property
-    def largest(self) -> Fraction:
-        """The largest share of the monitor's ε for one answer. It has the most misses."""
-
-    @property
-    def updates(self) -> int:
-        """The number of updates that together are one occasion for a false alarm."""
-
-    @property
-    def answers(self) -> int:
-        """k: the number of noisy answers before a pause."""
+    slot: int
+    smallest: Fraction = Fraction(1)
+    largest: Fraction = Fraction(1)
+    updates: int = 1
+    window: int = 0
+    max_lead: int = 0
+    answers: int = 1
+    times: AtTimesMonitor | None = None
 
     @property
     def mark_lifetime(self) -> int:
         """The number of ticks for which a noisy answer runs: W + F; 0 if it silences no later answer."""
-
-    @property
-    def span(self) -> int:
-        """The length of the window in microseconds; 0 for an instant."""
-
-    def count_occasions(self, duration: int) -> Fraction:
-        """Return the largest number of occasions for a false alarm in a duration (microseconds)."""
-
-    def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
-        """Return the most that one person pays within any period (microseconds) to a monitor of this ε."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverTime:
-    """Algorithm 3: one update per slot (docs/rules.md, section 3).
-
-    `window` is W and `max_lead` is F, in slots; `answers` is k. `least_share` and `most_share` are the smallest and the
-    largest share of ε of any location: 1/m for m locations with equal shares.
-    """
-
-    slot: int
-    window: int
-    max_lead: int
-    answers: int
-    least_share: Fraction = Fraction(1)
-    most_share: Fraction = Fraction(1)
-
-    @property
-    def smallest(self) -> Fraction:
-        """The smallest share of a location, divided by k."""
-        return self.least_share / self.answers
-
-    @property
-    def largest(self) -> Fraction:
-        """The largest share of a location, divided by k."""
-        return self.most_share / self.answers
-
-    @property
-    def updates(self) -> int:
-        """1: each update is an occasion for a false alarm."""
-        return 1
-
-    @property
-    def mark_lifetime(self) -> int:
-        """W + F (docs/rules.md, rule 2)."""
         return self.window + self.max_lead
 
     @property
     def span(self) -> int:
-        """The length of the window in microseconds."""
+        """The length of the window in microseconds; 0 for an instant."""
         return self.window * self.slot
 
     def count_occasions(self, duration: int) -> Fraction:
-        """Return the number of updates. Updates during pauses count too, so that silence does not improve a design."""
-        return Fraction(duration, self.slot)
+        """Return the largest number of occasions for a false alarm in a duration (microseconds).
+
+        Updates during pauses count too, so that silence does not improve a design.
+        """
+        if self.times is None:
+            return Fraction(duration, self.slot)
+        return Fraction(_count_most_times(self.times, duration))
 
     def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
-        """Return the payment for visits in all slots that a period touches (docs/rules.md, section 6)."""
+        """Return the most that one person pays within any period (microseconds) to a monitor of this ε."""
+        if self.times is not None:
+            return compute_at_times_payment(epsilon, _count_most_times(self.times, period))
         slots = -(-period // self.slot) + 1
         return compute_over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
 
 
-@dataclass(frozen=True, slots=True)
-class AtTimes:
-    """Algorithm 4: `horizon` updates about each designated time of the monitor `times`, whose ε and T are ignored."""
+def design_over_time(
+    slot: int,
+    window: int,
+    max_lead: int,
+    answers: int,
+    shares: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1)),
+) -> Design:
+    """Return a design of Algorithm 3: one update per slot (docs/rules.md, section 3).
 
-    slot: int
-    horizon: int
-    times: AtTimesMonitor
+    Args:
+        slot: the slot, in microseconds.
+        window: W, in slots.
+        max_lead: F, in slots.
+        answers: k.
+        shares: the smallest and the largest share of ε of any location: 1/m for m locations with equal shares.
+    """
+    smallest, largest = (share / answers for share in shares)
+    return Design(slot, smallest, largest, window=window, max_lead=max_lead, answers=answers)
 
-    @property
-    def smallest(self) -> Fraction:
-        """1: every location has the whole ε, because a person is at one place at a time."""
-        return Fraction(1)
 
-    @property
-    def largest(self) -> Fraction:
-        """1, like `smallest`."""
-        return Fraction(1)
+def design_at_times(slot: int, times: AtTimesMonitor, horizon: int) -> Design:
+    """Return a design of Algorithm 4: updates about each designated time, within a horizon in microseconds.
 
-    @property
-    def updates(self) -> int:
-        """All updates about a designated time. A location is marked at its first alarm, so they are one occasion."""
-        return self.horizon
-
-    @property
-    def answers(self) -> int:
-        """1: a designated time has one noisy answer per location."""
-        return 1
-
-    @property
-    def mark_lifetime(self) -> int:
-        """0: an answer does not silence a later designated time."""
-        return 0
-
-    @property
-    def span(self) -> int:
-        """0: a designated time is an instant."""
-        return 0
-
-    def count_occasions(self, duration: int) -> Fraction:
-        """Return the largest number of designated times in a duration, with clock changes taken into account."""
-        return Fraction(_count_most_times(self.times, duration))
-
-    def compute_payment(self, epsilon: Fraction, period: int) -> Fraction:
-        """Return ε times the largest number of designated times in a period."""
-        return compute_at_times_payment(epsilon, _count_most_times(self.times, period))
+    A location is marked at its first alarm, so all updates about a designated time are one occasion. Every location has
+    the whole ε, because a person is at one place at a time.
+    """
+    return Design(slot, updates=-(-horizon // slot), times=times)
 
 
 @lru_cache(maxsize=256)

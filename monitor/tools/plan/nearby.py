@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,10 +13,10 @@ from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
 from monitor.config.charges import compute_charges, compute_max_lead
 from monitor.contracts.instants import SECOND, format_duration
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.plan.designs import AtTimes, Design, OverTime
+from monitor.tools.plan.designs import Design, design_at_times, design_over_time
 from monitor.tools.plan.outcomes import Plan, PlanOutcome, evaluate
 from monitor.tools.plan.solve import choose_threshold
-from monitor.tools.plan.targets import Pays, Targets
+from monitor.tools.plan.targets import Targets
 
 PRESENT = "as it is"
 
@@ -36,9 +36,10 @@ def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ..
 
     Without a target for payments, privacy.epsilon and privacy.period of the configuration are the target.
     """
-    pays = targets.pays or Pays(config.privacy.epsilon, config.privacy.period)
-    targets = Targets(targets.false_alarms, targets.alarm, pays=pays)
-    privacy = config.privacy.model_copy(update={"epsilon": pays.epsilon, "period": pays.period})
+    if targets.pays is None:
+        targets = replace(targets, pays=config.privacy.epsilon, period=config.privacy.period)
+    targets = targets.only(("false_alarms", "alarm", "pays"))
+    privacy = config.privacy.model_copy(update={"epsilon": targets.pays, "period": targets.period})
     base = config.model_copy(update={"privacy": privacy})
     return {
         monitor.name: tuple(
@@ -58,10 +59,11 @@ def make_plan(config: Config, monitor: Planned) -> Plan:
 def _make_design(config: Config, monitor: Planned) -> Design:
     slot = config.clock.slot
     if isinstance(monitor, AtTimesMonitor):
-        return AtTimes(slot, -(-monitor.reporting_horizon // slot), monitor)
+        return design_at_times(slot, monitor, monitor.reporting_horizon)
     shares = [share / monitor.epsilon for share in monitor.compute_shares().values()]
     max_lead = compute_max_lead(config)
-    return OverTime(slot, monitor.window // slot, max_lead, monitor.answers_per_window, min(shares), max(shares))
+    window = monitor.window // slot
+    return design_over_time(slot, window, max_lead, monitor.answers_per_window, (min(shares), max(shares)))
 
 
 def _evaluate(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from monitor.contracts.instants import YEAR
 from monitor.privacy.odds import compute_false_alarm, compute_over_updates
 from monitor.tools.plan.designs import Design
-from monitor.tools.plan.silence import compute_silent_share
 from monitor.tools.plan.targets import Targets
 
 
@@ -84,21 +85,45 @@ def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
         plan,
         plan.compute_false_alarm(0),
         plan.compute_false_alarms(YEAR),
-        plan.compute_alarm(targets.alarm.people) if targets.alarm else None,
+        None if targets.alarm is None else plan.compute_alarm(targets.alarm),
         pays,
         plan.silence,
         plan.compute_silence(0),
-        find_unmet(plan, targets, pays),
+        tuple(targets.describe(name) for name in find_missed(plan, targets, pays)),
     )
 
 
-def find_unmet(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]:
-    """Return the targets that a plan misses, as written on the command line."""
-    checks = (
-        (targets.false_alarms, lambda asked: plan.compute_false_alarms(asked.every) > 1),
-        (targets.alarm, lambda asked: plan.compute_alarm(asked.people) < float(asked.chance)),
-        (targets.threshold, lambda asked: plan.threshold != asked.threshold),
-        (targets.epsilon, lambda asked: plan.epsilon != asked.epsilon),
-        (targets.pays, lambda asked: pays > asked.epsilon),
-    )
-    return tuple(str(asked) for asked, misses in checks if asked is not None and misses(asked))
+def find_missed(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]:
+    """Return the names of the targets that a plan misses."""
+    checks: dict[str, Callable[[], bool]] = {
+        "false_alarms": lambda: plan.compute_false_alarms(targets.false_alarms or 0) > 1,
+        "alarm": lambda: plan.compute_alarm(targets.alarm or 0) < float(targets.certain),
+        "threshold": lambda: plan.threshold != targets.threshold,
+        "epsilon": lambda: plan.epsilon != targets.epsilon,
+        "pays": lambda: targets.pays is not None and pays > targets.pays,
+    }
+    return tuple(name for name in targets.given if checks[name]())
+
+
+def compute_silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
+    """Return the share of ticks at which a location is paused, if each update is an alarm with the same chance p.
+
+    `answers` is k and `mark_lifetime` is W + F = L. A location is paused at a tick if k of the previous L - 1 ticks
+    have noisy answers (docs/rules.md, section 3). The last L - 1 ticks form a shift register. Its stationary
+    distribution has product form: a pattern with j < k answers has the weight p^j (1 - p)^(k - 1 - j), a pattern with k
+    answers has the weight p^k. (The balance equation is satisfied for every pattern.) The share is 0.0 if k ≥ L,
+    because L - 1 ticks then never contain k answers.
+    """
+    slots = mark_lifetime - 1
+    if alarm <= 0 or answers > slots:
+        return 0.0
+    if alarm >= 1:
+        return (mark_lifetime - answers) / mark_lifetime
+    busy, rest = math.log(alarm), math.log1p(-alarm)
+    weights = [_log_choose(slots, j) + j * busy + (answers - 1 - j) * rest for j in range(answers)]
+    paused = _log_choose(slots, answers) + answers * busy
+    return 1 / (1 + math.fsum(math.exp(min(weight - paused, 700.0)) for weight in weights))
+
+
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

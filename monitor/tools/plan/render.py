@@ -13,10 +13,9 @@ from monitor.contracts.instants import format_duration
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.report import ASSUMPTION
 from monitor.tools.check.wording import format_percent
-from monitor.tools.plan.curves import Curves
-from monitor.tools.plan.designs import OverTime
 from monitor.tools.plan.nearby import Choice
 from monitor.tools.plan.outcomes import PlanOutcome
+from monitor.tools.plan.svg import compute_curves
 from monitor.tools.plan.targets import Targets
 
 FLOOR = (
@@ -86,18 +85,18 @@ def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console)
     _say(console, ASSUMPTION)
 
 
-def make_plans_tree(outcomes: Sequence[PlanOutcome], targets: Targets, period: int, curves: Curves) -> dict[str, Any]:
+def make_plans_tree(outcomes: Sequence[PlanOutcome], targets: Targets) -> dict[str, Any]:
     """Return plans as JSON: ε as exact strings, durations as in the configuration, and the curves of the first plan."""
     return {
-        "targets": [str(getattr(targets, name)) for name in targets.given],
-        "period": format_duration(period),
+        "targets": [targets.describe(name) for name in targets.given],
+        "period": format_duration(targets.period),
         "assumption": ASSUMPTION,
         "plans": [make_outcome_tree(outcome) for outcome in outcomes],
-        "curves": make_curves_tree(curves),
+        "curves": compute_curves(outcomes[0].plan, targets),
     }
 
 
-def make_choices_tree(by_monitor: Mapping[str, Sequence[Choice]], curves: Sequence[Curves]) -> dict[str, Any]:
+def make_choices_tree(by_monitor: Mapping[str, Sequence[Choice]], targets: Targets) -> dict[str, Any]:
     """Return choices as JSON, in the form of `make_plans_tree`."""
     return {
         "assumption": ASSUMPTION,
@@ -105,9 +104,9 @@ def make_choices_tree(by_monitor: Mapping[str, Sequence[Choice]], curves: Sequen
             {
                 "name": name,
                 "choices": [{"change": choice.change} | make_outcome_tree(choice.outcome) for choice in choices],
-                "curves": make_curves_tree(monitor_curves),
+                "curves": compute_curves(choices[0].outcome.plan, targets),
             }
-            for (name, choices), monitor_curves in zip(by_monitor.items(), curves, strict=True)
+            for name, choices in by_monitor.items()
         ],
     }
 
@@ -127,7 +126,7 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
         "alarm": outcome.alarm,
         "misses": list(outcome.unmet),
     }
-    if isinstance(design, OverTime):
+    if design.mark_lifetime:
         tree |= {
             "window": format_duration(design.span),
             "accept_ahead": format_duration(design.max_lead * design.slot),
@@ -136,12 +135,6 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
             "silent_when_empty": outcome.silent_when_empty,
         }
     return tree
-
-
-def make_curves_tree(curves: Curves) -> list[dict[str, float]]:
-    """Return curves as JSON: one object per count."""
-    rows = zip(curves.alarm, curves.miss, curves.silent, strict=True)
-    return [{"people": people, "alarm": a, "miss": m, "silent": s} for people, (a, m, s) in enumerate(rows)]
 
 
 _MEASURES = ("a year", "alarm", "silence", "silent")

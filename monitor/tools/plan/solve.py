@@ -3,7 +3,7 @@
 Let a = -ln(the allowed chance of a false alarm per update), b = -ln(the required chance of an alarm at f people), and q
 the ε per answer. Both targets are met if a/q ≤ T ≤ f + b/q. By Takagi et al. [ADP] (docs/references.md), Theorem 9, no
 one-sided mechanism needs a smaller ε. So q·f ≥ a - b is necessary and q·f ≥ a is sufficient. Between these two bounds
-the grid of ε is searched: a plan is computed in floats, and `find_unmet` checks it.
+the grid of ε is searched: a plan is computed in floats, and `find_missed` checks it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from monitor.privacy.epsilon import LARGEST, SMALLEST
 from monitor.privacy.odds import find_threshold
 from monitor.tools.plan.designs import Design
-from monitor.tools.plan.outcomes import Plan, find_unmet
+from monitor.tools.plan.outcomes import Plan, find_missed
 from monitor.tools.plan.targets import Targets
 
 GRID: Final = Fraction(1, 20)
@@ -49,8 +49,8 @@ def solve(design: Design, targets: Targets) -> Plan | None:
         if epsilon * design.smallest < SMALLEST:
             continue
         plan = Plan(design, epsilon, choose_threshold(design, targets, epsilon))
-        pays = plan.compute_payment(targets.pays.period) if targets.pays else Fraction(0)
-        if not find_unmet(plan, targets, pays):
+        pays = plan.compute_payment(targets.period) if targets.pays is not None else Fraction(0)
+        if not find_missed(plan, targets, pays):
             return plan
     return None
 
@@ -63,7 +63,7 @@ def find_plans(designs: Iterable[Design], targets: Targets) -> tuple[Plan, ...]:
 def choose_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int:
     """Return T for an ε: the fixed T, else the smallest for false alarms, else the largest that meets the alarm."""
     if targets.threshold is not None:
-        return targets.threshold.threshold
+        return targets.threshold
     if targets.false_alarms is not None:
         chance = compute_allowed_chance(design, targets)
         return find_threshold(epsilon * design.smallest, design.updates, chance) if chance < 1 else 1
@@ -74,7 +74,7 @@ def compute_allowed_chance(design: Design, targets: Targets) -> float:
     """Return the largest allowed chance of a false alarm per occasion; 1.0 without a target."""
     if targets.false_alarms is None:
         return 1.0
-    occasions = design.count_occasions(targets.false_alarms.every)
+    occasions = design.count_occasions(targets.false_alarms)
     return 1 / float(occasions) if occasions > 1 else 1.0
 
 
@@ -82,12 +82,12 @@ def find_highest_threshold(design: Design, targets: Targets, epsilon: Fraction) 
     """Return the largest T that meets the target for the alarm; None without such a target."""
     if targets.alarm is None:
         return None
-    asked, largest = targets.alarm, epsilon * design.largest
-    beyond = math.floor(_compute_minus_log(float(asked.chance)) / float(largest))
-    return asked.people + next(
+    people, largest = targets.alarm, epsilon * design.largest
+    beyond = math.floor(_compute_minus_log(float(targets.certain)) / float(largest))
+    return people + next(
         j
         for j in range(beyond + 1, -1, -1)
-        if Plan(design, epsilon, asked.people + j).compute_alarm(asked.people) >= asked.chance
+        if Plan(design, epsilon, people + j).compute_alarm(people) >= targets.certain
     )
 
 
@@ -98,26 +98,26 @@ def bound_epsilon(design: Design, targets: Targets) -> Bounds:
     if targets.false_alarms is not None and (alarm is not None or fixed is not None):
         chance = compute_allowed_chance(design, targets)
         a = _compute_minus_log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
-        b = _compute_minus_log(float(alarm.chance)) if alarm and not fixed else 0.0
-        certain = fixed.threshold if fixed else alarm.people if alarm else 1
-        low, enough = (max(bound, 0.0) / (certain * float(design.smallest)) for bound in (a - b, a))
+        b = _compute_minus_log(float(targets.certain)) if fixed is None else 0.0
+        always = fixed or alarm or 1
+        low, enough = (max(bound, 0.0) / (always * float(design.smallest)) for bound in (a - b, a))
     return Bounds(low, enough, _find_upper_bound(design, targets))
 
 
 def _find_upper_bound(design: Design, targets: Targets) -> Fraction | None:
     limits = []
     if targets.pays is not None:
-        limits.append(targets.pays.epsilon / design.compute_payment(Fraction(1), targets.pays.period))
+        limits.append(targets.pays / design.compute_payment(Fraction(1), targets.period))
     if targets.alarm is not None and targets.threshold is not None:
-        beyond = targets.threshold.threshold - targets.alarm.people
+        beyond = targets.threshold - targets.alarm
         if beyond > 0:
-            limits.append(Fraction(_compute_minus_log(float(targets.alarm.chance)) / beyond) / design.largest)
+            limits.append(Fraction(_compute_minus_log(float(targets.certain)) / beyond) / design.largest)
     return min(limits, default=None)
 
 
 def _list_candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
     if targets.epsilon is not None:
-        yield targets.epsilon.epsilon
+        yield targets.epsilon
         return
     limits = bound_epsilon(design, targets)
     if limits.high is not None and limits.high <= 0:

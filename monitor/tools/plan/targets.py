@@ -3,101 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, Final
 
-from monitor.contracts.instants import format_duration
+from monitor.contracts.instants import DAY, format_duration
 from monitor.privacy.epsilon import format_epsilon
 
+PERIOD: Final = 14 * DAY
 
-@dataclass(frozen=True, slots=True)
-class FalseAlarms:
-    """On average, an empty location that answers has at most one false alarm per `every` (microseconds)."""
-
-    every: int
-
-    def __str__(self) -> str:
-        """Format it as on the command line."""
-        return f"--false-alarm-every {format_duration(self.every)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """With `people` at a location that answers, an update is an alarm with at least `chance` (0 < chance ≤ 1)."""
-
-    people: int
-    chance: Fraction
-
-    def __str__(self) -> str:
-        """Format it as on the command line."""
-        return f"--alarm-at {self.people} --with {self.chance}"
-
-
-@dataclass(frozen=True, slots=True)
-class Pays:
-    """One person pays at most `epsilon` within any `period` (microseconds)."""
-
-    epsilon: Fraction
-    period: int
-
-    def __str__(self) -> str:
-        """Format it as on the command line."""
-        return f"--pays-at-most {format_epsilon(self.epsilon)} --in {format_duration(self.period)}"
-
-
-@dataclass(frozen=True, slots=True)
-class FixedThreshold:
-    """The user fixes T."""
-
-    threshold: int
-
-    def __str__(self) -> str:
-        """Format it as on the command line."""
-        return f"--threshold {self.threshold}"
-
-
-@dataclass(frozen=True, slots=True)
-class FixedEpsilon:
-    """The user fixes the monitor's ε. For `at_times`, it is the ε of each designated time."""
-
-    epsilon: Fraction
-
-    def __str__(self) -> str:
-        """Format it as on the command line."""
-        return f"--epsilon {format_epsilon(self.epsilon)}"
-
-
-Target = FalseAlarms | Alarm | Pays | FixedThreshold | FixedEpsilon
+NAMES: Final = ("false_alarms", "alarm", "threshold", "epsilon", "pays")
+"""The names of all targets, in the order in which messages list them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """All targets; None for those not given."""
+    """All targets; None for those not given.
 
-    false_alarms: FalseAlarms | None = None
-    alarm: Alarm | None = None
-    threshold: FixedThreshold | None = None
-    epsilon: FixedEpsilon | None = None
-    pays: Pays | None = None
+    `false_alarms`: on average, an empty location that answers has at most one false alarm in this duration
+    (microseconds). `alarm`: with this number of people at a location that answers, an update is an alarm with at least
+    the chance `certain` (0 < certain ≤ 1). `threshold` and `epsilon` fix T and the monitor's ε. `pays`: one person pays
+    at most this ε within any `period` (microseconds).
+    """
+
+    false_alarms: int | None = None
+    alarm: int | None = None
+    certain: Fraction = Fraction(1)
+    threshold: int | None = None
+    epsilon: Fraction | None = None
+    pays: Fraction | None = None
+    period: int = PERIOD
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The names of the given targets, in a fixed order."""
-        return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
+        """The names of the given targets."""
+        return tuple(name for name in NAMES if getattr(self, name) is not None)
 
     def only(self, names: Iterable[str]) -> Targets:
         """Return only the targets with these names."""
-        kept = set(names)
-        return replace(self, **{name: None for name in self.given if name not in kept})
+        left_out: dict[str, Any] = dict.fromkeys(set(self.given) - set(names))
+        return replace(self, **left_out)
 
     def without(self, name: str) -> Targets:
         """Return all targets except this one."""
         return self.only(other for other in self.given if other != name)
 
+    def describe(self, name: str) -> str:
+        """Return a given target as on the command line."""
+        return {
+            "false_alarms": f"--false-alarm-every {format_duration(self.false_alarms or 0)}",
+            "alarm": f"--alarm-at {self.alarm} --with {self.certain}",
+            "threshold": f"--threshold {self.threshold}",
+            "epsilon": f"--epsilon {format_epsilon(self.epsilon or Fraction(0))}",
+            "pays": f"--pays-at-most {format_epsilon(self.pays or Fraction(0))} --in {format_duration(self.period)}",
+        }[name]
+
     @property
     def decides_threshold(self) -> bool:
         """Whether the targets bound T: it is fixed, or false alarms bound it from below, or an alarm from above."""
-        return bool(self.threshold or self.false_alarms or self.alarm)
+        return not {"threshold", "false_alarms", "alarm"}.isdisjoint(self.given)
 
     @property
     def decides_epsilon(self) -> bool:
@@ -105,4 +69,6 @@ class Targets:
 
         False alarms bound ε only if T is fixed or bounded from above.
         """
-        return bool(self.epsilon or self.pays or (self.false_alarms and (self.alarm or self.threshold)))
+        given = set(self.given)
+        by_false_alarms = "false_alarms" in given and not given.isdisjoint({"alarm", "threshold"})
+        return by_false_alarms or not given.isdisjoint({"epsilon", "pays"})

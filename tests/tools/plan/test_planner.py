@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal, getcontext
 from fractions import Fraction
 from itertools import product
@@ -19,26 +19,22 @@ from monitor.cli import main
 from monitor.config import load_config
 from monitor.contracts.instants import DAY, HOUR, YEAR
 from monitor.errors import EXIT_DONE, EXIT_USAGE, ContradictionError, UsageError
-from monitor.tools.plan.command import find
+from monitor.tools.plan.command import OverTimeOptions, find
 from monitor.tools.plan.conflict import find_colliding, find_nearest
-from monitor.tools.plan.curves import compute_curves
-from monitor.tools.plan.designs import OverTime
+from monitor.tools.plan.designs import Design, design_over_time
 from monitor.tools.plan.nearby import PRESENT, list_choices
-from monitor.tools.plan.outcomes import Plan
-from monitor.tools.plan.request import Options, read_designs, read_targets
-from monitor.tools.plan.silence import compute_silent_share
+from monitor.tools.plan.outcomes import Plan, compute_silent_share
 from monitor.tools.plan.solve import GRID, find_plans, rank, solve
-from monitor.tools.plan.svg import draw_svg
-from monitor.tools.plan.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
-from monitor.tools.plan.terminal import draw_text
+from monitor.tools.plan.svg import compute_curves, draw_svg
+from monitor.tools.plan.targets import Targets
 
 EXAMPLES = Path(__file__).parents[3] / "config"
 SVG = "{http://www.w3.org/2000/svg}"
 
 getcontext().prec = 60
 
-ASKED = Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), pays=Pays(Fraction(2), 14 * DAY))
-FORTNIGHT = OverTime(HOUR, 336, 0, 1)
+ASKED = Targets(YEAR, 20, Fraction(95, 100), pays=Fraction(2))
+FORTNIGHT = design_over_time(HOUR, 336, 0, 1)
 
 
 def power(epsilon: Fraction, distance: int) -> Decimal:
@@ -57,23 +53,16 @@ def compute_paid(plan: Plan, slots: int) -> Fraction:
     return len(answered) * plan.epsilon * plan.design.largest
 
 
-def options(line: str) -> Options:
-    parts = line.split()
-    return Options(
-        {name.removeprefix("--").replace("-", "_"): value for name, value in zip(parts[::2], parts[1::2], strict=True)}
-    )
-
-
 def run(line: str) -> Result:
     return CliRunner().invoke(main, ["plan", *line.split()])
 
 
 @pytest.fixture
-def every_design() -> tuple[Any, ...]:
-    return read_designs(options(""))
+def every_design() -> tuple[Design, ...]:
+    return tuple(OverTimeOptions().list_designs())
 
 
-def test_found_plans_meet_all_targets(every_design: tuple[Any, ...]) -> None:
+def test_found_plans_meet_all_targets(every_design: tuple[Design, ...]) -> None:
     """Each found plan meets all targets, by a calculation with sixty digits."""
     found = find_plans(every_design, ASKED)
     assert found
@@ -86,7 +75,7 @@ def test_found_plans_meet_all_targets(every_design: tuple[Any, ...]) -> None:
 
 def test_threshold_is_the_smallest() -> None:
     """The threshold is the smallest that meets the target for false alarms."""
-    plan = solve(FORTNIGHT, Targets(FalseAlarms(YEAR), pays=Pays(Fraction(2), 14 * DAY)))
+    plan = solve(FORTNIGHT, Targets(YEAR, pays=Fraction(2)))
     assert plan is not None
     assert (plan.epsilon, plan.threshold) == (Fraction(1), 10)  # 8760·e^-9 = 1.08, 8760·e^-10 = 0.40
     assert Decimal(8760) * power(Fraction(1), 9) > 1 >= Decimal(8760) * power(Fraction(1), 10)
@@ -94,7 +83,7 @@ def test_threshold_is_the_smallest() -> None:
 
 def test_threshold_without_false_alarms() -> None:
     """Without a target for false alarms, the threshold is the largest that meets the alarm."""
-    plan = solve(FORTNIGHT, Targets(alarm=Alarm(20, Fraction(1, 2)), epsilon=FixedEpsilon(Fraction(1, 10))))
+    plan = solve(FORTNIGHT, Targets(alarm=20, certain=Fraction(1, 2), epsilon=Fraction(1, 10)))
     assert plan is not None
     assert plan.threshold == 26  # e^-0.6 = 0.55, e^-0.7 = 0.497
     assert power(plan.epsilon, 6) >= Decimal("0.5") > power(plan.epsilon, 7)
@@ -104,8 +93,8 @@ def test_threshold_without_false_alarms() -> None:
 @pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 7)])
 def test_epsilon_is_smallest_of_the_grid(chance: Fraction, share: Fraction) -> None:
     """Every smaller ε of the grid misses a target, with every T up to a thousand."""
-    design = OverTime(HOUR, 336, 0, 1, share, share)
-    plan = solve(design, Targets(FalseAlarms(YEAR), Alarm(20, chance)))
+    design = design_over_time(HOUR, 336, 0, 1, (share, share))
+    plan = solve(design, Targets(YEAR, 20, chance))
     assert plan is not None
     assert plan.epsilon % (GRID / 10) == 0
     allowed, wanted = Decimal(1) / 8760, Decimal(chance.numerator) / Decimal(chance.denominator)
@@ -123,26 +112,30 @@ def test_epsilon_is_exact() -> None:
     assert (plan["epsilon"], plan["pays"], plan["threshold"]) == ("1/2", "1", 19)
 
 
+def read_plan(line: str) -> dict[str, Any]:
+    """Return the first plan as JSON."""
+    result = run(f"{line} --json")
+    assert result.exit_code == EXIT_DONE, result.output
+    plan: dict[str, Any] = json.loads(result.output)["plans"][0]
+    return plan
+
+
 def test_locations_share_epsilon() -> None:
     """Four locations share ε, so their threshold is higher."""
-    one, four = (
-        find(
-            options(f"--false-alarm-every 1y --pays-at-most 2 --slot 1h --window 14d --answers 1 --locations {count}")
-        )[1][0]
-        for count in (1, 4)
-    )
-    assert one.plan.epsilon == four.plan.epsilon == 1
-    assert four.plan.smallest_answer == Fraction(1, 4)
-    assert (one.plan.threshold, four.plan.threshold) == (10, 37)
+    line = "--false-alarm-every 1y --pays-at-most 2 --slot 1h --window 14d --answers 1 --locations"
+    one, four = (read_plan(f"{line} {count}") for count in (1, 4))
+    assert one["epsilon"] == four["epsilon"] == "1"
+    assert four["epsilon_of_an_answer"] == "1/4"
+    assert (one["threshold"], four["threshold"]) == (10, 37)
 
 
 def test_each_designated_time_pays_epsilon() -> None:
     """Each designated time costs the whole ε."""
     line = "--kind at_times --false-alarm-every 1y --pays-at-most 15 --slot 1h --timezone Europe/Berlin --horizon 1d"
-    plan = find(options(line))[1][0].plan
-    assert plan.epsilon == 1  # where clocks change, 14 days contain 15 evenings
-    alarm = 1 - (1 - power(plan.epsilon, plan.threshold)) ** 24
-    below = 1 - (1 - power(plan.epsilon, plan.threshold - 1)) ** 24
+    plan = read_plan(line)
+    assert plan["epsilon"] == "1"  # where clocks change, 14 days contain 15 evenings
+    alarm = 1 - (1 - power(Fraction(1), plan["threshold"])) ** 24
+    below = 1 - (1 - power(Fraction(1), plan["threshold"] - 1)) ** 24
     assert 366 * alarm <= 1 < 366 * below
 
 
@@ -161,47 +154,30 @@ def test_conflict_is_explained() -> None:
     assert "--pays-at-most 1 --in 14d" in text
 
 
-def test_only_colliding_targets_are_named(every_design: tuple[Any, ...]) -> None:
+def test_only_colliding_targets_are_named(every_design: tuple[Design, ...]) -> None:
     """Only the targets that collide are named."""
-    targets = Targets(
-        FalseAlarms(YEAR),
-        threshold=FixedThreshold(50),
-        epsilon=FixedEpsilon(Fraction(3)),
-        pays=Pays(Fraction(2), 14 * DAY),
-    )
+    targets = Targets(YEAR, threshold=50, epsilon=Fraction(3), pays=Fraction(2))
     assert find_colliding(every_design, targets) == ("epsilon", "pays")
 
 
 @pytest.mark.parametrize(
     "targets",
     [
-        Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), pays=Pays(Fraction(1, 2), 14 * DAY)),
-        Targets(FalseAlarms(YEAR), threshold=FixedThreshold(5), epsilon=FixedEpsilon(Fraction(1, 2))),
-        Targets(alarm=Alarm(20, Fraction(95, 100)), threshold=FixedThreshold(30), epsilon=FixedEpsilon(Fraction(1))),
-        Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), threshold=FixedThreshold(30)),
+        Targets(YEAR, 20, Fraction(95, 100), pays=Fraction(1, 2)),
+        Targets(YEAR, threshold=5, epsilon=Fraction(1, 2)),
+        Targets(None, 20, Fraction(95, 100), threshold=30, epsilon=Fraction(1)),
+        Targets(YEAR, 20, Fraction(95, 100), threshold=30),
     ],
 )
-def test_nearest_target_can_be_met(every_design: tuple[Any, ...], targets: Targets) -> None:
+def test_nearest_target_can_be_met(every_design: tuple[Design, ...], targets: Targets) -> None:
     """The nearest target can be met, and nothing nearer."""
-    names = find_colliding(every_design, targets)
-    found = list(find_nearest(every_design, targets, names))
+    found = dict(find_nearest(every_design, targets, find_colliding(every_design, targets)))
     assert found
-    kinds = {
-        FalseAlarms: "false_alarms",
-        Alarm: "alarm",
-        FixedThreshold: "threshold",
-        FixedEpsilon: "epsilon",
-        Pays: "pays",
-    }
-    for near in found:
-        changed = targets.without(kinds[type(near)])
-        given = {name: getattr(changed, name) for name in changed.given}
-        assert find_plans(every_design, Targets(**{**given, kinds[type(near)]: near}))
-        if isinstance(near, Alarm):
-            nearer = Alarm(near.people - 1, near.chance)
-            assert not find_plans(every_design, Targets(**{**given, "alarm": nearer}))
-        if isinstance(near, FalseAlarms):
-            assert not find_plans(every_design, Targets(**{**given, "false_alarms": FalseAlarms(near.every + DAY)}))
+    for name, near in found.items():
+        assert find_plans(every_design, near)
+        nearer = {"alarm": replace(near, alarm=(near.alarm or 0) - 1)}
+        nearer["false_alarms"] = replace(near, false_alarms=(near.false_alarms or 0) + DAY)
+        assert name not in nearer or not find_plans(every_design, nearer[name])
 
 
 @pytest.mark.parametrize(
@@ -212,12 +188,12 @@ def test_nearest_target_can_be_met(every_design: tuple[Any, ...], targets: Targe
         ("--alarm-at 20 --epsilon 1", "are one target"),
         ("--in 14d --threshold 3 --epsilon 1", "--in is the period of"),
         ("--alarm-at 20 --with 1.5 --epsilon 1", "a chance above 0"),
-        ("--alarm-at 0 --with 0.5 --epsilon 1", "a whole number from 1"),
+        ("--alarm-at 0 --with 0.5 --epsilon 1", "0 is not in the range"),
         ("--threshold 3 --epsilon 0", "above 0"),
         ("--threshold 3 --epsilon 1e3", "without sign, space or exponent"),
         ("--threshold 3 --epsilon 1 --slot 90", "is not a duration"),
         ("--threshold 3 --epsilon 1 --window 90m --slot 1h", "No slot fits: --window must"),
-        ("--threshold 3 --epsilon 1 --kind at_times --horizon 10m", "No slot fits: --horizon (1d by default) must"),
+        ("--threshold 3 --epsilon 1 --kind at_times --horizon 10m", "No slot fits: --horizon must"),
         ("--threshold 3 --epsilon 1 --kind at_times --window 14d", "only for monitors of kind over_time"),
         ("--threshold 3 --epsilon 1 --at 18:00", "only for monitors of kind at_times"),
         ("--threshold 3 --epsilon 1 --kind at_times --at 25:00", "a time of day"),
@@ -234,12 +210,12 @@ def test_invalid_options_are_refused(line: str, message: str) -> None:
 def test_contradiction_is_a_usage_error() -> None:
     """A contradiction is a UsageError with the names of the targets."""
     with pytest.raises(ContradictionError, match="collide") as caught:
-        find(options("--epsilon 3 --pays-at-most 2 --threshold 8"))
+        find(Targets(threshold=8, epsilon=Fraction(3), pays=Fraction(2)), OverTimeOptions())
     assert isinstance(caught.value, UsageError)
     assert caught.value.names == ("epsilon", "pays")
 
 
-def test_beaten_plans_are_left_out(every_design: tuple[Any, ...]) -> None:
+def test_beaten_plans_are_left_out(every_design: tuple[Design, ...]) -> None:
     """A plan is left out if another plan with the same window is at least as good in pays, T, update and silence."""
 
     def score(plan: Plan) -> tuple[Fraction, ...]:
@@ -261,13 +237,13 @@ def test_beaten_plans_are_left_out(every_design: tuple[Any, ...]) -> None:
 
 def test_curves_by_count() -> None:
     """The curves equal the exact chances by count."""
-    plan = Plan(OverTime(HOUR, 336, 1, 1, Fraction(1, 5), Fraction(2, 5)), Fraction(5), 10)
-    by_count = compute_curves(plan, ASKED, "a plan")
-    assert len(by_count.alarm) > 20
-    for people, (alarm, miss) in enumerate(zip(by_count.alarm, by_count.miss, strict=True)):
-        assert alarm == pytest.approx(math.exp(-1 * max(10 - people, 0)), rel=1e-12)
-        assert miss == pytest.approx(1 - math.exp(-2 * max(10 - people, 0)), abs=1e-12)
-    assert by_count.limit == pytest.approx(1 / 8760)
+    plan = Plan(design_over_time(HOUR, 336, 1, 1, (Fraction(1, 5), Fraction(2, 5))), Fraction(5), 10)
+    curves = compute_curves(plan, ASKED)
+    assert len(curves) > 20
+    for people, row in enumerate(curves):
+        assert row["people"] == people
+        assert row["alarm"] == pytest.approx(math.exp(-1 * max(10 - people, 0)), rel=1e-12)
+        assert row["miss"] == pytest.approx(1 - math.exp(-2 * max(10 - people, 0)), abs=1e-12)
 
 
 @pytest.mark.parametrize(("answers", "mark_lifetime"), [(1, 2), (1, 5), (2, 5), (3, 5), (4, 5), (5, 5), (2, 7)])
@@ -297,48 +273,29 @@ def test_length_of_silence() -> None:
     """Silence lasts from the last of k alarms in a row to the next answer."""
     # k = 2, W + F = 5   tick  0 1 2 3 4 5
     #                          ! ! . . . ?        the next answer 4 ticks after the last
-    assert Plan(OverTime(HOUR, 4, 1, 2), Fraction(1), 5).silence == 4 * HOUR
-    assert Plan(OverTime(HOUR, 4, 1, 1), Fraction(1), 5).silence == 5 * HOUR
-    assert Plan(OverTime(HOUR, 4, 1, 5), Fraction(1), 5).silence == 0
+    assert Plan(design_over_time(HOUR, 4, 1, 2), Fraction(1), 5).silence == 4 * HOUR
+    assert Plan(design_over_time(HOUR, 4, 1, 1), Fraction(1), 5).silence == 5 * HOUR
+    assert Plan(design_over_time(HOUR, 4, 1, 5), Fraction(1), 5).silence == 0
 
 
-def test_svg_has_the_curves(tmp_path: Path) -> None:
-    """The SVG file is well-formed and has the curves."""
-    file = tmp_path / "plan.svg"
-    asked = "--false-alarm-every 1y --alarm-at 20 --with 0.95 --pays-at-most 2 --slot 1h --window 14d"
-    assert run(f"{asked} --picture {file}").exit_code == EXIT_DONE
-    root = ET.parse(file).getroot()  # noqa: S314  # our own file
+def test_svg_has_the_curves() -> None:
+    """The SVG file is well-formed, has the curves, and escapes its titles."""
+    plan = Plan(FORTNIGHT, Fraction(1), 10)
+    root = ET.fromstring(draw_svg({"<a & b>": plan, "another": plan}, ASKED))  # noqa: S314  # our own text
     assert root.tag == f"{SVG}svg"
+    assert "<a & b>" in [text.text for text in root.iter(f"{SVG}text")]
     paths = {path.get("class"): path.get("d") or "" for path in root.iter(f"{SVG}path")}
-    assert set(paths) == {"false-alarm", "limit", "miss", "silent"}
+    assert set(paths) == {"alarm", "limit", "miss", "silent"}
     points = [point.split() for point in paths["miss"].removeprefix("M ").split(" L ")]
-    heights = [float(y) for _, y in points]
-    plan = find(options(asked))[1][0].plan
-    assert heights == pytest.approx(
+    assert [float(y) for _, y in points] == pytest.approx(
         [300 - 240 * (1 - plan.compute_alarm(people)) for people in range(len(points))], abs=0.01
     )
-
-
-def test_svg_is_escaped() -> None:
-    """Text in the SVG file is escaped."""
-    by_count = compute_curves(Plan(FORTNIGHT, Fraction(1), 10), Targets(), "<a & b>")
-    assert "&lt;a &amp; b&gt;" in draw_svg([by_count])
-    assert ET.fromstring(draw_svg([by_count, by_count])) is not None  # noqa: S314  # our own text
-
-
-@pytest.mark.parametrize("threshold", [1, 2, 10, 59, 400])
-def test_text_picture_fits_the_terminal(threshold: int) -> None:
-    """The picture in characters has at most 72 columns."""
-    by_count = compute_curves(Plan(FORTNIGHT, Fraction(1), threshold), ASKED, "a plan")
-    lines = [line for line in draw_text(by_count).splitlines() if "|" in line]
-    assert len(lines) >= 10
-    assert all(len(line) <= 72 for line in lines)
 
 
 def test_present_choice_comes_first() -> None:
     """The present choice comes first, with the payment that `check` reports."""
     config = load_config(EXAMPLES / "city.yaml", {})
-    found = list_choices(config, Targets(FalseAlarms(YEAR)))
+    found = list_choices(config, Targets(YEAR))
     assert list(found) == ["hubs", "clinics", "evening"]
     for listed in found.values():
         assert listed[0].change == PRESENT
@@ -350,7 +307,7 @@ def test_present_choice_comes_first() -> None:
 def test_neighbours_show_missed_targets() -> None:
     """Each neighbour has the targets that it misses."""
     config = load_config(EXAMPLES / "city.yaml", {})
-    found = {choice.change: choice.outcome for choice in list_choices(config, Targets(FalseAlarms(YEAR)))["hubs"]}
+    found = {choice.change: choice.outcome for choice in list_choices(config, Targets(YEAR))["hubs"]}
     assert found["T = 46"].unmet == ()  # the smallest that meets the target at the smallest share, 1/5
     assert found["T = 46"].false_alarms_a_year == pytest.approx(8760 * math.exp(-46 / 5))
     assert found["ε = 4"].pays == Fraction(75, 4)
@@ -375,8 +332,8 @@ def test_options_of_the_configuration_are_refused() -> None:
     assert "--epsilon: already set by the configuration" in result.output
 
 
-def test_targets_are_read() -> None:
-    """Targets are read from the options."""
-    read: Callable[[str], Targets] = lambda line: read_targets(options(line))  # noqa: E731  # a name for one call
-    assert read("--false-alarm-every 1y --alarm-at 20 --with 95% --pays-at-most 2 --in 14d") == ASKED
-    assert read("--alarm-at 20 --with .95").alarm == ASKED.alarm
+def test_chances_are_read() -> None:
+    """A chance can be written as a percentage, or without a zero."""
+    line = "--alarm-at 20 --threshold 20 --epsilon 1 --slot 1h --window 14d --answers 1 --with"
+    plans = [read_plan(f"{line} {chance}") for chance in ("0.95", "95%", ".95")]
+    assert plans[0] == plans[1] == plans[2]
