@@ -16,6 +16,7 @@ import pytest
 
 RECORDED = ("useradd", "python3", "pip", "systemctl", "runuser", "journalctl", "userdel")
 SECRET, SHARED, FOLDER = 0o600, 0o640, 0o750
+OTHERS = "The auditor and the page on a host with systemd"
 
 
 def read_blocks(root: Path, title: str = "On a host with systemd") -> list[str]:
@@ -86,25 +87,27 @@ def test_how_to_installs_files(host: Path, root: Path) -> None:
     assert owners["locations.csv"] == ["g"]
 
 
-def test_how_to_installs_auditor(host: Path, root: Path) -> None:
-    """The auditor gets an account and files of its own, without the person key."""
-    done = run_block(read_blocks(root, "The auditor on a host with systemd")[0], host)
-    settings = host / "etc" / "location-auditor"
+@pytest.mark.parametrize("name", ["location-auditor", "location-page"])
+def test_how_to_installs_others(host: Path, root: Path, name: str) -> None:
+    """The auditor and the page get accounts and files of their own, without the person key."""
+    (block,) = read_blocks(root, OTHERS)
+    done = run_block(block.replace("NAME=location-auditor ", f"NAME={name} "), host)
+    settings = host / "etc" / name
     assert {path.name: read_mode(path) for path in settings.iterdir()} == {
         "config.yaml": SHARED,
         "locations.csv": SHARED,
         "secrets.env": SECRET,
     }
-    unit = host / "etc" / "systemd" / "system" / "location-auditor.service"
+    unit = host / "etc" / "systemd" / "system" / f"{name}.service"
     assert unit.read_bytes() == (root / "deploy" / "systemd" / unit.name).read_bytes()
-    assert any(line.startswith("useradd --system") and line.endswith(" location-auditor") for line in done)
+    assert any(line.startswith("useradd --system") and line.endswith(f" {name}") for line in done)
 
 
 def test_how_to_names_present_version(root: Path) -> None:
     """The wheel that the how-to installs has the present version."""
     project = (root / "pyproject.toml").read_text(encoding="utf-8")
     (version,) = re.findall(r'^version = "(.+)"$', project, re.MULTILINE)
-    commands = [*read_blocks(root), *read_blocks(root, "The auditor on a host with systemd")]
+    commands = [*read_blocks(root), *read_blocks(root, OTHERS)]
     wheels = re.findall(r"location_monitor-([0-9.]+)-py3", "".join(commands))
     assert wheels
     assert set(wheels) == {version}

@@ -24,8 +24,8 @@ REMEDY = "install systemd 252 or later"
 
 SECTIONS = {
     "location-monitor@.service": "On a host with systemd",
-    "location-auditor.service": "The auditor on a host with systemd",
-    "location-page.service": "The page on a host with systemd",
+    "location-auditor.service": "The auditor and the page on a host with systemd",
+    "location-page.service": "The auditor and the page on a host with systemd",
 }
 
 
@@ -119,6 +119,7 @@ def test_how_to_names_the_same_files(unit: Path, settings: dict[str, list[str]],
     """The how-to in docs/operations.md installs the files that the unit uses."""
     text = (root / "docs" / "operations.md").read_text(encoding="utf-8")
     page = text.partition(f"### {SECTIONS[unit.name]}\n")[2].partition("\n### ")[0]
+    page = page.replace("$NAME", unit.stem)
     words = settings["ExecStart"][0].split()
     program, config = words[0], words[words.index("--config") + 1]
     assert "install -m 0640" in page
