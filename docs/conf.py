@@ -48,7 +48,6 @@ NAVIGATION: Final = {
         "docs/theory",
         "docs/page",
         "docs/architecture",
-        "docs/runtime",
         "docs/rules",
         "docs/faults",
         "docs/osdp",

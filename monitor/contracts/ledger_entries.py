@@ -1,4 +1,4 @@
-"""Read from the records of the output topic what an owner needs (docs/runtime.md, section 4)."""
+"""Read from the records of the output topic what an owner needs (docs/architecture.md, section 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fingerprint of everything that decides facts (docs/runtime.md, section 3).
+"""The fingerprint of everything that decides facts (docs/architecture.md, section 3).
 
 A configuration with another fingerprint reads its facts from the input again. Otherwise a newly watched location would
 lack its earlier visits, although the progress claims them, and would be called "safe".

@@ -10,7 +10,7 @@
     {name:fingerprint:shard}:d:<instant>  sorted set, at a designated time with dwell times: the same members, by the
                                           length of the visit in seconds
     {name:fingerprint:shard}:never        no key: scripts declare it, so that a cluster refuses them while it moves the
-                                          shard (docs/runtime.md, section 3)
+                                          shard (docs/architecture.md, section 3)
     {name:fingerprint:0}:rights           no data: a script uses this key to test whether the user may run each command
 
 Each window and the waiting facts also contain one member that is no fact: the empty string, with the score +inf. It

@@ -1,7 +1,7 @@
 """Read the ledger, which is the output topic, and append to it with one fenced writer per partition.
 
 A tick is decided if and only if the ledger contains it. Records of aborted transactions count too: a subscriber that
-reads uncommitted records may have seen them (docs/runtime.md, section 4).
+reads uncommitted records may have seen them (docs/architecture.md, section 4).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ MOST_DEFERRED: Final = 200_000  # records that wait in memory for a commit
 
 
 class Owner:
-    """The owner of one ledger partition. A new owner fences every earlier one (docs/runtime.md, section 4).
+    """The owner of one ledger partition. A new owner fences every earlier one (docs/architecture.md, section 4).
 
     Raises:
         UnreachableError: (any method) the outcome is not known; create a new owner.

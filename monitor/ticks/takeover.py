@@ -1,4 +1,4 @@
-"""Take a ledger partition over, in the order of docs/runtime.md, section 4.
+"""Take a ledger partition over, in the order of docs/architecture.md, section 4.
 
 1. Create a writer with the transactional id of the partition. This fences every earlier owner.
 2. Read the partition, and append an owner record (`monitor.ticks.owner_records`).

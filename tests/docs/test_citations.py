@@ -132,7 +132,7 @@ def test_rules_and_sections_are_numbered(named: dict[str, Any]) -> None:
     """A number names one rule of the privacy model, and one section of each page that is cited by sections."""
     sections = r"^## (\d+)\. "
     expected = [("rules", r"^### Rule (\d+)\. ", 14), ("rules", sections, 8), ("interface", sections, 5)]
-    for page, heading, last in [*expected, ("runtime", sections, 6), ("decisions", sections, 18)]:
+    for page, heading, last in [*expected, ("architecture", sections, 5), ("decisions", sections, 18)]:
         numbers = re.findall(heading, named[f"docs/{page}.md"].prose, re.MULTILINE)
         assert numbers == [str(number) for number in range(1, last + 1)], page
 
@@ -185,7 +185,7 @@ def test_wrong_citation_is_found(text: str, pages: Pages) -> None:
         "docs/operations.md#access and docs/decisions.md",
         "docs/rules.md, section 3 and rules 1-3; docs/interface.md, sections 1 and 4",
         "docs/rules.md, sections 3, 6 and 7",
-        "docs/runtime.md,\n    section 6, decision 15 and promise 27",
+        "docs/architecture.md,\n    section 5, decision 15 and promise 27",
         "Theorem 9 of [ADP]; see [Operations](operations.md)",
     ],
 )

@@ -174,7 +174,7 @@ class Recount:
         return frozenset(time for monitor in bounded for time in monitor.instants)
 
     def hash_person(self, person: str) -> bytes:
-        """Return the keyed hash of a person id (docs/runtime.md, section 3)."""
+        """Return the keyed hash of a person id (docs/architecture.md, section 3)."""
         return hashlib.blake2b(person.encode(), key=self.key, person=b"person", digest_size=HASH_BYTES).digest()
 
 

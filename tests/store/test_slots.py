@@ -159,7 +159,7 @@ def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None
 def test_example_of_the_runtime_page(
     windows: Windows, row: int, clock: SteppedClock, parameters: Parameters, others: Sequence[bytes], settled: bool
 ) -> None:
-    """The example of `opened` and `shown` is right (docs/runtime.md, section 3).
+    """The example of `opened` and `shown` is right (docs/architecture.md, section 3).
 
     After a failover to a slow clock tick 5 is read again, if nobody was reported in slot 6.
     """
