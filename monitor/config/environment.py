@@ -58,21 +58,21 @@ def _parse_value(path: Path, text: str) -> Any:
 
 
 def _put(tree: dict[str, Any], name: str, path: Path, value: object) -> Problem | None:
-    place: Any = tree
+    node: Any = tree
     for depth, part in enumerate(path):
         last = depth == len(path) - 1
-        if isinstance(place, list):
-            if not (part.isascii() and part.isdigit() and int(part) < len(place)):
-                return Problem(name, "", f"an index below {len(place)} after {'.'.join(path[:depth])}", "Rename it.")
+        if isinstance(node, list):
+            if not (part.isascii() and part.isdigit() and int(part) < len(node)):
+                return Problem(name, "", f"an index below {len(node)} after {'.'.join(path[:depth])}", "Rename it.")
             index: Any = int(part)
-        elif isinstance(place, dict):
+        elif isinstance(node, dict):
             index = part
-            if not last and place.get(part) is None:
-                place[part] = {}
+            if not last and node.get(part) is None:
+                node[part] = {}
         else:
             return Problem(name, "", f"no key below {'.'.join(path[:depth])}, which is a single value", "Rename it.")
         if last:
-            place[index] = value
+            node[index] = value
         else:
-            place = place[index]
+            node = node[index]
     return None

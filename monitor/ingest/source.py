@@ -19,7 +19,7 @@ from monitor.ingest.offsets import TIMEOUT_MS, InputOffsets
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
-from monitor.observe.error_places import log_place
+from monitor.observe.unexpected_errors import log_unexpected
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
@@ -176,7 +176,7 @@ class InputLog(InputOffsets):
             self.park()
             return []
         except Exception as error:
-            log_place(log, "unexpected error of the Kafka client; a new client replaces it", error=error)
+            log_unexpected(log, "unexpected error of the Kafka client; a new client replaces it", error=error)
             self._discard_consumer()
             raise UnreachableError(
                 f"the Kafka client failed ({type(error).__name__}); a new client replaces it"

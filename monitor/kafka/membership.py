@@ -12,7 +12,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 from monitor.errors import FailedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.observe.error_places import log_place
+from monitor.observe.unexpected_errors import log_unexpected
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Membership:
         try:
             self._poll()
         except Exception as error:  # noqa: BLE001  # `owned` raises it
-            log_place(log, "the thread that polls the release group has ended with an unexpected error", error=error)
+            log_unexpected(log, "the thread that polls the release group ended with an unexpected error", error=error)
             self._failure = error
             self._wake.set()
 

@@ -1,4 +1,4 @@
-"""Named places between two steps at which a test can stop or kill the process (docs/faults.md).
+"""Named points between two steps at which a test can stop or kill the process (docs/faults.md).
 
 Failpoints cannot be armed in production: no option, variable or file does this. A test starts the service from a
 separate program, which first calls `arm` (tests/faults).
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-PLACES: Final = (
+FAILPOINTS: Final = (
     "setup.topics_created",  # `topics --create` has created the topics; no ledger partition is initialised
     "setup.begun",  # one ledger partition has its first record; later partitions may have none yet
     "reader.assigned",  # the start offset of a partition is known; none of its records has been read
@@ -36,18 +36,18 @@ PLACES: Final = (
 _armed: dict[str, Callable[[], None]] = {}
 
 
-def arm(place: str, action: Callable[[], None]) -> None:
-    """Run an action whenever the process passes a place. For tests only.
+def arm(name: str, action: Callable[[], None]) -> None:
+    """Run an action whenever the process passes a failpoint. For tests only.
 
     Raises:
-        KeyError: there is no such place.
+        KeyError: there is no such failpoint.
     """
-    if place not in PLACES:
-        raise KeyError(place)
-    _armed[place] = action
+    if name not in FAILPOINTS:
+        raise KeyError(name)
+    _armed[name] = action
 
 
-def failpoint(place: str) -> None:
-    """Run the action armed for this place, if any."""
-    if _armed and place in _armed:
-        _armed[place]()
+def failpoint(name: str) -> None:
+    """Run the action armed for this failpoint, if any."""
+    if _armed and name in _armed:
+        _armed[name]()

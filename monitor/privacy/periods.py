@@ -252,7 +252,7 @@ class _GreedyAnswers:
 
 def _insert(waiting: list[tuple[int, int]], entry: tuple[int, int], start: int) -> None:
     """Insert an entry in the order of last ticks. A new mark ends last, unless a past mark runs longer."""
-    place = len(waiting)
-    while place > start and waiting[place - 1] > entry:
-        place -= 1
-    waiting.insert(place, entry)
+    index = len(waiting)
+    while index > start and waiting[index - 1] > entry:
+        index -= 1
+    waiting.insert(index, entry)

@@ -18,9 +18,9 @@ from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.kafka.groups import name_input_group
 from monitor.kafka.topic_watch import TopicWatch
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
-from monitor.observe.error_places import find_place
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
+from monitor.observe.unexpected_errors import describe_unexpected
 from monitor.service.certificates import CertificateWatch, list_certificates
 from monitor.service.instances import InstancePlace, InstanceWatch
 from monitor.service.memory_watch import MemoryWatch
@@ -195,7 +195,7 @@ def _repeat(name: str, look: Callable[[], object], close: Callable[[], None], en
         try:
             look()
         except Exception as error:  # noqa: BLE001  # `look` only sets metrics and writes logs
-            reason = error if isinstance(error, MonitorError) else find_place(error)
+            reason = error if isinstance(error, MonitorError) else describe_unexpected(error)
             log.debug("could not look at the %s: %s", name, reason)
     close()
 

@@ -27,10 +27,10 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import name_input_group, name_release_group
 from monitor.kafka.kafka_python_3_0.batches import Bounds
 from monitor.kafka.membership import Membership
-from monitor.observe.error_places import log_place
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
+from monitor.observe.unexpected_errors import log_unexpected
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.service.preflight import Preflight
 from monitor.stop_times import FINISH_SECONDS
@@ -302,7 +302,7 @@ class Service:
             log.warning("the %s thread stopped: %s", name, error)
         except BaseException as error:  # noqa: BLE001  # `run` starts the service again
             self.failure = error
-            log_place(log, "the %s thread failed", name, error=error)
+            log_unexpected(log, "the %s thread failed", name, error=error)
         finally:
             self.ended.set()
 

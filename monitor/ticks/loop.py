@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.errors import MonitorError, UnreachableError
-from monitor.observe.error_places import log_place
+from monitor.observe.unexpected_errors import log_unexpected
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.owner import Owner
@@ -275,5 +275,5 @@ class _PartitionThread:
         except MonitorError as error:
             self._fail(error)
         except BaseException as error:  # noqa: BLE001  # `reconcile` raises it
-            log_place(log, "the thread of ledger partition %d failed", self.release.partition, error=error)
+            log_unexpected(log, "the thread of ledger partition %d failed", self.release.partition, error=error)
             self._fail(error)

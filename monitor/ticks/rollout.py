@@ -18,7 +18,7 @@ from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_member_ids
 from monitor.kafka.membership import Membership
-from monitor.observe.error_places import log_place
+from monitor.observe.unexpected_errors import log_unexpected
 from monitor.ticks.configuration_version import make_member_client_id, read_member_versions
 
 log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class DelayedMembership:
                 backoff = self._pause if all(successes) else min(2 * backoff, LONGEST_BACKOFF_SECONDS)
                 self._stop.wait(backoff)
         except Exception as error:  # noqa: BLE001  # `owned` raises it
-            log_place(log, "the thread that joins the release group failed", error=error)
+            log_unexpected(log, "the thread that joins the release group failed", error=error)
             self._failure = error
             self._wake.set()
         finally:

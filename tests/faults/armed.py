@@ -1,4 +1,4 @@
-"""`location-monitor run` with armed failpoints: a process that can be killed or stopped at a given place.
+"""`location-monitor run` with armed failpoints: a process that can be killed or stopped at a given failpoint.
 
 Only this program arms failpoints, from its own arguments. The product has no option, variable or file for it.
 
@@ -81,8 +81,8 @@ def main() -> None:
         "hold": lambda: hold(options.hold),
     }
     for text in options.at:
-        place, nth, action = text.split(":")
-        arm(place, run_at_passing(int(nth), actions[action]))
+        name, nth, action = text.split(":")
+        arm(name, run_at_passing(int(nth), actions[action]))
     set_up_logging()
     stop = threading.Event()
     clock = SkewedClock(options.clock) if options.clock else SystemClock()

@@ -1,4 +1,4 @@
-"""`location-monitor topics --create` that is killed at a place.
+"""`location-monitor topics --create` that is killed at a failpoint.
 
 armed_setup.py PLACE CONFIG [OPTION]…
 """
@@ -13,6 +13,6 @@ from monitor.cli import main
 from monitor.observe.failpoints import arm
 
 if __name__ == "__main__":
-    place, config, *options = sys.argv[1:]
-    arm(place, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    name, config, *options = sys.argv[1:]
+    arm(name, lambda: os.kill(os.getpid(), signal.SIGKILL))
     main(["topics", "--config", config, "--create", *options])

@@ -18,13 +18,13 @@ from kafka.errors import KafkaError
 
 from monitor.contracts.instants import HOUR
 from monitor.errors import EXIT_REFUSED, MonitorError
-from monitor.observe.failpoints import PLACES
+from monitor.observe.failpoints import FAILPOINTS
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until
 
-RUN_PLACES: Final = tuple(place for place in PLACES if not place.startswith("setup."))
+RUN_FAILPOINTS: Final = tuple(name for name in FAILPOINTS if not name.startswith("setup."))
 CROWD: Final = 3
 NO_LIMIT: Final = "1048588"
 
@@ -34,7 +34,7 @@ class Step:
     """One fault, drawn from the seed and its number only.
 
     `index` picks an instance or key (modulo their number). `lasts` (0 to 1) is the duration between the least and the
-    most of its kind. `rest` is the pause afterwards in seconds. `place` and `nth` are the failpoint to be killed at.
+    most of its kind. `rest` is the pause afterwards in seconds. `failpoint` and `nth`: where it is killed.
     """
 
     number: int
@@ -42,11 +42,11 @@ class Step:
     index: int
     lasts: float
     rest: float
-    place: str
+    failpoint: str
     nth: int
 
     def __str__(self) -> str:
-        return f"{self.number}. {self.kind} (index {self.index}, lasts {self.lasts:.2f}, {self.place}:{self.nth})"
+        return f"{self.number}. {self.kind} (index {self.index}, lasts {self.lasts:.2f}, {self.failpoint}:{self.nth})"
 
 
 def schedule(seed: int) -> Iterator[Step]:
@@ -66,7 +66,7 @@ def schedule(seed: int) -> Iterator[Step]:
             draws.getrandbits(32),
             draws.random(),
             draws.uniform(0.1, 1.5),
-            draws.choice(RUN_PLACES),
+            draws.choice(RUN_FAILPOINTS),
             draws.randint(1, 9),
         )
 
@@ -151,9 +151,9 @@ def kill_all(walk: Walk, _step: Step) -> None:
         instance.kill()
 
 
-def kill_at_a_place(walk: Walk, step: Step) -> None:
+def kill_at_a_failpoint(walk: Walk, step: Step) -> None:
     """Start another instance, to be killed at the step's failpoint."""
-    walk.start("--at", f"{step.place}:{step.nth}:kill")
+    walk.start("--at", f"{step.failpoint}:{step.nth}:kill")
     crowd(walk)
 
 
@@ -325,7 +325,7 @@ FAULTS: Final[dict[str, Callable[[Walk, Step], None]]] = {
     for fault in (
         kill,
         kill_all,
-        kill_at_a_place,
+        kill_at_a_failpoint,
         join,
         leave,
         stop_beyond_the_session,

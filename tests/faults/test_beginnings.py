@@ -17,7 +17,7 @@ from kafka import TopicPartition
 from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.kafka.topics import list_topic_needs
-from monitor.observe.failpoints import PLACES
+from monitor.observe.failpoints import FAILPOINTS
 from monitor.service.preflight import read_ledger, run_preflight
 from monitor.service.service import create_windows
 from monitor.service.setup import SetupResult
@@ -25,7 +25,7 @@ from monitor.ticks.ledger import Writer, read_partition
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
-from tests.faults.steps import RUN_PLACES
+from tests.faults.steps import RUN_FAILPOINTS
 from tests.faults.town import Shape, Town
 from tests.forking import run_program
 from tests.shared_kafka import SharedKafka
@@ -33,14 +33,14 @@ from tests.shared_kafka import SharedKafka
 ARMED_SETUP: Final = Path(__file__).with_name("armed_setup.py")
 # The failpoints of `topics --create`, then those of the ledger that it passes too, each in the next partition.
 IN_SETUP: Final = (
-    *(place for place in PLACES if place not in RUN_PLACES),
-    *(place for place in PLACES if place.startswith("ledger.")),
+    *(name for name in FAILPOINTS if name not in RUN_FAILPOINTS),
+    *(name for name in FAILPOINTS if name.startswith("ledger.")),
 )
 
 
-def kill_setup_at(town: Town, place: str, *options: str) -> None:
-    """Kill `topics --create` where it passes the place for the first time."""
-    ended = run_program([str(ARMED_SETUP), place, str(town.config), *options], town.folder, 60)
+def kill_setup_at(town: Town, failpoint: str, *options: str) -> None:
+    """Kill `topics --create` where it passes the failpoint for the first time."""
+    ended = run_program([str(ARMED_SETUP), failpoint, str(town.config), *options], town.folder, 60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-2_000:]
 
 
@@ -66,8 +66,8 @@ def test_topics_create_completes_after_kills(town: Town) -> None:
     -            0      0             0 1          0 1 2              0 1 2 3
     """
     states = []
-    for place in IN_SETUP:
-        kill_setup_at(town, place)
+    for name in IN_SETUP:
+        kill_setup_at(town, name)
         states.append(find_begun_partitions(town))
     assert states == [[], [0], [0], [0, 1], [0, 1, 2]]
     assert town.start().wait(40) == EXIT_REFUSED

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 import monitor
-from monitor.observe.failpoints import PLACES
+from monitor.observe.failpoints import FAILPOINTS
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import until
-from tests.faults.steps import RUN_PLACES
+from tests.faults.steps import RUN_FAILPOINTS
 
 ROOT = Path(monitor.__file__).parent
 
 
-def find_called_places() -> list[str]:
+def find_called_failpoints() -> list[str]:
     """Return the argument of every call of `failpoint` in the product; an argument that is no literal, as code."""
     calls = (
         node.args[0]
@@ -28,12 +28,12 @@ def find_called_places() -> list[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "failpoint"
     )
-    return [ast.literal_eval(place) if isinstance(place, ast.Constant) else ast.unparse(place) for place in calls]
+    return [ast.literal_eval(name) if isinstance(name, ast.Constant) else ast.unparse(name) for name in calls]
 
 
 def test_failpoint_list_matches_the_calls() -> None:
     """Every failpoint of the list is passed at exactly one line, and every call passes a listed one."""
-    assert Counter(find_called_places()) == Counter(PLACES)
+    assert Counter(find_called_failpoints()) == Counter(FAILPOINTS)
 
 
 def find_armings(source: str) -> list[str]:
@@ -94,7 +94,7 @@ def test_every_way_to_arm_is_found(source: str) -> None:
     assert find_armings("from monitor.observe.failpoints import failpoint\n\nfailpoint('reader.polled')") == []
 
 
-# The passing to be killed at, so that an instance has answered a tick or two; 1 for all other places. With two ledger
+# The passing to be killed at, so that an instance has answered a tick or two; 1 for all others. With two ledger
 # partitions an instance appends four times before its first tick (twice an owner record, twice the last tick's bytes).
 LATER = {
     "reader.polled": 4,
@@ -108,27 +108,27 @@ LATER |= {"ledger.begun": 6, "ledger.sent": 6, "ledger.committed": 5}
 
 
 @pytest.mark.promise(28)
-@pytest.mark.parametrize("place", RUN_PLACES)
-def test_killed_instance_breaks_no_promise(place: str, module_scene: Scene) -> None:
-    """After a SIGKILL at the place, everything published is right.
+@pytest.mark.parametrize("name", RUN_FAILPOINTS)
+def test_killed_instance_breaks_no_promise(name: str, module_scene: Scene) -> None:
+    """After a SIGKILL at the failpoint, everything published is right.
 
-    The instance that is killed at the next place recovers from this kill.
+    The instance that is killed at the next one recovers from this kill.
     """
-    victim = module_scene.start("--at", f"{place}:{LATER.get(place, 1)}:kill")
+    victim = module_scene.start("--at", f"{name}:{LATER.get(name, 1)}:kill")
     assert victim.wait(40) == -signal.SIGKILL, victim.text[-2_000:]
     assert judge(module_scene.town).broken == []
 
 
-@pytest.mark.parametrize("place", ["reader.accepted", "ledger.sent"])
-def test_stopped_instance_finishes_its_work(place: str, module_scene: Scene) -> None:
+@pytest.mark.parametrize("name", ["reader.accepted", "ledger.sent"])
+def test_stopped_instance_finishes_its_work(name: str, module_scene: Scene) -> None:
     """After SIGTERM with a batch or a tick in hand, an instance finishes it and ends, and another one answers.
 
-    first  ├── at the place, waits ── SIGTERM ── finishes ──┤ exit code 0
+    first  ├── at the failpoint, waits ── SIGTERM ── finishes ──┤ exit code 0
     other                                                     ├── answers, with all visits ──
     """
-    gate = module_scene.town.folder / f"gate-{place}"
-    first = module_scene.start("--at", f"{place}:{LATER[place]}:hold", "--hold", str(gate))
-    until(gate.with_name(f"{gate.name}.reached").exists, 40, "the place is reached")
+    gate = module_scene.town.folder / f"gate-{name}"
+    first = module_scene.start("--at", f"{name}:{LATER[name]}:hold", "--hold", str(gate))
+    until(gate.with_name(f"{gate.name}.reached").exists, 40, "the failpoint is reached")
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(first.terminate)
         until(lambda: "SIGTERM: finishing the work in progress" in first.text, 20, "the signal is logged")
@@ -142,7 +142,7 @@ def test_stopped_instance_finishes_its_work(place: str, module_scene: Scene) -> 
 
 @pytest.mark.promise(22, 28)
 def test_promises_after_all_kills(module_scene: Scene) -> None:
-    """After kills at all places, every answer seen is committed, every visit has its fate, and no planted id leaks."""
+    """After all kills, every answer seen is committed, every visit has its fate, and no planted id leaks."""
     instance = module_scene.start()
     module_scene.subscriber.wait_complete()
     verdict = module_scene.settle(instance)
