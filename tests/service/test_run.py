@@ -27,7 +27,7 @@ from monitor.kafka.groups import list_groups, name_input_group
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.servers.ports import ReservedPort
 from tests.builders import build_visit
-from tests.forking import Program, run_program
+from tests.programs import Program, run_program
 from tests.shared_kafka import SharedKafka
 
 PLANTED = "planted-person-4711"

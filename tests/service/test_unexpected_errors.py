@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.tools.servers import EmbeddedValkey
-from tests.forking import Program
+from tests.programs import Program
 from tests.service.test_run import PLANTED, Eventually, Process, Site
 from tests.shared_kafka import SharedKafka
 
