@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Final, Protocol
@@ -32,8 +32,6 @@ Floor = Callable[[int], int]
 _FIRST_BITS: Final = 16
 _FIRST_CELLS: Final = 1 << _FIRST_BITS
 _UNDECIDED: Final = -1
-_UNDECIDED_BYTE: Final = 255
-_MOST_UNDECIDED: Final = 32  # of the 256 values of eight bits; with more, 16 bits are drawn at once
 
 _TABLE_REACH: Final = 44
 """A table ends at K with ε·K ≥ 44, so at most one draw in e^44 ≈ 2^63 restarts."""
@@ -45,9 +43,6 @@ _MOST_RESTARTS: Final = 64
 """Only a broken source needs more restarts: with real entropy the chance is e^(-44·64) < 10^-1200 per draw."""
 
 _DENSE_GAPS: Final = 4096  # the cuts of smaller gaps are in an array, which is indexed by the gap
-
-_RARE_BITS: Final = 8
-"""An event is rare if its chance is below 2^-8. A more likely event happens at many places, so each place is drawn."""
 
 
 class Entropy(Protocol):
@@ -97,14 +92,11 @@ class Noise(Protocol):
         """Draw `size` independent values of G, P[G = k] = (1 - e^-ε) e^(-εk)."""
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each gap ≥ 0, independently, whether a fresh G reaches it: True with chance e^(-ε·gap).
-
-        A gap that is the same for many places may be passed as `np.broadcast_to(np.int64(gap), places)`.
-        """
+        """Return for each gap ≥ 0, independently, whether a fresh G reaches it: True with chance e^(-ε·gap)."""
 
 
 class OneSidedNoise:
-    """Exact one-sided geometric noise from a source of random bytes. Caches the tables of each ε. Not thread-safe.
+    """Exact one-sided geometric noise from a source of random bytes. Caches the tables of each ε. Thread-safe.
 
     A draw is at most 64 · (44/ε + 2^j), where 2^j ≤ 1/(16 ε). At the smallest ε allowed, 10^-12, this fits in 63 bits
     even after any count is added. A smaller ε raises EpsilonError. If 64 draws in a row are beyond the table, the
@@ -114,6 +106,7 @@ class OneSidedNoise:
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
         self._laws: dict[Fraction, _Law] = {}
+        self._lock = threading.Lock()
 
     @property
     def secure(self) -> bool:
@@ -133,12 +126,13 @@ class OneSidedNoise:
             EpsilonError: ε is below 10^-12.
             InsecureNoiseError: the source is broken.
         """
-        law = self._find_law(epsilon)
-        drawn = self._draw_with_restarts(law.high, size)
-        drawn <<= len(law.low)
-        for place, digit in enumerate(law.low):
-            drawn |= digit.count_cuts(self._entropy, size) << place
-        return drawn
+        with self._lock:
+            law = self._find_law(epsilon)
+            drawn = self._draw_with_restarts(law.high, size)
+            drawn <<= len(law.low)
+            for place, digit in enumerate(law.low):
+                drawn |= digit.count_cuts(self._entropy, size) << place
+            return drawn
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return for each gap, independently, whether a fresh G is at least the gap: P = e^(-ε·gap), exactly.
@@ -147,21 +141,19 @@ class OneSidedNoise:
             PrivacyError: a gap is negative.
             EpsilonError: ε is below 10^-12.
         """
-        law = self._find_law(epsilon)
-        if gaps.size == 0:
-            return np.zeros(0, dtype=np.bool_)
-        is_one_gap = gaps.strides == (0,)  # the array of `np.broadcast_to`
-        if int(gaps[0] if is_one_gap else gaps.min()) < 0:
-            raise PrivacyError("A gap is negative: expected 0 or more; pass max(threshold - count, 0).")
-        if is_one_gap and (rare := law.find_rare(int(gaps[0]))) is not None:
-            return rare.draw(self._entropy, gaps.size)
-        cuts = law.find_cuts(gaps)
-        drawn = _draw_first_bits(self._entropy, gaps.size)
-        reached: NDArray[np.bool_] = drawn < cuts
-        for place in np.flatnonzero(drawn == cuts).tolist():
-            floor = partial(floor_exp, epsilon * int(gaps[place]))
-            reached[place] = _settle(self._entropy, int(drawn[place]), _FIRST_BITS, (floor,)) == 1
-        return reached
+        with self._lock:
+            law = self._find_law(epsilon)
+            if gaps.size == 0:
+                return np.zeros(0, dtype=np.bool_)
+            if int(gaps.min()) < 0:
+                raise PrivacyError("A gap is negative: expected 0 or more; pass max(threshold - count, 0).")
+            cuts = law.find_cuts(gaps)
+            drawn = _draw_first_bits(self._entropy, gaps.size)
+            reached: NDArray[np.bool_] = drawn < cuts
+            for place in np.flatnonzero(drawn == cuts).tolist():
+                floor = partial(floor_exp, epsilon * int(gaps[place]))
+                reached[place] = _settle(self._entropy, int(drawn[place]), _FIRST_BITS, (floor,)) == 1
+            return reached
 
     def _find_law(self, epsilon: Fraction) -> _Law:
         law = self._laws.get(epsilon)
@@ -192,7 +184,6 @@ class _Law:
     def __init__(self, epsilon: Fraction) -> None:
         self._epsilon = epsilon
         self._dense = np.zeros(0, dtype=np.uint32)
-        self._rare: dict[int, _Rare | None] = {}
         coarse = epsilon
         digits: list[_Table] = []
         while coarse < _COARSE:
@@ -212,14 +203,6 @@ class _Law:
             self._dense = np.concatenate([self._dense, self._compute_cuts(range(self._dense.size, largest + 1))])
         return self._dense[gaps]
 
-    def find_rare(self, gap: int) -> _Rare | None:
-        """Return the event that G reaches a gap; None if it is not rare. Events are cached: few thresholds occur."""
-        if gap not in self._rare:
-            floor = partial(floor_exp, self._epsilon * gap)
-            zeros = 64 - floor(64).bit_length()
-            self._rare[gap] = _Rare(zeros, floor) if zeros >= _RARE_BITS else None
-        return self._rare[gap]
-
     def _compute_cuts(self, gaps: Sequence[int]) -> NDArray[np.uint32]:
         return np.array([floor_exp(self._epsilon * gap, _FIRST_BITS) for gap in gaps], dtype=np.uint32)
 
@@ -237,33 +220,10 @@ class _Table:
         counts = (self.length - np.searchsorted(cells, firsts, side="right")).astype(np.int16)
         counts[cells] = _UNDECIDED  # the cell contains a cut, so 16 bits do not decide
         self._first_level = counts
-        self._by_byte = _merge_cells(counts)
 
     def count_cuts(self, entropy: Entropy, size: int) -> NDArray[np.int64]:
         """Draw `size` fresh uniforms, and return for each the number of cuts above it, 0 to `length`."""
-        if size > _FIRST_CELLS and self._by_byte is not None:
-            return self._count_in_bulk(entropy, size, self._by_byte)
-        return self._count_by_16_bits(entropy, _draw_first_bits(entropy, size))
-
-    def _count_in_bulk(self, entropy: Entropy, size: int, by_byte: bytes) -> NDArray[np.int64]:
-        """Draw many uniforms: first eight bits of each, then eight more bits of those that are undecided.
-
-        This needs half as many random bytes, and looks up many uniforms in one call, so it is 1.3 times as fast.
-        """
-        counts = np.empty(size, np.int64)
-        for begin in range(0, size, _FIRST_CELLS):
-            part = counts[begin : begin + _FIRST_CELLS]
-            drawn = entropy.bytes(part.size)
-            part[:] = found = np.frombuffer(drawn.translate(by_byte), np.uint8)
-            undecided = np.flatnonzero(found == _UNDECIDED_BYTE)
-            if undecided.size:
-                high = np.frombuffer(drawn, np.uint8)[undecided].astype(np.uint16)
-                low = np.frombuffer(entropy.bytes(undecided.size), np.uint8)
-                part[undecided] = self._count_by_16_bits(entropy, high << np.uint16(8) | low)
-        return counts
-
-    def _count_by_16_bits(self, entropy: Entropy, first: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """Return the number of cuts above each uniform, given its first 16 bits."""
+        first = _draw_first_bits(entropy, size)
         counts = self._first_level[first].astype(np.int64)
         undecided = np.flatnonzero(counts == _UNDECIDED)
         if undecided.size:
@@ -279,61 +239,6 @@ class _Table:
         for place in np.flatnonzero(below != below_or_tied).tolist():
             below[place] = _settle(entropy, int(drawn[place]), 64, self._floors)
         return below
-
-
-@dataclass(frozen=True, slots=True)
-class _Rare:
-    """The event u < c, with a small chance c < 2^-zeros, for many independent uniforms u.
-
-    Nearly all places of a large registry are empty, so the noise has to reach the same large gap at all of them.
-    Drawing and comparing 16 bits for each of 10 million places takes 250 ms; this takes 7 ms. u < c only if the first
-    `zeros` bits of u are all 0. For each of these bits, fair coins give the number of places at which it is 0, first of
-    all places, then of those that are left. The places left at the end are a uniformly random set of this size, because
-    all places are alike. They are few, and their uniforms are extended as usual.
-    """
-
-    zeros: int
-    floor: Floor
-
-    def draw(self, entropy: Entropy, size: int) -> NDArray[np.bool_]:
-        """Return for each of `size` fresh uniforms whether it is below c."""
-        left = size
-        for _ in range(self.zeros):
-            if not left:
-                break
-            left = _count_heads(entropy, left)
-        happened = np.zeros(size, np.bool_)
-        for place in _draw_places(entropy, left, size):
-            happened[place] = _settle(entropy, 0, self.zeros, (self.floor,)) == 1
-        return happened
-
-
-def _count_heads(entropy: Entropy, coins: int) -> int:
-    """Toss fair coins, and return the number of heads."""
-    words = -(-coins // 64)
-    tossed = np.frombuffer(entropy.bytes(8 * words), dtype="<u8")
-    last = int(tossed[-1]) >> (64 * words - coins)
-    return int(np.bitwise_count(tossed[:-1]).sum(dtype=np.int64)) + last.bit_count()
-
-
-def _draw_places(entropy: Entropy, number: int, size: int) -> set[int]:
-    """Draw a uniformly random set of `number` places below `size`: the first different ones of uniform draws."""
-    places: set[int] = set()
-    fair = 2**64 // size * size
-    while len(places) < number:
-        drawn = int.from_bytes(entropy.bytes(8), "little")
-        if drawn < fair:  # the other draws would favour low places
-            places.add(drawn % size)
-    return places
-
-
-def _merge_cells(counts: NDArray[np.int16]) -> bytes | None:
-    """Return the counts by the first eight bits, `_UNDECIDED_BYTE` where 16 are needed; None if too many need 16."""
-    cells = counts.reshape(256, 256)
-    decided = (cells == cells[:, :1]).all(axis=1) & (cells[:, 0] >= 0) & (cells[:, 0] < _UNDECIDED_BYTE)
-    if np.count_nonzero(~decided) > _MOST_UNDECIDED:
-        return None
-    return np.where(decided, cells[:, 0], _UNDECIDED_BYTE).astype(np.uint8).tobytes()
 
 
 def _draw_first_bits(entropy: Entropy, size: int) -> NDArray[np.uint16]:

@@ -40,7 +40,7 @@ from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.configuration_version import Identity, compute_version
-from monitor.ticks.context import ReleaseContext, SharedNoise
+from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerPlace, OwnerFactory
@@ -202,7 +202,7 @@ class Service:
     ) -> None:
         _require_secure(noise)
         self._settings, self._found, self._windows = settings, found, windows
-        self._clock, self._noise, self._metrics, self._health = clock, SharedNoise(noise), metrics, health
+        self._clock, self._noise, self._metrics, self._health = clock, noise, metrics, health
         self._stop, self._wake = threading.Event(), threading.Event()
         self.ended = threading.Event()
         self.failure: BaseException | None = None

@@ -163,7 +163,7 @@ def read_stays(members: Iterable[tuple[bytes, float]]) -> list[tuple[bytes, int,
     return [(member[row_bytes:], int.from_bytes(member[:row_bytes]), int(length)) for member, length in members]
 
 
-def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints, Ints]:
+def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints]:
     """Count the distinct people by location in a designated time's set.
 
     Args:
@@ -171,7 +171,7 @@ def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints, Ints]:
         rows: the shard's rows in registry order, shape (locations,).
 
     Returns:
-        The places in `rows` that have people, ascending; and for each, the people, and how many of them consented.
+        The people at each of `rows`, and how many of them consented; both have shape (locations,).
 
     Raises:
         WindowsError: a member is not in this format, or its row is not in this shard.
@@ -180,10 +180,9 @@ def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints, Ints]:
         size = MEMBER.itemsize
         raise WindowsError(f"a designated time's set has members that are not {size} bytes long: {_REMEDY}")
     member_rows = np.frombuffer(members, MEMBER)["row"].astype(np.int64)
-    consented = member_rows >= CONSENT
-    visited, index = np.unique(member_rows % CONSENT, return_inverse=True)
-    places = np.searchsorted(rows, visited)
-    if visited.size and (places[-1] == rows.size or not np.array_equal(rows[places], visited)):
+    consented, member_rows = member_rows >= CONSENT, member_rows % CONSENT
+    places = np.searchsorted(rows, member_rows)
+    if places.size and (places.max() == rows.size or not np.array_equal(rows[places], member_rows)):
         raise WindowsError(f"a designated time's set has locations of another shard: {_REMEDY}")
-    people, consenting = (np.bincount(index[which], minlength=visited.size) for which in (~consented, consented))
-    return places, people, consenting
+    people, consenting = (np.bincount(places[which], minlength=rows.size) for which in (~consented, consented))
+    return people, consenting

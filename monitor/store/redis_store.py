@@ -21,7 +21,7 @@ from monitor.errors import WindowsError
 from monitor.store.eviction_policy import read_eviction_policies, require_no_eviction
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span, Window
 from monitor.store.keys import PROGRESS, Keys, make_service_pattern, parse_progress
-from monitor.store.packing import read_stays, split_portions
+from monitor.store.packing import count_members, read_stays, split_portions
 from monitor.store.redis_client import (
     REDIS_ERRORS,
     Client,
@@ -35,7 +35,6 @@ from monitor.store.redis_client import (
     translate_error,
 )
 from monitor.store.scripts import Command, make_eval
-from monitor.store.time_counts import SparseCounts, TimeCounts
 
 _LEAST_EXPIRY: Final = 3_600
 
@@ -192,10 +191,11 @@ class RedisWindows:
 
     def _parse_reading(self, shard: int, question: Question, reply: Sequence[Any]) -> Reading:
         settled, counts, meta, time, members, lengths = reply
-        present = {
-            instant: SparseCounts.of(of_time, self._rows[shard])
-            for instant, of_time in zip(question.times, members, strict=bool(settled))
-        }
+        present, consenting = {}, {}
+        for instant, of_time in zip(question.times, members, strict=bool(settled)):
+            present[instant], agreed = count_members(of_time, self._rows[shard])
+            if instant in question.consenting:
+                consenting[instant] = agreed
         fields = parse_fields(meta)
         return Reading(
             progress=parse_progress(fields),
@@ -204,11 +204,9 @@ class RedisWindows:
             times_evicted_until=int(fields.get("dropped", NEVER)),
             time=parse_time(time) if self._clock is None else self._clock(),
             counts=_split_counts(question.windows, counts) if settled else (),
-            present=TimeCounts(present),
+            present=present,
             settled=settled == 1,
-            consenting=TimeCounts(
-                {instant: present[instant] for instant in question.consenting} if settled else {}, consenting=True
-            ),
+            consenting=consenting,
             stays={
                 instant: read_stays(pair_scores(of_time))
                 for instant, of_time in zip(question.stays, lengths, strict=bool(settled))

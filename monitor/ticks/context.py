@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
 from monitor.observe.spans import NO_SPANS, Spans
-from monitor.privacy.noise import Noise
 from monitor.signals import Signal, TickEnds
 from monitor.store.facts import Windows
 from monitor.ticks.input_topic import InputTopic
@@ -83,26 +77,3 @@ class ReleaseContext:
     def monitors(self) -> list[str]:
         """The names of all monitors."""
         return [monitor.name for monitor in (*self.parameters.over_time, *self.parameters.timed)]
-
-
-class SharedNoise:
-    """A noise source for several threads. A lock serializes the draws."""
-
-    def __init__(self, noise: Noise) -> None:
-        self._noise = noise
-        self._lock = threading.Lock()
-
-    @property
-    def secure(self) -> bool:
-        """Whether the noise is unpredictable."""
-        return self._noise.secure
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """Call `Noise.geometric` under the lock."""
-        with self._lock:
-            return self._noise.geometric(epsilon, size)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Call `Noise.reaches` under the lock."""
-        with self._lock:
-            return self._noise.reaches(epsilon, gaps)

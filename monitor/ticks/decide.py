@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,6 @@ from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.store.facts import Question, Reading
-from monitor.store.time_counts import find_visited
 from monitor.ticks.decide_over_time import OverTimeDecider
 from monitor.ticks.dwell_record import build_dwell_record
 from monitor.ticks.ledger import EncodedRecord
@@ -29,9 +27,6 @@ from monitor.ticks.readings import Evidence, find_input_since
 from monitor.ticks.state import LedgerState
 
 __all__ = ["Decider", "Decision", "Evidence"]
-
-MANY_PLACES: Final = 10_000
-"""A shard with at least this number of places is decided by its visited places (`at_times.step_sparse`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +149,7 @@ class Decider:
             complete = self._is_complete_at(time, shard, evidence, state, tally)
             if complete:
                 present = evidence.readings[shard].present
-                for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], present, time):
+                for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], present[time]):
                     noisy[ids[row]] = (tick, count)
                     marked[shard].append(row)
             tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
@@ -193,19 +188,14 @@ class Decider:
         monitor: AtTimes,
         shard: int,
         marked_rows: Sequence[int],
-        present: Mapping[int, NDArray[np.int64]],
-        time: int,
+        counts: NDArray[np.int64],
     ) -> list[tuple[int, int]]:
+        """Return the rows with new noisy counts, and these counts. `counts` has the people at each row of the shard."""
         rows = self._parameters.registry.by_shard[shard]
+        marked = np.zeros(len(rows), np.bool_)
+        marked[np.searchsorted(rows, marked_rows)] = True
         rule = AtTimesRule(monitor.epsilon, monitor.threshold)
-        if len(rows) < MANY_PLACES:
-            marked = np.zeros(len(rows), np.bool_)
-            marked[np.searchsorted(rows, marked_rows)] = True
-            places, noisy_counts = at_times.step(rule, marked, present[time], self._noise)
-        else:
-            marked_places = np.searchsorted(rows, np.array(marked_rows, np.int64))
-            visited = find_visited(present, time)
-            places, noisy_counts = at_times.step_sparse(rule, len(rows), marked_places, visited, self._noise)
+        places, noisy_counts = at_times.step(rule, marked, counts, self._noise)
         return [(int(rows[place]), int(count)) for place, count in zip(places, noisy_counts, strict=True)]
 
     def _build_snapshot(

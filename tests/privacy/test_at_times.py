@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.errors import EpsilonError, PrivacyError
-from monitor.privacy.at_times import AtTimesRule, Visited, step, step_sparse
+from monitor.privacy.at_times import AtTimesRule, step
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 
 RULE = AtTimesRule(Fraction(1), threshold=3)
@@ -51,28 +51,3 @@ def test_invalid_rules_are_refused() -> None:
         AtTimesRule(Fraction(1), 0)
     with pytest.raises(EpsilonError):
         AtTimesRule(Fraction(0), 1)
-
-
-@pytest.mark.promise(2)
-def test_sparse_answers_are_upper_bounds() -> None:
-    """No noisy count is below its count or the threshold if places are given by those with people.
-
-    At this ε, empty places have noisy counts too.
-    """
-    counts = np.where(np.arange(10_000) % 3 == 0, np.arange(10_000) % 7, 0)
-    marked = np.flatnonzero(np.arange(10_000) % 5 == 0)
-    visited = Visited(np.flatnonzero(counts), counts[counts > 0])
-    places, noisy = step_sparse(RULE, counts.size, marked, visited, OneSidedNoise(SeededEntropy(1)))
-    assert np.all(np.diff(places) > 0)
-    assert np.all(noisy >= np.maximum(counts[places], RULE.threshold))
-    assert not np.isin(places, marked).any()
-    assert set(np.flatnonzero(counts >= RULE.threshold)) - set(marked) <= set(places)
-    assert (counts[places] == 0).any()
-
-
-def test_visited_place_without_people_is_refused() -> None:
-    """A visited place has at least one person, otherwise it would be drawn twice."""
-    with pytest.raises(PrivacyError, match="below 1"):
-        step_sparse(
-            RULE, 3, np.array([], np.int64), Visited(np.array([1]), np.array([0])), OneSidedNoise(SeededEntropy(1))
-        )

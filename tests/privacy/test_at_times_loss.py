@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.privacy.at_times import AtTimesRule, Visited, step, step_sparse
+from monitor.privacy.at_times import AtTimesRule, step
 from monitor.privacy.noise import Noise
 
 Law = Mapping[Hashable, tuple[Fraction, Any]]
@@ -177,31 +177,6 @@ def test_law_is_count_plus_noise(threshold: int, count: int, one_sided: OneSided
     if count < threshold:
         expected[None, None, None] = 1 - q ** (threshold - count)
     assert {outcome: chance for outcome, (chance, _) in law.items() if chance} == expected
-
-
-@pytest.mark.promise(4, 12)
-@pytest.mark.parametrize("threshold", [1, 2])
-def test_sparse_law_is_the_law(threshold: int, one_sided: OneSided) -> None:
-    """Decided by the places with people, every outcome has the same chance, for all marks and counts."""
-    q, cap = Fraction(1, 3), threshold + 1
-    rule, draws = AtTimesRule(EPSILON, threshold), one_sided(q, cap - threshold)
-
-    def outcome_of(places: NDArray[np.int64], noisy: NDArray[np.int64]) -> Outcome:
-        outcome: list[int | None] = [None] * PLACES
-        for place, noisy_count in zip(places.tolist(), noisy.tolist(), strict=True):
-            outcome[place] = min(noisy_count, cap)
-        return tuple(outcome)
-
-    def compare(marked: tuple[bool, ...], counts: NDArray[np.int64]) -> None:
-        at, visited = np.flatnonzero(marked), Visited(np.flatnonzero(counts), counts[counts > 0])
-        plain = all_runs(lambda noise: outcome_of(*step(rule, np.array(marked), counts, noise)), q, draws)
-        sparse = all_runs(lambda noise: outcome_of(*step_sparse(rule, PLACES, at, visited, noise)), q, draws)
-        possible = [{outcome: chance for outcome, chance in law.items() if chance} for law in (sparse, plain)]
-        assert possible[0] == possible[1]
-
-    for marked in product((False, True), repeat=PLACES):
-        for counts in product(range(3), repeat=PLACES):
-            compare(marked, np.array(counts))
 
 
 def test_halved_noise_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:

@@ -104,19 +104,6 @@ class TestAtTimes:
             decide_complete(decider, tick, state)
         assert noise.gaps == [[2, 2, 2], [2, 2, 2]]
 
-    @pytest.mark.promise(12, 18)
-    def test_many_places_are_drawn(self, parameters: Parameters, noise: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Decided by visited places: all locations draw at count 0, the visited and unmarked ones again at theirs."""
-        monkeypatch.setattr("monitor.ticks.decide.MANY_PLACES", 1)
-        decider, state = Decider(parameters, [0], noise), LedgerState()
-        noise.script = [0, 2, 2, 0, 7, 1]  # place-1 is visited, so its first draw does not count; 7 is place-2's noise
-        first = value_of(decide_complete(decider, 12, state, present=[0, 1, 0]).records[0])
-        assert first["noisy_counts"] == {"place-2": {"tick": 12, "noisy_count": 2 + 7}}
-        noise.script = [0, 0, 2, 0]
-        second = value_of(decide_complete(decider, 13, state, present=[0, 1, 5]).records[0])
-        assert second["noisy_counts"] == first["noisy_counts"]
-        assert noise.gaps == [[2, 2, 2], [1], [2, 2, 2], [1]]
-
     def test_unknown_snapshot_keeps_noisy_counts(self, parameters: Parameters, noise: Any) -> None:
         """An unknown snapshot lists the noisy counts that were published before."""
         decider, state = Decider(parameters, [0], noise), LedgerState()

@@ -23,7 +23,6 @@ from monitor.contracts.schedule import Schedule
 from monitor.privacy.dwell import DwellRule
 from monitor.store.facts import ShardFacts, Span
 from monitor.store.packing import pack_shard_facts, pack_stays
-from monitor.ticks import decide
 from monitor.ticks.owner import Owner
 from tests.builders import ORIGIN
 
@@ -99,7 +98,6 @@ def test_work_after_the_wait_is_constant(
         as_of + tolerance     release time          append
                | read, draw ······· |  the same calls  |
     """
-    monkeypatch.setattr(decide, "MANY_PLACES", 1)  # also decide by the visited places only
     parameters = ask_everything(make_parameters(places=4, threshold=HIGH))
     seen: dict[int, Counter[str]] = {}
     for people in (0, 300):

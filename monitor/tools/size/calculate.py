@@ -15,7 +15,7 @@ CONSTANTS: Final = {
     "tick_per_registered": 20e-9,  # seconds of a tick per registered place, monitor and live designated time
     "process_base": 200 * 2**20,  # bytes of a process with few places
     "per_registered": 100,  # bytes of a process per registered place
-    "per_watched": 800,  # bytes of a process per watched place
+    "per_watched": 2_048,  # bytes of a process per watched place
     "seen": 140,  # bytes in Redis per person at a watched place; a fifth of this up to 128 people
     "at_time": 80,  # bytes in Redis per person at a designated time
     "waiting_fact": 30,  # bytes in Redis per fact that waits for its slot
