@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.docs.guarantees import collect_tests, list_tests
+from tests.docs.guarantees import collect_tests
 
 _TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
 _PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)
-_OF_THE_PROJECT = {"tests/security/test_audit_dependencies.py", "tests/security/test_certificates.py"}
-"""Tests of the dependencies, and of warnings to operators, which no promise covers."""
-
 _PARTS = re.compile(r"^\*\*(Promise|Assumes)\.\*\*", re.MULTILINE)
 
 
@@ -67,18 +64,6 @@ def test_every_promise_has_tests(named: dict[str, Any], root: Path) -> None:
     assert sorted(collect_tests(root)) == numbers
 
 
-@pytest.mark.parametrize(
-    "folder", ["tools/audit", "faults", "fuzz", "mutants", "privacy", "privacy_service", "security", "statistics"]
-)
-def test_folder_proves_a_promise(root: Path, folder: str) -> None:
-    """Each of these folders has a test of a promise. In the folders for fuzzing and attacks, each file has one."""
-    marked = {test.partition("::")[0] for tests in collect_tests(root).values() for test in tests}
-    files = {str(path.relative_to(root)) for path in (root / "tests" / folder).glob("test_*.py")}
-    assert files & marked
-    if folder in {"fuzz", "security"}:
-        assert files - _OF_THE_PROJECT <= marked
-
-
 def test_assumptions_are_explained(promises: dict[str, str], named: dict[str, Any]) -> None:
     """A promise names assumptions that the page explains, or states its assumption in words."""
     explained = {row[0] for row in named["docs/guarantees.md"].rows("Guarantees")}
@@ -90,21 +75,3 @@ def test_assumptions_are_explained(promises: dict[str, str], named: dict[str, An
         used |= words & explained
         assert words <= explained or " " in found[1] or found[1] == "nothing.", title
     assert used == explained
-
-
-def test_missing_test_is_noticed(tmp_path: Path) -> None:
-    """Only functions that pytest collects count as tests. A file that does not exist has none."""
-    file = tmp_path / "test_x.py"
-    file.write_text(
-        "class TestA:\n    def test_b(self): ...\n\ndef test_c(): ...\ndef helper(): ...\n", encoding="utf-8"
-    )
-    assert _collected(file) == {"::TestA::test_b", "::test_c"}
-    assert not _collected(tmp_path / "test_y.py")
-
-
-def test_site_lists_tests() -> None:
-    """The list of tests is the last part of a promise, also if a new section follows."""
-    page = "### 1. A\n\na\n\n### 2. B\n\nb\n\n## Next\n"
-    assert list_tests(page, {1: ["x::y"], 2: ["x::z"]}) == (
-        "### 1. A\n\na\n\n**Tests.**\n\n* `x::y`\n\n### 2. B\n\nb\n\n**Tests.**\n\n* `x::z`\n\n## Next\n"
-    )

@@ -43,8 +43,3 @@ def test_client_certificates_of_redis() -> None:
     assert ("**not supported**" in find_line("tls-auth-clients")) is (
         "certificate_file" not in RedisSettings.model_fields
     )
-
-
-def test_readme_links_the_page() -> None:
-    """The README leads to the page."""
-    assert "(docs/supported.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

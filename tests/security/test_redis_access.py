@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -22,11 +21,12 @@ from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules
 
+ROOT = Path(__file__).parents[2]
 USER = "location-monitor"
 
 
-def _read_cluster_rules(named: dict[str, Any]) -> list[str]:
-    found = re.search(r"add `((?:\+[a-z|]+ ?)+)`", named["docs/operations.md"].text)
+def _read_cluster_rules() -> list[str]:
+    found = re.search(r"add `((?:\+[a-z|]+ ?)+)`", (ROOT / "docs/operations.md").read_text(encoding="utf-8"))
     assert found is not None
     return found[1].split()
 
@@ -64,9 +64,9 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
         windows.close()
 
 
-def _load_parameters(root: Path) -> Parameters:
+def _load_parameters() -> Parameters:
     """Return the parameters of city.yaml. The access list names that service."""
-    config = load_config(root / "config/city.yaml", {})
+    config = load_config(ROOT / "config/city.yaml", {})
     return derive_parameters(config, load_registry(config.locations.file))
 
 
@@ -80,28 +80,28 @@ def _refusal(command: str) -> str:
 
 
 @pytest.mark.promise(38)
-def test_access_list_suffices_on_server(root: Path, any_redis: str) -> None:
+def test_access_list_suffices_on_server(any_redis: str) -> None:
     """With the rights of the operations page the service can use a single server; the server refuses nothing."""
     with _open_user(any_redis, list_redis_rules()) as client:
-        _use(any_redis, _load_parameters(root), cluster=False)
+        _use(any_redis, _load_parameters(), cluster=False)
         assert _list_refused(client) == set()
 
 
 @pytest.mark.promise(38)
-def test_access_list_suffices_on_cluster(named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey) -> None:
+def test_access_list_suffices_on_cluster(valkey_cluster: EmbeddedValkey) -> None:
     """With the additional rights for a cluster the service can use a cluster; the cluster refuses nothing."""
-    with _open_user(valkey_cluster.url, [*list_redis_rules(), *_read_cluster_rules(named)]) as client:
-        _use(valkey_cluster.url, _load_parameters(root), cluster=True)
+    with _open_user(valkey_cluster.url, [*list_redis_rules(), *_read_cluster_rules()]) as client:
+        _use(valkey_cluster.url, _load_parameters(), cluster=True)
         assert _list_refused(client) == set()
 
 
 @pytest.mark.promise(38)
-def test_each_listed_command_is_needed(root: Path, any_redis: str) -> None:
+def test_each_listed_command_is_needed(any_redis: str) -> None:
     """Without any one command of the list the service fails, and the error names the command.
 
     Only `replay` fails after facts have been written.
     """
-    parameters = _load_parameters(root)
+    parameters = _load_parameters()
     assert len(REDIS_COMMANDS) > 15
     for command in REDIS_COMMANDS:
         with _open_user(any_redis, [*list_redis_rules(), f"-{command}"]) as client:
@@ -112,7 +112,7 @@ def test_each_listed_command_is_needed(root: Path, any_redis: str) -> None:
             assert command == "scan" or not client.keys(), command
 
 
-def test_missing_key_right_is_named(root: Path, any_redis: str) -> None:
+def test_missing_key_right_is_named(any_redis: str) -> None:
     """If the user may not access the service's keys, the error says that a key was refused, and what to check."""
     with (
         _open_user(any_redis, [*list_redis_rules(), "resetkeys", "~{town:*"]),
@@ -120,25 +120,23 @@ def test_missing_key_right_is_named(root: Path, any_redis: str) -> None:
             WindowsError, match=r"refused a key of this service \(NOPERM\): check the permissions of its user"
         ),
     ):
-        _use(any_redis, _load_parameters(root), cluster=False)
+        _use(any_redis, _load_parameters(), cluster=False)
 
 
 @pytest.mark.parametrize("command", ["command", "cluster|slots"])
-def test_each_cluster_command_is_needed(
-    named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey, command: str
-) -> None:
+def test_each_cluster_command_is_needed(valkey_cluster: EmbeddedValkey, command: str) -> None:
     """A cluster refuses the service without these commands.
 
     `asking` is not checked: it is for keys that move to another node, and this cluster has one node.
     """
-    more = _read_cluster_rules(named)
+    more = _read_cluster_rules()
     assert f"+{command}" in more
     rules = [rule for rule in more if rule != f"+{command}"]
     with (
         _open_user(valkey_cluster.url, [*list_redis_rules(), *rules]),
         pytest.raises(WindowsError, match=_refusal(command)),
     ):
-        _use(valkey_cluster.url, _load_parameters(root), cluster=True)
+        _use(valkey_cluster.url, _load_parameters(), cluster=True)
 
 
 def test_wrong_cluster_password_is_named(valkey_cluster: EmbeddedValkey) -> None:
