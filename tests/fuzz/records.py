@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from monitor.tools.audit.topics import parse_visits
+from monitor.tools.audit.visits import parse_visits
 
 WATCHED: Final = ("inn", "bath", "駅")
 SLOT: Final = 10

@@ -19,6 +19,7 @@ from monitor.observe.metric_catalog import PREFIX
 from monitor.service.service import Settings
 from monitor.store.facts import Question
 from monitor.tools.audit import audit_topics
+from monitor.tools.audit.follow import Sources
 from monitor.tools.auditor.topic_facts import KafkaTopics
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.tools.servers import EmbeddedValkey
@@ -127,13 +128,9 @@ def test_service_survives_strange_records(
     letters = count_dead_letters(settings)
     topics = settings.config.kafka.topics
     with closing(KafkaTopics(settings.kafka)) as facts:
-        audited, _visits, _alerts = audit_topics(
-            tmp_path / "service.yaml",
-            settings.kafka.create_consumer,
-            topics.visits,
-            topics.alerts,
-            facts=facts,
-        )
+        consumer = settings.kafka.create_consumer
+        sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
+        audited, _visits, _alerts = audit_topics([tmp_path / "service.yaml"], sources)
     print(f"{RECORDS} records: {fates}; {letters.total()} dead letters; counted {counted}, planted {dict(kept)}")
     assert read == RECORDS
     assert sum(fates.values()) == sum(one.fates for one in expected)

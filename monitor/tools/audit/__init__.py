@@ -2,8 +2,8 @@
 
 It checks that every published answer is true and that no more ε was spent than stated. It imports nothing from the rest
 of `monitor`, so that it cannot repeat an error of the service. It recomputes everything from the input and the
-configuration, as docs/interface.md defines it. `audit` counts in a plain loop over all visits, for all ticks at once
-(counts.py). `audit --follow` counts visits as it reads them (rolling.py).
+configuration, as docs/interface.md defines it. `engine.py` judges and counts, tick by tick; the records come from files
+or topics.
 """
 
 from __future__ import annotations

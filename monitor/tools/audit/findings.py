@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -48,10 +48,11 @@ def count_false(totals: Mapping[str, int]) -> int:
 class Findings:
     """The violations: the texts of the first 20 of each oracle, and the total number per oracle.
 
-    `muted`: a subclass that reports violations at once leaves out those that are added now. `form_faults`: the number
-    of violations of the form, also of those that were left out.
+    `report` receives each violation at once; its text is None after the first 20. While `muted`, violations are left
+    out. `form_faults`: the number of violations of the form, also of those that were left out.
     """
 
+    report: Callable[[str, str | None], None]
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
     totals: Counter[str] = field(default_factory=Counter)
     muted: bool = False
@@ -60,13 +61,13 @@ class Findings:
     def add(self, oracle: str, text: str) -> None:
         """Add a violation. The text quotes nothing of a record: it may be another program's, about a person."""
         self.form_faults += int(oracle == FORM)
-        if not self.muted:
-            self.totals[oracle] += 1
-            self._show(oracle, text)
-
-    def _show(self, oracle: str, text: str) -> None:
-        if len(self.listed[oracle]) < LISTED:
+        if self.muted:
+            return
+        self.totals[oracle] += 1
+        is_listed = len(self.listed[oracle]) < LISTED
+        if is_listed:
             self.listed[oracle].append(text)
+        self.report(oracle, text if is_listed else None)
 
     @contextmanager
     def catch_errors(self, place: str) -> Iterator[None]:

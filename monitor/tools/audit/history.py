@@ -97,7 +97,7 @@ class History:
     """The ticks, marks and noisy counts so far, and which lower bounds, hot spots and dwell times were published.
 
     `bounds_drawn` has (monitor, τ, shard, number of shards) of lower bounds, and `answered` has (monitor, τ) of hot
-    spots and dwell times.
+    spots and dwell times. `lost_slots` has, by output partition, the latest slot in which an earlier ledger was lost.
     """
 
     sequence: TickSequence
@@ -105,11 +105,7 @@ class History:
     noisy: NoisyCounts = field(default_factory=NoisyCounts)
     bounds_drawn: set[tuple[str, int, int, int]] = field(default_factory=set)
     answered: set[tuple[str, int]] = field(default_factory=set)
-
-    @classmethod
-    def create(cls, sequence: TickSequence, *, whole: bool) -> History:
-        """Return an empty history. `whole`: no output record has expired."""
-        return cls(sequence, Marks(whole), NoisyCounts(whole))
+    lost_slots: dict[int, int] = field(default_factory=dict)
 
     def doubt(self, record: PublishedRecord) -> None:
         """Note an answer that is not judged: what it says about earlier answers is assumed to be correct."""

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
-from monitor.tools.audit.counts import CountAt
+from monitor.tools.audit.check import Check, Prove, Scope
 from monitor.tools.audit.fields import Fields
-from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, Findings
-from monitor.tools.audit.history import History, Mark
+from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE
+from monitor.tools.audit.history import Mark
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
-from monitor.tools.audit.terms import AuditTerms, Grid, OverTimeTerms
+from monitor.tools.audit.terms import Grid, OverTimeTerms
 from monitor.tools.audit.text import is_utc
 
 _P_VALUE_TOLERANCE: Final = 1e-9
-
-
-class Answer(NamedTuple):
-    """A noisy answer. It counts visits reported up to the slot `last_report`."""
-
-    location: str
-    tick: int
-    epsilon: Fraction
-    last_report: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +28,7 @@ class _LocationRecord:
     "noisy_count", and `resumes_at` to "paused".
     """
 
-    record: PublishedRecord
+    partition: int
     location: str
     tick: int
     where: str
@@ -50,71 +41,42 @@ class _LocationRecord:
     resumes_at: str = ""
 
 
-class OverTimeCheck:
-    """The check of one monitor's records, which it takes in order of tick.
+class OverTimeCheck(Check):
+    """The check of one monitor's records."""
 
-    `answers` lists the noisy answers. `statuses` counts the records by status. `lost_slots` has, by output partition,
-    the latest slot in which an earlier ledger was lost. `counts` has the recount by location; it is None if there is no
-    input to compare with.
-    """
-
-    def __init__(
-        self,
-        terms: AuditTerms,
-        monitor: OverTimeTerms,
-        counts: Mapping[str, CountAt] | None,
-        history: History,
-        findings: Findings,
-    ) -> None:
-        self._terms = terms
+    def __init__(self, monitor: OverTimeTerms, scope: Scope) -> None:
+        super().__init__(scope)
         self._monitor = monitor
-        self._counts = counts
-        self._sequence = history.sequence
-        self._findings = findings
-        self._marks = history.marks
-        self.lost_slots: dict[int | None, int] = {}
         self._cost = {location: share / monitor.answers for location, share in monitor.shares.items()}
-        self.answers: list[Answer] = []
-        self.statuses: Counter[str] = Counter()
 
-    @property
-    def safe(self) -> int:
-        """The number of "safe" answers checked."""
-        return self.statuses["safe"]
-
-    @property
-    def noisy(self) -> int:
-        """The number of noisy counts checked."""
-        return len(self.answers)
-
-    def take(self, published: PublishedRecord) -> bool:
-        """Check the next record. Return whether it can be compared with the recount.
-
-        Raises:
-            FormError: a field is missing, or is not in the form of docs/interface.md.
-        """
-        fields = Fields(published.value)
+    def take(self, record: PublishedRecord) -> Prove | None:
+        """Check the next record."""
+        fields = Fields(record.value)
         location, tick = fields.read_text("location_id"), fields.read_tick("tick", self._terms.grid)
         where = f"{self._monitor.name}/{self._terms.name_location(location)}, tick {tick}"
         if location not in self._monitor.shares:
             self._findings.add(FORM, f"{where}: the monitor does not watch this location")
-            return False
-        in_order = self._sequence.see((self._monitor.name, location), f"{self._monitor.name}/{location}", tick)
-        record = self._read(published, fields, where)
-        self.statuses[record.status] += 1
-        self._check_form(record)
-        if record.status == "noisy_count":
-            self.answers.append(Answer(location, tick, self._cost[location], record.tick))
-            for text in self._find_inconsistent(record):
+            return None
+        key = f"{self._monitor.name}/{location}"
+        in_order = self._history.sequence.see((self._monitor.name, location), key, tick)
+        read = self._read(record.partition, fields, where)
+        self.statuses[read.status] += 1
+        self.safe += read.status == "safe"
+        self._check_form(record, key, read)
+        if read.status == "noisy_count":
+            self.noisy += 1
+            row = self._terms.rows[location]
+            self._answers.add("over_time", self._monitor.name, (row,), self._cost[location], tick)
+            for text in self._find_inconsistent(read):
                 self._findings.add(NOISY, f"{where}: {text}")
         if in_order:
-            for text in self._find_unaffordable(record):
+            for text in self._find_unaffordable(read):
                 self._findings.add(BUDGET, f"{where}: {text}")
-        return True
+        return partial(self._prove, read)
 
-    def _read(self, published: PublishedRecord, fields: Fields, where: str) -> _LocationRecord:
+    def _read(self, partition: int, fields: Fields, where: str) -> _LocationRecord:
         record = _LocationRecord(
-            published,
+            partition,
             fields.read_text("location_id"),
             fields.read_tick("tick", self._terms.grid),
             where,
@@ -129,36 +91,29 @@ class OverTimeCheck:
             return replace(record, resumes_at=fields.read_text("resumes_at"))
         return record
 
-    def prove(self, published: PublishedRecord) -> None:
-        """Compare a record that `take` has checked with the recount."""
-        location, tick, status = (published.value[name] for name in ("location_id", "tick", "status"))
-        if self._counts is None or location not in self._counts:
+    def _prove(self, record: _LocationRecord) -> None:
+        if self._recount is None:
             return
-        exact, threshold = self._counts[location].at(tick), self._monitor.threshold
-        where = f"{self._monitor.name}/{location}, tick {tick}"
-        if status == "safe" and exact >= threshold:
-            self._findings.add(SAFE, f'{where}: "safe" is false, there were {threshold} people or more')
-        if status == "noisy_count" and exact > published.value["noisy_count"]:
-            self._findings.add(NOISY, f"{where}: there were more people than the noisy count")
-
-    def forget(self, tick: int) -> None:
-        """Forget the answers before a tick."""
-        self.answers = [answer for answer in self.answers if answer.tick >= tick]
+        exact = self._recount.counts[self._monitor.name][record.location].at(record.tick)
+        threshold = self._monitor.threshold
+        if record.status == "safe" and exact >= threshold:
+            self._findings.add(SAFE, f'{record.where}: "safe" is false, there were {threshold} people or more')
+        if record.status == "noisy_count" and exact > record.noisy_count:
+            self._findings.add(NOISY, f"{record.where}: there were more people than the noisy count")
 
     def finish(self, first: int, last: int) -> None:
         """Check that every location was answered from the first tick to the last."""
         for location in self._monitor.shares:
             name = f"{self._monitor.name}/{location}"
-            self._sequence.expect((self._monitor.name, location), name, first, last)
+            self._history.sequence.expect((self._monitor.name, location), name, first, last)
 
-    def _check_form(self, record: _LocationRecord) -> None:
+    def _check_form(self, record: PublishedRecord, key: str, read: _LocationRecord) -> None:
         monitor, grid = self._monitor, self._terms.grid
-        key = f"{monitor.name}/{record.location}"
-        check_envelope(record.record, self._terms, key, record.tick, self._findings)
-        facts = {"kind": "over_time", "threshold": monitor.threshold, "epsilon": str(self._cost[record.location])}
-        check_facts(record.record, key, record.tick, facts, self._findings)
-        if not is_utc(record.window_start, grid.start(record.tick - monitor.window + 1)):
-            self._findings.add(FORM, f"{record.where}: window_start is not the start of its window")
+        check_envelope(record, self._terms, key, read.tick, self._findings)
+        facts = {"kind": "over_time", "threshold": monitor.threshold, "epsilon": str(self._cost[read.location])}
+        check_facts(record, key, read.tick, facts, self._findings)
+        if not is_utc(read.window_start, grid.start(read.tick - monitor.window + 1)):
+            self._findings.add(FORM, f"{read.where}: window_start is not the start of its window")
 
     def _find_inconsistent(self, record: _LocationRecord) -> Iterator[str]:
         threshold, cost = self._monitor.threshold, self._cost[record.location]
@@ -176,7 +131,7 @@ class OverTimeCheck:
         published = record.marks
         lifetime = self._monitor.mark_lifetime
         if self._is_paused_by_loss(record, lifetime):
-            self._marks.set(self._monitor.name, record.location, published)
+            self._history.marks.set(self._monitor.name, record.location, published)
             return
         running = self._find_running_marks(record, published, lifetime)
         spent = sum((mark.epsilon for mark in running), Fraction(0))
@@ -185,7 +140,7 @@ class OverTimeCheck:
             running.append(Mark(record.tick, record.noisy_count, cost, record.tick + lifetime - 1))
             if spent + cost > share:
                 yield f"the ε of the answers that run is {spent + cost}, more than the location's {share}"
-        self._marks.set(self._monitor.name, record.location, running)
+        self._history.marks.set(self._monitor.name, record.location, running)
         if published != running:
             yield "answers are not the noisy answers that run, each until tick + W + F - 1"
 
@@ -203,12 +158,12 @@ class OverTimeCheck:
 
     def _is_paused_by_loss(self, record: _LocationRecord, lifetime: int) -> bool:
         """Return whether the location is paused because a ledger was lost. All its ε then counts as spent."""
-        lost = self.lost_slots.get(record.record.partition)
+        lost = self._history.lost_slots.get(record.partition)
         return lost is not None and record.tick < lost + lifetime and record.status == "paused"
 
     def _find_running_marks(self, record: _LocationRecord, published: list[Mark], lifetime: int) -> list[Mark]:
         """Return the earlier marks that still run. If the lifetime of marks has grown, the marks are extended."""
-        known = self._marks.get(self._monitor.name, record.location)
+        known = self._history.marks.get(self._monitor.name, record.location)
         if known is None:
             known = [mark for mark in published if mark.tick < record.tick]
         lengthened = [mark._replace(until=max(mark.until, mark.tick + lifetime - 1)) for mark in known]

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from monitor.tools.audit.terms import Grid
 
 
-@dataclass(slots=True)
 class PartitionTicks:
-    """The latest tick of each output partition, and the ticks that are missing before it.
+    """The latest tick of each output partition (`last`).
 
-    `missing` has ranges (first, last) of ticks by partition. A tick is missing if nobody decided it: a decided tick has
-    answers, or an owner record that names it.
+    A tick is missing if nobody decided it: a decided tick has answers, or an owner record that names it.
     """
 
-    last: dict[int, int] = field(default_factory=dict)
-    missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.last: dict[int, int] = {}
 
-    def take(self, partition: int | None, tick: int | None) -> range:
+    def take(self, partition: int, tick: int | None) -> range:
         """Add the tick of a record. Return the ticks that it shows to be missing."""
-        if partition is None or tick is None:
+        if tick is None:
             return range(0)
         last = self.last.get(partition, tick)
         self.last[partition] = max(tick, last)
-        if tick <= last + 1:
-            return range(0)
-        self.missing.setdefault(partition, []).append((last + 1, tick - 1))
         return range(last + 1, tick)
+
+
+class TickOrder:
+    """The order in which records are judged: by tick, then by partition and offset.
+
+    A record without a tick, or with an earlier one, stays after its predecessor in its partition. `is_ahead` returns
+    whether a tick is far ahead of the clock: such a tick does not count.
+    """
+
+    def __init__(self, grid: Grid, is_ahead: Callable[[int], bool]) -> None:
+        self._grid = grid
+        self._is_ahead = is_ahead
+        self._newest: dict[int, int] = {}
+
+    def find(self, partition: int, value: object) -> int:
+        """Return the tick of the next record of a partition in this order."""
+        tick, newest = read_tick(value, self._grid), self._newest.get(partition, -1 << 62)
+        if tick is not None and not self._is_ahead(tick):
+            newest = self._newest[partition] = max(tick, newest)
+        return newest
 
 
 def read_tick(value: object, grid: Grid) -> int | None:

@@ -62,8 +62,6 @@ class TickParts:
         Return whether the record shows a takeover.
         """
         self.partitions = facts.partitions
-        if record.partition is None:
-            return False
         takeover = False
         lasting = {name: fact for name, fact in record.value.items() if name not in _CHANGED_BY_THE_SAME_OWNER}
         known = self._ticks.get(record.partition)
@@ -78,15 +76,15 @@ class TickParts:
         self._owner_facts[record.partition] = lasting
         return takeover
 
-    def take_empty(self, partition: int | None, tick: int | None, judge: Judge | None) -> None:
+    def take_empty(self, partition: int, tick: int | None, judge: Judge | None) -> None:
         """Add the judge of a tick without answers: None if several configurations may be in force, or none."""
-        known = None if partition is None else self._ticks.get(partition)
+        known = self._ticks.get(partition)
         if known is not None and known.number == tick and not known.judges and judge is not None:
             known.judges.append(judge)
 
-    def take_repeat(self, partition: int | None) -> bool:
+    def take_repeat(self, partition: int) -> bool:
         """Note that a record was delivered again. Return whether this shows a takeover: it follows an owner record."""
-        known = None if partition is None else self._ticks.get(partition)
+        known = self._ticks.get(partition)
         if known is None or not known.owner_follows:
             return False
         known.may_be_partial = True
@@ -94,12 +92,11 @@ class TickParts:
 
     def take(self, record: PublishedRecord, tick: int | None, judge: Judge | None) -> None:
         """Add an answer of a tick. `judge` is the one that judged it; None if it was not judged."""
-        partition = record.partition
-        if tick is None or partition is None:
+        if tick is None:
             return
-        known, monitor = self._begin(partition, tick), record.value.get("monitor")
+        known, monitor = self._begin(record.partition, tick), record.value.get("monitor")
         if known.number > tick:
-            self.take_repeat(partition)
+            self.take_repeat(record.partition)
         if known.number == tick and judge is None:
             known.may_be_partial = True  # the configurations that judge the others may not have all of its places
         elif known.number == tick and judge is not None and isinstance(monitor, str):

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from monitor.tools.audit.text import AuditError
-from monitor.tools.audit.topics import OpenConsumer
+
+OpenConsumer = Callable[..., Any]
+"""A function that opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
+
+If a batch cannot be read, a consumer of the input topic may return a record in its place, as the last one of a poll.
+The value of this record is an object: `records` is the number of records in the batch, and `end` the offset after them.
+"""
 
 _POLL_MS: Final = 250
 _MAX_RECORDS: Final = 2_000
@@ -50,6 +57,18 @@ class TopicFacts(Protocol):
         Before these ends are also records that a consumer does not see yet: records of an open transaction or after its
         start, and records that followers have not copied.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class TopicContents:
+    """The number of records that a topic still contains, and whether earlier ones have expired.
+
+    Offsets of transaction markers count as records.
+    """
+
+    partitions: int
+    records: int
+    expired: bool
 
 
 class TopicReader:
@@ -113,6 +132,11 @@ class TopicReader:
     def compute_lag(self, ends: Mapping[int, int]) -> int:
         """Return the number of offsets between the positions and the ends."""
         return sum(max(0, end - self.positions.get(partition, 0)) for partition, end in ends.items())
+
+    def describe(self, ends: Mapping[int, int]) -> TopicContents:
+        """Return what the topic contains before these ends."""
+        first = [self.first.get(partition, 0) for partition in ends]
+        return TopicContents(len(ends), sum(ends.values()) - sum(first), any(first))
 
     def close(self) -> None:
         """Close the connection. The next call opens another one."""

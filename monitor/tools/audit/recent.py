@@ -24,7 +24,7 @@ class RecentBytes:
     """The digests of the records of the last ticks of each partition, by `ce_id`."""
 
     def __init__(self) -> None:
-        self._ticks: dict[int | None, OrderedDict[int, dict[bytes, bytes]]] = {}
+        self._ticks: dict[int, OrderedDict[int, dict[bytes, bytes]]] = {}
 
     def take(self, record: ReadRecord, ce_id: str, tick: int) -> Delivery:
         """Compare a record of a tick with the earlier ones of the same `ce_id`."""

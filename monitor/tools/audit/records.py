@@ -1,15 +1,14 @@
-"""Read the published records from an OUT file (docs/interface.md, section 2), and drop repeats of a ce_id."""
+"""Read published records: from an OUT file (docs/interface.md, section 2), or as a consumer returns them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from monitor.tools.audit.findings import BYTES, FORM, Findings
+from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.strict_json import parse_json
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, format_utc, is_utc
@@ -18,12 +17,12 @@ from monitor.tools.audit.text import AuditError, format_utc, is_utc
 class ReadRecord(NamedTuple):
     """A record as read.
 
-    `place`: where it was read. `partition`: None if it is not known. `written`: all its bytes. `strict`: the value is
+    `place`: where it was read. `written`: all its bytes. `strict`: the value is
     strict JSON, without NaN and infinite numbers.
     """
 
     place: str
-    partition: int | None
+    partition: int
     key: str
     headers: dict[str, str]
     value: Any
@@ -40,39 +39,13 @@ class PublishedRecord:
     """
 
     place: str
-    partition: int | None
+    partition: int
     kind: str
     ce_id: str
     key: str
     headers: dict[str, str]
     value: Any
     strict: bool = True
-
-
-def drop_repeats(
-    records: Iterator[ReadRecord],
-    findings: Findings,
-    note_repeat: Callable[[PublishedRecord], None] = lambda _: None,
-) -> Iterator[PublishedRecord]:
-    """Yield the first record of each ce_id. `note_repeat` is called with each dropped record.
-
-    A repeat with other bytes, or a record of another program, is a violation, and is not checked further. The violation
-    does not quote the other program's record, because it may be that of a visit.
-    """
-    digests: dict[str, bytes] = {}
-    for record in records:
-        published = publish(record)
-        if published is None:
-            findings.add(FORM, f"{record.place}: not a record of this service")
-            continue
-        digest = hashlib.blake2b(record.written, digest_size=16).digest()
-        known = digests.setdefault(published.ce_id, digest)
-        if known is digest:
-            yield published
-            continue
-        note_repeat(published)
-        if known != digest:
-            findings.add(BYTES, f"{record.place}: its ce_id was published before with other bytes")
 
 
 def publish(read: ReadRecord) -> PublishedRecord | None:
@@ -106,10 +79,10 @@ def _parse_line(path: Path, number: int, line: str) -> ReadRecord:
     try:
         fields, strict = parse_json(line)
         if fields is None and not strict:  # too deep to parse
-            return ReadRecord(place, None, "", {}, None, line.encode(), strict)
+            return ReadRecord(place, 0, "", {}, None, line.encode(), strict)
         key, headers, value = fields["key"], fields["headers"], fields["value"]
-        partition = fields.get("partition")
-        if not isinstance(partition, int | None):
+        partition = fields.get("partition", 0)
+        if not isinstance(partition, int):
             raise TypeError("partition: expected a whole number")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise AuditError(f"{path}, line {number}: expected a record of the output topic: {error!r}") from error

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from monitor.tools.audit.findings import LISTED, ORACLES, AuditReport
 from monitor.tools.audit.partition_ticks import format_ticks
-from monitor.tools.audit.topics import TopicContents
+from monitor.tools.audit.reader import TopicContents
 
 
 def render(report: AuditReport, console: Console) -> None:

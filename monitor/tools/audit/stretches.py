@@ -136,21 +136,21 @@ class Stretches:
     judges: Sequence[Judge]
     findings: Findings
     whole: bool = True
-    _stretches: dict[int | None, Stretch] = field(default_factory=dict)
+    _stretches: dict[int, Stretch] = field(default_factory=dict)
 
-    def take_owner(self, partition: int | None, facts: OwnerFacts, *, takeover: bool) -> None:
+    def take_owner(self, partition: int, facts: OwnerFacts, *, takeover: bool) -> None:
         """Begin a stretch, unless the owner is the same."""
         known = self._stretches.get(partition)
         if known is None or takeover or (known.fingerprint, known.charges) != (facts.fingerprint, facts.charges):
             self._begin(partition, facts.fingerprint, facts.charges)
 
-    def doubt(self, partition: int | None) -> None:
+    def doubt(self, partition: int) -> None:
         """Note a takeover by an owner with an equal owner record, whose configuration may be another one."""
         known = self._stretches.get(partition)
         if known is not None:
             self._begin(partition, known.fingerprint, known.charges)
 
-    def _begin(self, partition: int | None, fingerprint: str, charges: Charges | None) -> Stretch:
+    def _begin(self, partition: int, fingerprint: str, charges: Charges | None) -> Stretch:
         fitting = [judge for judge in self.judges if charges is None or matches_charges(charges, judge.terms)]
         stretch = self._stretches[partition] = Stretch(fingerprint, charges, fitting)
         return stretch
@@ -176,7 +176,7 @@ class Stretches:
         """Return the only configuration, if the output has no owner record that states charges."""
         return self.judges[0] if stretch.charges is None and self.whole and len(self.judges) == 1 else None
 
-    def find_single(self, partition: int | None) -> Judge | None:
+    def find_single(self, partition: int) -> Judge | None:
         """Return the judge of the only configuration that may be in force; None if there are several, or none."""
         stretch = self._stretches.get(partition)
         candidates = self.judges if stretch is None else stretch.candidates

@@ -1,14 +1,19 @@
-"""Read the visits of a replay file (docs/interface.md, section 2), and decide which of them count (section 1)."""
+"""Read visits from a replay file (docs/interface.md, section 2) or from input records, and accept or refuse them.
+
+Section 1 of docs/interface.md defines which visits count.
+"""
 
 from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
+from monitor.tools.audit.strict_json import is_too_deep, refuse_constant
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, is_id, parse_instant
 
@@ -32,14 +37,6 @@ class AcceptedVisit(NamedTuple):
     consent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Visits:
-    """The accepted visits, and the slot in which each dead letter was reported."""
-
-    accepted: list[AcceptedVisit]
-    dead: list[int]
-
-
 class Line(NamedTuple):
     """A visit as reported. Times are instants."""
 
@@ -51,8 +48,11 @@ class Line(NamedTuple):
     consent: bool = False
 
 
-def read_visits(path: Path, terms: AuditTerms, people: dict[str, int] | None = None) -> Visits:
-    """Read a replay file, and accept or refuse each visit. `people` as in `accept_visits`.
+def read_visits(path: Path, terms: AuditTerms) -> Iterator[Line | int]:
+    """Yield the visits of a replay file, and the instant of report of each invalid one.
+
+    An invalid line is reported with the next valid one, or with the last one if none follows. If there is no valid
+    line, the invalid ones have no time and are left out.
 
     Raises:
         AuditError: the file cannot be read, or is not a replay file.
@@ -60,8 +60,18 @@ def read_visits(path: Path, terms: AuditTerms, people: dict[str, int] | None = N
     limit = csv.field_size_limit(_FIELD_BYTES)  # a setting of the whole process, so it is restored
     try:
         with _open(path) as file:
-            return accept_visits(_read_lines(csv.reader(file), terms), terms, people)
-    except (OSError, EOFError, csv.Error, StopIteration, ValueError) as error:
+            invalid, reported = 0, None
+            for line in _read_lines(csv.reader(file), terms):
+                if line is None:
+                    invalid += 1
+                    continue
+                reported = line.reported
+                yield from repeat(reported, invalid)
+                yield line
+                invalid = 0
+            if reported is not None:
+                yield from repeat(reported, invalid)
+    except (OSError, EOFError, csv.Error, ValueError) as error:
         raise AuditError(f"{path}: cannot be read as a replay file: {error}") from error
     finally:
         csv.field_size_limit(limit)
@@ -112,36 +122,6 @@ def parse_line(
     return Line(person, location, arrived_at, left_at, left_at if reported is None else reported)
 
 
-def accept_visits(
-    lines: Iterable[Line | int | None], terms: AuditTerms, people: dict[str, int] | None = None
-) -> Visits:
-    """Accept or refuse each visit.
-
-    An invalid visit is given as its time of report, or as None. None stands for the time of the next valid visit, or of
-    the last one if none follows. If there is no valid visit, these invalid visits have no time and are left out.
-    `people` has the number of each person id; give the same dict for several configurations.
-    """
-    people = {} if people is None else people
-    accepted: list[AcceptedVisit] = []
-    dead: list[int] = []
-    grid, waiting, current = terms.grid, 0, None
-    for line in lines:
-        if line is None:
-            waiting += 1
-        elif isinstance(line, int):
-            dead.append(grid.find_slot(line))
-        else:
-            current = grid.find_slot(line.reported)
-            dead += [current] * waiting
-            waiting = 0
-            visit = accept(line, people.setdefault(line.person, len(people)), terms)
-            if visit is None:
-                dead.append(current)
-            else:
-                accepted.append(visit)
-    return Visits(accepted, dead if current is None else dead + [current] * waiting)
-
-
 def accept(line: Line, person: int, terms: AuditTerms) -> AcceptedVisit | None:
     """Return the visit, cut at the end of slot c + F, or None if it is refused.
 
@@ -154,3 +134,55 @@ def accept(line: Line, person: int, terms: AuditTerms) -> AcceptedVisit | None:
     left = min(line.left, grid.start(current + terms.max_lead + 1))
     last = max(grid.find_slot(line.arrived), grid.find_slot(left - 1))
     return AcceptedVisit(person, row, current, line.arrived, left, last, line.consent)
+
+
+def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
+    """Yield the visits of an input record, and `stamped`, the instant of its timestamp, for each dead letter in it."""
+    if not isinstance(value, bytes | None):
+        yield from repeat(stamped, value.records)
+        return
+    visits = parse_visits(value)
+    if visits is None:
+        yield stamped
+        return
+    for visit in visits:
+        try:
+            yield _parse_visit(visit, stamped, terms)
+        except ValueError:
+            yield stamped
+
+
+def _parse_visit(visit: Any, stamped: int, terms: AuditTerms) -> Line:
+    """Parse a visit from its JSON. Raise ValueError if it is invalid."""
+    if not isinstance(visit, dict):
+        raise ValueError("expected an object")  # noqa: TRY004  # every invalid visit is the same kind of error here
+    person, location, arrived = (visit.get(name) for name in ("person_id", "location_id", "arrived_at"))
+    left = visit.get("left_at")
+    if not (isinstance(person, str) and isinstance(location, str) and isinstance(arrived, str)):
+        raise ValueError("expected strings")  # noqa: TRY004  # as above
+    if not isinstance(left, str | None):
+        raise ValueError("expected a string")  # noqa: TRY004  # as above
+    consent = visit.get("consent", False)
+    if not isinstance(consent, bool):
+        raise ValueError("expected true or false")  # noqa: TRY004  # as above
+    return parse_line(person, location, arrived, left, stamped, terms)._replace(consent=consent)
+
+
+def parse_visits(value: bytes | None) -> list[Any] | None:
+    """Return the visits of a record, not yet checked; None if it is not strict JSON, or neither a visit nor a batch."""
+    text = value or b""
+    hook = _require_encodable if b"\\u" in text else None  # UTF-8 has no lone surrogate, so only an escape can be one
+    try:
+        record = json.loads(text.decode(), parse_constant=refuse_constant, object_pairs_hook=hook)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or is_too_deep(text):
+        return None
+    visits = record.get("visits", [record])
+    return visits if isinstance(visits, list) else None
+
+
+def _require_encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as a dict. Raise ValueError for a lone surrogate, even in a pair that a repeated key hides."""
+    json.dumps(pairs, ensure_ascii=False).encode()
+    return dict(pairs)

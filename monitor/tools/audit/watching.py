@@ -1,13 +1,13 @@
-"""The reports of a follower: findings, records and ticks. The caller turns them into metrics and log lines."""
+"""The reports of an audit: findings, records, ticks, and since when everything was proven."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
-from monitor.tools.audit.findings import FATES, LISTED, ORACLES, Findings
+from monitor.tools.audit.findings import FATES, ORACLES
 
 FINDING_KINDS: Final = tuple(kind for kind in ORACLES if kind != FATES)
 
@@ -42,8 +42,8 @@ class ProvenStretch:
     epsilon: Fraction
 
 
-class Watcher(Protocol):
-    """Receives the reports of a follower."""
+class Watcher:
+    """Receives the reports of an audit as they come. A subclass turns those that it needs into something else."""
 
     def report_finding(self, kind: str, text: str | None) -> None:
         """Report a finding. The text is None after the first 20 findings of a kind."""
@@ -60,16 +60,38 @@ class Watcher(Protocol):
     def report_missing(self, partition: int, first: int, last: int) -> None:
         """Report ticks that nobody decided."""
 
-    def report_unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
+    def report_unjudged(self, partition: int, place: str, *, begins: bool) -> None:
         """Report that a stretch that no given configuration explains begins or ends at a record."""
 
 
-class ReportedFindings(Findings):
-    """Findings that are reported at once, and not kept."""
+class Completeness:
+    """Whether the ticks of the last turn were judged completely, and since when every answer was proven.
 
-    def __init__(self, watcher: Watcher) -> None:
-        super().__init__()
-        self._watcher = watcher
+    `sound`: the last turn that judged any ticks judged all by a configuration, and with all input that they count.
+    `proven_since`: the first tick of the current stretch in which all answers were compared with the input; None if
+    there is no such stretch.
+    """
 
-    def _show(self, oracle: str, text: str) -> None:
-        self._watcher.report_finding(oracle, text if self.totals[oracle] <= LISTED else None)
+    def __init__(self) -> None:
+        self.sound = True
+        self.proven_since: int | None = None
+        self._first_of_turn = True
+
+    def begin_turn(self) -> None:
+        """Note that another turn begins. Its first judged tick replaces the result of earlier turns."""
+        self._first_of_turn = True
+
+    def judge(self, tick: int, outcome: Outcome, *, muted: bool) -> None:
+        """Note the outcome of a tick. `muted`: its findings are not reported, so it does not count as proven."""
+        sound = outcome in (Outcome.PROVEN, Outcome.OUTPUT_ONLY)
+        self.sound = sound and (self.sound or self._first_of_turn)
+        self._first_of_turn = False
+        if outcome is not Outcome.PROVEN or muted:
+            self.proven_since = None
+        elif self.proven_since is None:
+            self.proven_since = tick
+
+    def give_up(self) -> None:
+        """Note that answers will never be compared with the input."""
+        self.sound = self._first_of_turn = False
+        self.proven_since = None

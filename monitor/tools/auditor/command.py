@@ -21,7 +21,9 @@ from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.observe.health import Endpoint, Health
 from monitor.service.service import build_kafka_connections
 from monitor.tools import audit
+from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Sources
+from monitor.tools.audit.reader import UnreadableTopicError
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from monitor.tools.auditor.metrics import AuditMetrics
 from monitor.tools.auditor.process import AuditProcess
@@ -59,15 +61,14 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], conso
     files = list_configs(config_files)
     config = load_config(files[0], environ)
     kafka = connect(config)
-
-    def open_input(**settings: str) -> object:
-        return read_leniently(kafka.create_consumer(**settings), FetchState(tries=1))
-
-    with kafka.translate_errors(), closing(KafkaTopics(kafka)) as facts:
-        topics = config.kafka.topics
-        report, source, output = audit.audit_topics(
-            files, kafka.create_consumer, topics.visits, topics.alerts, open_input, facts=facts
-        )
+    with closing(KafkaTopics(kafka)) as facts:
+        sources = _make_sources(config, kafka, facts)
+        try:
+            report, source, output = audit.audit_topics(files, sources)
+        except UnreadableTopicError as error:
+            if isinstance(error.__cause__, Exception):  # an error of Kafka
+                raise UnreachableError(sources.explain(error.__cause__)) from error
+            raise
     audit.render_contents(source, output, console)
     return report
 
@@ -96,7 +97,8 @@ def follow_topics(
     metrics, health = AuditMetrics(), Health()
     facts = KafkaTopics(kafka)
     sources = _make_sources(config, kafka, facts, output_only=options.output_only)
-    process = AuditProcess(files, sources, _parse_since(options.since), metrics, health, result=result)
+    run = Run(ends=False, since=_parse_since(options.since), now=SystemClock().now)
+    process = AuditProcess(files, sources, run, metrics, health, result=result)
     port, key = (config.auditor.port, "auditor.port") if options.port is None else (options.port, "--metrics-port")
     endpoint = Endpoint(config.auditor.host, port, metrics.registry, health, key)
     log.info("metrics and health are served on port %d", endpoint.port)
@@ -108,7 +110,7 @@ def follow_topics(
         facts.close()
 
 
-def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, output_only: bool) -> Sources:
+def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, output_only: bool = False) -> Sources:
     topics = config.kafka.topics
 
     def open_output(**settings: str) -> Any:
@@ -121,7 +123,7 @@ def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *
         return str(error) if isinstance(error, ConnectionError) else str(kafka.make_unreachable_error(error))
 
     source = None if output_only else open_input
-    return Sources(topics.alerts, open_output, facts, topics.visits, source, SystemClock().now, explain)
+    return Sources(topics.alerts, open_output, facts, topics.visits, source, explain)
 
 
 def _open_consumer(kafka: KafkaConnections, settings: Mapping[str, str]) -> Any:

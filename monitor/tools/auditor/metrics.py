@@ -12,7 +12,7 @@ from monitor.tools.audit.findings import LISTED, ORACLES
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.partition_ticks import format_ticks
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.watching import Outcome
+from monitor.tools.audit.watching import Outcome, Watcher
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _MICROSECOND: Final = 1_000_000
 _SUCCESS: Final = "audit_last_success_timestamp_seconds"
 
 
-class AuditMetrics(Collectors):
+class AuditMetrics(Collectors, Watcher):
     """The metrics of one auditor in a registry of their own. It receives the follower's reports, and logs findings."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class AuditMetrics(Collectors):
             "output partition %d has no answers for %s: nobody decided them", partition, format_ticks(first, last)
         )
 
-    def report_unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
+    def report_unjudged(self, partition: int, place: str, *, begins: bool) -> None:
         """Log that a stretch that no given configuration explains begins or ends."""
         if begins:
             log.warning(
@@ -89,7 +89,9 @@ class AuditMetrics(Collectors):
         for topic, lag in follower.lag.items():
             self._gauge("audit_lag_records").labels(topic).set(lag)
         for monitor in list_monitors(configs):
-            self._gauge("audit_epsilon_spent").labels(monitor).set(float(follower.find_most_spent(monitor)))
+            self._gauge("audit_epsilon_spent").labels(monitor).set(
+                float(follower.engine.payments.find_most_spent(monitor))
+            )
         self._counter("audit_input_records").inc(max(0, follower.input_records - self._input_records))
         self._input_records = follower.input_records
 

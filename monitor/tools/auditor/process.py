@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from monitor.observe.health import Health
+from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.reader import TopicChangedError, UnreadableTopicError
 from monitor.tools.auditor.config_files import ConfigFiles
@@ -38,7 +39,7 @@ class AuditProcess:
     Args:
         files: the configurations. If they change, everything is read and judged again, as after a restart.
         sources: how to read the topics.
-        since: findings about earlier ticks are not reported.
+        run: what of the run is audited.
         metrics, health: receive the state after each turn.
         unix_time: returns the current time in seconds since 1970.
         result: the file that states what was proven, if any.
@@ -48,7 +49,7 @@ class AuditProcess:
         self,
         files: ConfigFiles,
         sources: Sources,
-        since: int | None,
+        run: Run,
         metrics: AuditMetrics,
         health: Health,
         unix_time: Callable[[], float] = time.time,
@@ -57,7 +58,7 @@ class AuditProcess:
         self._files = files
         self._sources = replace(sources, alive=lambda: health.report_alive(LOOP, self._reason))
         self._reason = "starting"
-        self._since = since
+        self._run = run
         self._metrics = metrics
         self._health = health
         self._unix_time = unix_time
@@ -69,7 +70,7 @@ class AuditProcess:
     def run(self, stop: threading.Event) -> None:
         """Judge what is published until `stop` is set."""
         while not stop.is_set():
-            follower = Follower(self._files.configs, self._sources, self._metrics, self._since)
+            follower = Follower(self._files.configs, self._sources, self._metrics, self._run)
             self._metrics.restart()
             self._metrics.describe(self._files.configs, compares_input=self._sources.open_input is not None)
             try:
@@ -102,8 +103,8 @@ class AuditProcess:
         elif more or follower.delayed:
             self._enter("catching_up", follower.delayed or "catching up")
         else:
-            self._enter("judging", "" if follower.complete else _INCOMPLETE)
-            if follower.complete:
+            self._enter("judging", "" if follower.engine.complete else _INCOMPLETE)
+            if follower.engine.complete:
                 self._metrics.note_success(self._unix_time())
             if self._result is not None and (proven := follower.proven_stretch) is not None:
                 self._result.write(proven)

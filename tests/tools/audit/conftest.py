@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +78,21 @@ def owner_value(**more: Any) -> dict[str, Any]:
     """Return the value of an owner record."""
     value: dict[str, Any] = {"service": "tiny", "fingerprint": "0" * 16, "input_topic_id": "", "partitions": 1}
     return value | {"lost_at": None, "input_since": None, "input_partitions": 1} | more
+
+
+def owner(charges: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Return an owner record."""
+    made = record("owner", 0, owner_value(charges=charges, kind="owner", **more))
+    made["headers"] |= {"ce_id": f"owner/0/{uuid.uuid4().hex}"}
+    return made
+
+
+def charges(night_at: str = "02:30:00") -> dict[str, Any]:
+    """Return the charges of the tiny configuration."""
+    places = [{"monitor": "walk", "answers": 1, "window": 3, "shares": {"1": ["park"]}}]
+    night = {"monitor": "night", "kind": "at_times", "epsilon": "1/2", "horizon": "3h", "at": [night_at]}
+    times = [night | {"timezone": "Europe/London", "instants": "0" * 16}]
+    return {"digest": "0" * 16, "ahead": 1, "places": places, "times": times}
 
 
 def walk(tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
@@ -173,6 +189,10 @@ class Tiny:
         """Replace a record about the park."""
         place = next(n for n, line in enumerate(self.records) if line["headers"]["ce_id"] == f"walk/park/{tick}")
         self.records[place] = walk(tick, status, answers, **more)
+
+    def state_enough(self) -> None:
+        """State enough ε for all monitors that tests add."""
+        self.config = self.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "9"')
 
     def watch_busiest(
         self, named: dict[str, int] | None = None, *, top: int = 1, tick: int = 4, status: str = "complete"

@@ -4,42 +4,51 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
-from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.tools.audit import rolling_payments
-from monitor.tools.audit.at_times import TimedAnswer
-from monitor.tools.audit.counts import add_up, count_people, find_present
 from monitor.tools.audit.findings import Findings
-from monitor.tools.audit.hot_spots import Drawing
-from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.over_time import Answer
-from monitor.tools.audit.payments import Charge, NoisyAnswers, Payer, find_most_in_a_period, find_most_paid
-from monitor.tools.audit.published_costs import Cost
-from monitor.tools.audit.rolling_payments import PaidCheck
+from monitor.tools.audit.payments import Charge, NoisyAnswers, Payments, find_most_in_a_period
+from monitor.tools.audit.recount import PeopleCount, Recount
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from monitor.tools.audit.visits import AcceptedVisit, Visits
+from monitor.tools.audit.visits import AcceptedVisit
 from tests.tools.audit.conftest import Tiny
 
-RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9), st.integers(1, 6)), max_size=12)
+RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20), st.integers(1, 6)), max_size=20)
 EPSILONS = st.fractions(min_value=Fraction(1, 9), max_value=9, max_denominator=9)
 HOUR = 3_600_000_000
 
 
+@given(RANGES, st.integers(0, 25), RANGES, st.lists(st.integers(0, 30), max_size=9))
+def test_each_person_counts_once_per_tick(
+    early: list[tuple[int, int, int]], forgotten: int, late: list[tuple[int, int, int]], asked: list[int]
+) -> None:
+    """In any order of visits and ticks, and after forgetting ticks, a count is the number of distinct people."""
+    count = PeopleCount()
+    for drawn in (early, late):
+        for person, first, length in drawn:
+            count.add(person, first, first + length)
+        if drawn is early:
+            for tick in asked:
+                count.at(tick)
+            count.forget(forgotten)
+    for tick in [*range(forgotten, 30), *(tick for tick in asked if tick >= forgotten)]:
+        there = {person for person, first, length in [*early, *late] if first <= tick < first + length}
+        assert count.at(tick) == len(there)
+        assert set(count.list_people_at(tick)) == there
+
+
 @given(RANGES)
-def test_each_person_counts_once_per_tick(ranges: list[tuple[int, int, int]]) -> None:
-    """The count of a tick is the number of distinct people with a visit in it."""
-    people: dict[int, list[tuple[int, int]]] = {}
-    for person, first, length in ranges:
-        people.setdefault(person, []).append((first, first + length))
-    steps = add_up(people.values())
-    for tick in range(-12, 18):
-        there = {person for person, first, length in ranges if first <= tick < first + length}
-        assert steps.at(tick) == len(there)
+def test_forgotten_people_need_no_memory(drawn: list[tuple[int, int, int]]) -> None:
+    """Nobody is kept who is in no later count."""
+    count = PeopleCount()
+    for person, first, length in drawn:
+        count.add(person, first, first + length)
+    count.forget(30)
+    assert len(count) == 0
+    assert count.at(30) == 0
 
 
 @given(st.lists(st.tuples(EPSILONS, RANGES), max_size=5))
@@ -61,7 +70,7 @@ def test_worst_period_decides_the_payment(answers: list[tuple[Fraction, list[tup
                 ),
                 Fraction(0),
             )
-            for at in range(-9, 16)
+            for at in range(30)
         )
         assert find_most_in_a_period(charges) == expected
 
@@ -85,14 +94,14 @@ VISITS = st.lists(
 )
 
 
-def build_visits(terms: AuditTerms, drawn: list[tuple[int, int, int, int, int]]) -> Visits:
+def build_visits(terms: AuditTerms, drawn: list[tuple[int, int, int, int, int]]) -> list[AcceptedVisit]:
     """Return visits from (person, row, arrived, left, report after arrival), the latter three in half hours."""
     visits = []
     for person, row, arrived, left, late in drawn:
         start, end = (terms.grid.origin + half * HOUR // 2 for half in (arrived, left))
         last = max(arrived // 2, -(-left // 2) - 1)
         visits.append(AcceptedVisit(person, row, (arrived + late) // 2, start, end, last))
-    return Visits(visits, [])
+    return visits
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -103,12 +112,15 @@ def test_charges_follow_from_the_counts(
     """Each answer counts and charges exactly the visits that the definition states, in every period."""
     terms = read_tiny_terms(tiny, hours)
     visits, (walk,), (night,), (busiest,) = build_visits(terms, drawn), terms.over_time, terms.at_times, terms.hot_spots
-    time = terms.grid.origin + 5 * HOUR // 2
-    noisy = NoisyAnswers(terms)
-    noisy.add_over_time(walk, [Answer("park", tick, Fraction(1), tick) for tick in answers])
-    noisy.add_at_times(night.epsilon, [TimedAnswer(time, 1, 3, 3)])
-    noisy.add_hot_spots(busiest.epsilon, [Drawing(time, 4, 4)])
-    there = [visit for visit in visits.accepted if visit.arrived <= time < visit.left]
+    time, recount = terms.grid.origin + 5 * HOUR // 2, Recount(terms, b"")
+    for visit in visits:
+        recount.add(visit)
+    noisy = NoisyAnswers(terms, recount)
+    for tick in answers:
+        noisy.add("over_time", "walk", (0,), Fraction(1), tick)
+    noisy.add("at_times", "night", (time, 1), night.epsilon, 3)
+    noisy.add("hot_spots", "busiest", (time,), busiest.epsilon, 4)
+    there = [visit for visit in visits if visit.arrived <= time < visit.left]
     most = Fraction(0)
     for person in range(3):
         for start in range(-2 * hours, 24):
@@ -122,7 +134,7 @@ def test_charges_follow_from_the_counts(
                     and visit.last >= tick - walk.window + 1
                     and terms.grid.start(visit.last) < end
                     and terms.grid.start(visit.last + 1) > begin
-                    for visit in visits.accepted
+                    for visit in visits
                 )
             if begin <= time < end:
                 rows = {visit.row for visit in there if visit.person == person and visit.current <= 3}
@@ -130,10 +142,12 @@ def test_charges_follow_from_the_counts(
                 rows = {visit.row for visit in there if visit.person == person and visit.current <= 4}
                 paid += busiest.epsilon * len(rows)
             most = max(most, paid)
-    assert find_most_paid([Payer(noisy, visits)]) == most
-    counts, presence = count_people(visits, terms, walk)["park"], find_present(visits, terms, night)
+    payments = Payments([noisy], Findings(lambda *_: None))
+    payments.check_paid(Fraction(99))
+    assert payments.most_paid == most
+    counts, presence = recount.counts["walk"]["park"], recount.presence["night"]
     for tick in range(9):
-        inside = {v.person for v in visits.accepted if v.row == 0 and v.current <= tick < v.last + walk.window}
+        inside = {v.person for v in visits if v.row == 0 and v.current <= tick < v.last + walk.window}
         assert counts.at(tick) == len(inside)
     for row, tick in ((0, 2), (0, 4), (1, 3), (1, 4)):  # these ticks ask about the time
         assert presence.count(time, row, tick) == len({v.person for v in there if v.row == row and v.current <= tick})
@@ -144,18 +158,23 @@ def read_tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
     if not (tiny.folder / "config.yaml").exists():
         tiny.watch_busiest()
         tiny.write()
-    path: Path = tiny.folder / "config.yaml"
-    return replace(read_terms(path), period=hours * HOUR)
+    return replace(read_terms(tiny.folder / "config.yaml"), period=hours * HOUR)
 
 
-def test_stated_most_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The published "at most ε" still covers answers that the follower has forgotten."""
-    costs = [Cost("walk", Fraction(2), 0, 10), Cost("walk", Fraction(1), 20, 30)]
-    monkeypatch.setattr(rolling_payments, "list_costs", lambda _judge: list(costs))
-    judge = cast("Judge", None)  # only `list_costs` reads it
-    check = PaidCheck([judge], [None], Findings())
-    check.take_published(Fraction(3))
-    assert check.most_spent == 2
-    del costs[0]
-    check.take_published(Fraction(3))
-    assert check.most_spent == 2
+@pytest.mark.parametrize(("spacing", "expected"), [(4, 4), (5, 4), (8, 2), (16, 1)])
+def test_spending_is_the_worst_case(tiny: Tiny, spacing: int, expected: int) -> None:
+    """Answers as dense as pauses allow cost what docs/rules.md, section 6 states, and rarer ones less.
+
+    W = 3, F = 1, and a period of 12 hours touches 13 slots: N = 16 ticks. The sum still covers forgotten answers.
+    """
+    answers = NoisyAnswers(read_terms(tiny.write()[1]), None)
+    for tick in range(0, 400, spacing):
+        answers.add("over_time", "walk", (0,), Fraction(1), tick)
+    payments = Payments([answers], Findings(lambda *_: None))
+    payments.check_published(Fraction(99))
+    assert payments.most_spent == payments.find_most_spent("walk") == expected
+    assert payments.find_most_spent("night") == 0
+    answers.forget(399)
+    answers.add("over_time", "walk", (0,), Fraction(1), 400)
+    payments.check_published(Fraction(99))
+    assert payments.most_spent == expected

@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.audit.audit import Auditor, Input
-from monitor.tools.audit.records import drop_repeats, read_file
-from monitor.tools.audit.terms import read_terms
-from monitor.tools.audit.visits import read_visits
-from tests.tools.audit.conftest import Tiny, find, owner_value, record
+from tests.tools.audit.conftest import Tiny, find
 
 FINAL = "night/2026-01-01T02:30:00Z/0/4"
 EARLY = "night/2026-01-01T02:30:00Z/0/3"
@@ -22,6 +18,7 @@ EARLY = "night/2026-01-01T02:30:00Z/0/3"
 
 def add_bounds(tiny: Tiny, bounds: dict[str, Any] | None, consenting: str = "p3 p4", ce_id: str = FINAL) -> None:
     """Give `night` lower bounds at ε_c = 3/4, publish these, and let these people consent."""
+    tiny.state_enough()
     if "at_least" not in tiny.config:
         tiny.config += '    at_least: {epsilon: "3/4"}\n'
         people = consenting.split()
@@ -50,19 +47,6 @@ def test_bound_above_the_recount_is_found(tiny: Tiny, bounds: dict[str, int], co
     add_bounds(tiny, bounds, consenting)
     (found,) = find(tiny, "at_least")
     assert found.endswith(f"{next(iter(bounds))}: fewer people consented than the lower bound")
-
-
-@pytest.mark.parametrize(("named", "findings"), [("present", 1), ("earlier", 0)])
-def test_bound_about_earlier_input_is_skipped(tiny: Tiny, named: str, findings: int) -> None:
-    """A bound about an input that was re-created since is no finding, because the visits that it counts are gone."""
-    add_bounds(tiny, {"shop": 3})
-    tiny.records.insert(0, record("owner", 0, owner_value(kind="owner", input_topic_id=named)))
-    visits, config, alerts = tiny.write()
-    terms = read_terms(config)
-    auditor = Auditor([Input(terms, read_visits(visits, terms, {}))], every_tick=True, input_id="present")
-    for published in drop_repeats(read_file(alerts), auditor.findings):
-        auditor.take(published)
-    assert auditor.findings.totals["at_least"] == findings
 
 
 def test_report_after_final_tick_is_ignored(tiny: Tiny) -> None:

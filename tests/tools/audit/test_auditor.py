@@ -28,8 +28,8 @@ from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
 from monitor.tools.servers.ports import ReservedPort
 from tests.deploy.alerts.runbooks import read_commands
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.conftest import Tiny
-from tests.tools.audit.test_follow import HIDDEN, Run, charges, open_transaction, owner, recreate, run
+from tests.tools.audit.conftest import Tiny, charges, owner
+from tests.tools.audit.test_follow import HIDDEN, Published, open_transaction, recreate, run
 
 __all__ = ["run"]  # a fixture
 
@@ -65,7 +65,7 @@ class Auditor:
         return next(found, None)
 
 
-def write_service(run: Run, kafka: SharedKafka, visits: str | None = None) -> Path:
+def write_service(run: Published, kafka: SharedKafka, visits: str | None = None) -> Path:
     """Write the tiny configuration with the servers of the run."""
     run.tiny.config += (
         f"kafka: {{bootstrap_servers: ['{kafka.bootstrap_servers}'], topics: {{visits: {visits or run.visits}, "
@@ -102,7 +102,7 @@ def ready(auditor: Auditor) -> bool:
 
 
 def test_metrics_count_a_finding_once(
-    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    run: Published, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A false "safe" published while the auditor runs is counted and logged once, without a person or a count."""
     run.report()
@@ -126,7 +126,7 @@ def test_metrics_count_a_finding_once(
     assert not any(re.search(r"planted|\b47\b", line) for line in lines)  # a port may contain 47
 
 
-def test_cut_off_auditor_is_not_ready(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+def test_cut_off_auditor_is_not_ready(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
     """While the auditor cannot read the input, it is not ready, gives the reason, and reports no success."""
     run.publish(owner(charges()), *run.tiny.records)
     config = write_service(run, kafka, visits="not-there")
@@ -141,7 +141,7 @@ def test_cut_off_auditor_is_not_ready(run: Run, kafka: SharedKafka, eventually: 
         assert auditor.fetch("/healthz")[0] == 200
 
 
-def test_open_transaction_is_no_success(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+def test_open_transaction_is_no_success(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
     """While a transaction hides visits, the auditor is not ready, gives the reason, and reports no success."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
@@ -154,7 +154,7 @@ def test_open_transaction_is_no_success(run: Run, kafka: SharedKafka, eventually
         assert auditor.value("ticks_total", outcome="proven") == 7
 
 
-def test_recreated_topic_counts_once(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+def test_recreated_topic_counts_once(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
     """If a topic is re-created, everything is counted from the start, as by a new process, and not twice."""
     run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
     run.publish(owner(charges()), *run.tiny.records)
@@ -170,7 +170,7 @@ def test_recreated_topic_counts_once(run: Run, kafka: SharedKafka, eventually: E
 
 
 def test_partial_ticks_are_no_success(
-    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    run: Published, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
     """If input has expired, everything is read, but the auditor is not ready, has no success, and claims no result."""
     run.report()
@@ -191,7 +191,7 @@ def test_partial_ticks_are_no_success(
 
 
 def test_stretch_without_configuration_is_not_ready(
-    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    run: Published, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
     """While no given configuration is in force the auditor is not ready, and it is once one is in force again."""
     run.report()
@@ -207,7 +207,7 @@ def test_stretch_without_configuration_is_not_ready(
     assert caplog.messages.count(JUDGED) == 1
 
 
-def test_commands_of_runbooks_run(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+def test_commands_of_runbooks_run(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
     """The commands of runbooks that query the auditor succeed and print something, on an auditor with a finding."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     run.publish(*(line for line in run.tiny.records if line["value"]["tick"] != 2))

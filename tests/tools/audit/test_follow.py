@@ -10,10 +10,9 @@ import json
 import re
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +21,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.reader import TopicChangedError
 from monitor.tools.audit.terms import read_terms
@@ -29,7 +29,8 @@ from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.topic_facts import KafkaTopics
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.conftest import Tiny, owner_value, record, walk
+from tests.tools.audit.conftest import Tiny, charges, owner, walk
+from tests.tools.audit.modes import Reports
 from tests.tools.audit.test_at_least import add_bounds
 from tests.tools.audit.test_dwell import add_dwell
 
@@ -38,43 +39,7 @@ STRANGE = "planted-person-7"
 
 
 @dataclass
-class Reports:
-    """A watcher that keeps all reports."""
-
-    findings: list[tuple[str, str | None]] = field(default_factory=list)
-    records: Counter[str] = field(default_factory=Counter)
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
-    gaps: list[tuple[int, int, int]] = field(default_factory=list)
-    stretches: list[tuple[int | None, bool]] = field(default_factory=list)
-    last: dict[int, int] = field(default_factory=dict)
-
-    def report_finding(self, kind: str, text: str | None) -> None:
-        self.findings.append((kind, text))
-
-    def report_record(self, kind: str) -> None:
-        self.records[kind] += 1
-
-    def report_tick(self, partition: int, tick: int, as_of: int) -> None:
-        assert as_of > 0
-        self.last[partition] = tick
-
-    def report_outcome(self, outcome: Outcome) -> None:
-        self.outcomes[outcome] += 1
-
-    def report_missing(self, partition: int, first: int, last: int) -> None:
-        self.gaps.append((partition, first, last))
-
-    def report_unjudged(self, partition: int | None, place: str, *, begins: bool) -> None:
-        assert place
-        self.stretches.append((partition, begins))
-
-    @property
-    def kinds(self) -> set[str]:
-        return {kind for kind, _text in self.findings}
-
-
-@dataclass
-class Run:
+class Published:
     """The tiny run, on topics that tests fill step by step."""
 
     tiny: Tiny
@@ -128,7 +93,7 @@ class Run:
             None if output_only else self.kafka.create_consumer,
         )
         sources = options.pop("sources", sources)
-        return Follower([read_terms(path) for path in configs], sources, reports, **options)
+        return Follower([read_terms(path) for path in configs], sources, reports, Run(ends=False, **options))
 
     def judge(self, **options: Any) -> Reports:
         """Follow the topics to their present ends, and require that nothing waits."""
@@ -142,30 +107,15 @@ class Run:
 
 
 @pytest.fixture
-def run(tiny: Tiny, kafka: SharedKafka) -> Iterator[Run]:
+def run(tiny: Tiny, kafka: SharedKafka) -> Iterator[Published]:
     name, connections = uuid.uuid4().hex[:10], KafkaConnections((kafka.bootstrap_servers,))
     with closing(KafkaTopics(connections)) as facts:
-        made = Run(tiny, connections, f"visits-{name}", f"alerts-{name}", facts)
+        made = Published(tiny, connections, f"visits-{name}", f"alerts-{name}", facts)
         made.create()
         yield made
 
 
-def owner(charges: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """Return an owner record."""
-    made = record("owner", 0, owner_value(charges=charges, kind="owner", **more))
-    made["headers"] |= {"ce_id": f"owner/0/{uuid.uuid4().hex}"}
-    return made
-
-
-def charges(night_at: str = "02:30:00") -> dict[str, Any]:
-    """Return the charges of the tiny configuration."""
-    places = [{"monitor": "walk", "answers": 1, "window": 3, "shares": {"1": ["park"]}}]
-    night = {"monitor": "night", "kind": "at_times", "epsilon": "1/2", "horizon": "3h", "at": [night_at]}
-    times = [night | {"timezone": "Europe/London", "instants": "0" * 16}]
-    return {"digest": "0" * 16, "ahead": 1, "places": places, "times": times}
-
-
-def test_correct_run_has_no_finding(run: Run) -> None:
+def test_correct_run_has_no_finding(run: Published) -> None:
     """A correct run has no finding, and every tick is proven."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
@@ -178,7 +128,7 @@ def test_correct_run_has_no_finding(run: Run) -> None:
 
 
 @pytest.mark.promise(5)
-def test_late_record_is_found(run: Run) -> None:
+def test_late_record_is_found(run: Published) -> None:
     """
     A record that a broker stamped before a tick closed, but appended after its answers, makes a "safe" false.
 
@@ -191,35 +141,35 @@ def test_late_record_is_found(run: Run) -> None:
     assert run.judge().kinds == {"safe"}
 
 
-def _false_safe(run: Run) -> str:
+def _false_safe(run: Published) -> str:
     run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
     return "safe"
 
 
-def _false_safe_of_snapshot(run: Run) -> str:
+def _false_safe_of_snapshot(run: Published) -> str:
     for tick in (3, 4):
         run.tiny[f"night/2026-01-01T02:30:00Z/0/{tick}"]["noisy_counts"] = {}
     return "safe"
 
 
-def _low_bound(run: Run) -> str:
+def _low_bound(run: Published) -> str:
     run.report([f"q{n},park,2026-01-01T01:10:00Z,2026-01-01T01:20:00Z," for n in range(2)])
     return "noisy_count"
 
 
-def _second_value(run: Run) -> str:
+def _second_value(run: Published) -> str:
     again = json.loads(json.dumps(next(line for line in run.tiny.records if line["value"]["tick"] == 6)))
     again["value"]["status"] = "unknown"
     run.tiny.records.append(again)
     return "bytes"
 
 
-def _too_much(run: Run) -> str:
+def _too_much(run: Published) -> str:
     run.tiny.config = run.tiny.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "3/4"')
     return "paid"
 
 
-def _second_answer(run: Run) -> str:
+def _second_answer(run: Published) -> str:
     mark = {"noisy_count": 3, "epsilon": "1"}
     marks = [mark | {"tick": 1, "until": 4}, mark | {"tick": 3, "until": 6}]
     p_value = run.tiny["walk/park/1"]["p_value"]
@@ -227,13 +177,13 @@ def _second_answer(run: Run) -> str:
     return "budget"
 
 
-def _stranger(run: Run) -> str:
+def _stranger(run: Published) -> str:
     visit = {"person_id": STRANGE, "location_id": "park", "tick": 10**9}
     run.tiny.records.insert(5, {"key": STRANGE, "headers": {"ce_id": STRANGE}, "value": visit, "partition": 0})
     return "form"
 
 
-def _list_as_location(run: Run) -> str:
+def _list_as_location(run: Published) -> str:
     strange = json.loads(json.dumps(run.tiny.records[0]))
     strange["value"] |= {"location_id": [STRANGE]}
     strange["key"] = f"walk/['{STRANGE}']"
@@ -242,12 +192,12 @@ def _list_as_location(run: Run) -> str:
     return "form"
 
 
-def _part_of_a_tick(run: Run) -> str:
+def _part_of_a_tick(run: Published) -> str:
     run.tiny.remove("walk/park/3")
     return "ticks"
 
 
-PLANTED: list[Callable[[Run], str]] = [
+PLANTED: list[Callable[[Published], str]] = [
     _false_safe,
     _false_safe_of_snapshot,
     _low_bound,
@@ -262,7 +212,7 @@ PLANTED: list[Callable[[Run], str]] = [
 
 @pytest.mark.promise(37)
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__[1:])
-def test_planted_falsehood_is_found(run: Run, plant: Callable[[Run], str]) -> None:
+def test_planted_falsehood_is_found(run: Published, plant: Callable[[Published], str]) -> None:
     """Each planted falsehood is found by its own kind alone, and no text repeats what a stranger wrote."""
     kind = plant(run)
     run.report()
@@ -273,7 +223,7 @@ def test_planted_falsehood_is_found(run: Run, plant: Callable[[Run], str]) -> No
     assert STRANGE not in str(reports.findings)
 
 
-def test_missing_tick_is_shown_by_partition(run: Run) -> None:
+def test_missing_tick_is_shown_by_partition(run: Published) -> None:
     """A tick that nobody decided is reported by partition, and is no finding."""
     run.report()
     run.tiny.remove("walk/park/3", "night/2026-01-01T02:30:00Z/0/3")
@@ -284,7 +234,7 @@ def test_missing_tick_is_shown_by_partition(run: Run) -> None:
     assert reports.findings == []
 
 
-def _interrupt(run: Run, *between: dict[str, Any]) -> set[str]:
+def _interrupt(run: Published, *between: dict[str, Any]) -> set[str]:
     """Let tick 3 be partial, with these records between it and tick 4. Return the kinds of findings."""
     run.report()
     run.tiny.remove("walk/park/3")
@@ -294,23 +244,23 @@ def _interrupt(run: Run, *between: dict[str, Any]) -> set[str]:
     return run.judge().kinds
 
 
-def test_interrupted_tick_may_be_partial(run: Run) -> None:
+def test_interrupted_tick_may_be_partial(run: Published) -> None:
     """If a takeover follows a tick, the tick's transaction may have been aborted: missing records are no finding."""
     repeated = [line for line in run.tiny.records if line["value"]["tick"] == 2]
     assert _interrupt(run, owner(charges()), *repeated) == set()
 
 
-def test_owner_record_excuses_no_partial_tick(run: Run) -> None:
+def test_owner_record_excuses_no_partial_tick(run: Published) -> None:
     """A tick before the owner record that an owner repeats from time to time must be complete."""
     assert _interrupt(run, owner(charges(), input_partitions=2)) == {"ticks"}
 
 
-def _split_by_tick(run: Run) -> Iterator[list[dict[str, Any]]]:
+def _split_by_tick(run: Published) -> Iterator[list[dict[str, Any]]]:
     for tick in range(7):
         yield [line for line in run.tiny.records if line["value"]["tick"] == tick]
 
 
-def test_findings_come_as_ticks_are_published(run: Run) -> None:
+def test_findings_come_as_ticks_are_published(run: Published) -> None:
     """A false "safe" is found in the turn after its tick, even if visits were read earlier; repeats are no findings."""
     reports = Reports()
     run.report(["q1,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,", *run.tiny.lines[1:]])
@@ -327,7 +277,7 @@ def test_findings_come_as_ticks_are_published(run: Run) -> None:
     assert len(reports.findings) == 1
 
 
-def test_answer_past_the_end_is_compared(run: Run) -> None:
+def test_answer_past_the_end_is_compared(run: Published) -> None:
     """If a tick is published while the follower catches up, it is compared with the input published before it."""
     *earlier, last = _split_by_tick(run)
     run.publish(owner(charges()), *(line for records in earlier for line in records))
@@ -355,7 +305,7 @@ def test_answer_past_the_end_is_compared(run: Run) -> None:
 
 
 @contextmanager
-def open_transaction(run: Run, *lines: str) -> Iterator[Any]:
+def open_transaction(run: Published, *lines: str) -> Iterator[Any]:
     """Report visits in a transaction that stays open, and yield its producer."""
     with closing(run.kafka.create_producer(transactional_id=f"slow-{run.visits}")) as producer:
         producer.init_transactions()
@@ -372,7 +322,7 @@ HIDDEN = [f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range
 
 @pytest.mark.promise(37)
 @pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
-def test_open_transaction_is_waited_for(run: Run, commits: bool) -> None:
+def test_open_transaction_is_waited_for(run: Published, commits: bool) -> None:
     """No tick is proven while a transaction hides visits that it may count. They count if it is committed.
 
     input    p1 … p4 | q0 q1 (open) ............... | commit: the "safe" of tick 6 is false
@@ -396,7 +346,7 @@ def test_open_transaction_is_waited_for(run: Run, commits: bool) -> None:
     assert reports.kinds == ({"safe"} if commits else set())
 
 
-def test_later_transactions_are_not_waited_for(run: Run) -> None:
+def test_later_transactions_are_not_waited_for(run: Published) -> None:
     """A tick waits only for transactions that were open when it was read; otherwise a busy producer would block it."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
@@ -411,7 +361,7 @@ def test_later_transactions_are_not_waited_for(run: Run) -> None:
         producer.abort_transaction()
 
 
-def test_long_transaction_cuts_off_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_transaction_cuts_off_input(run: Published, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that stays open for half a minute is reported as an input that cannot be read."""
     monkeypatch.setattr("monitor.tools.audit.follow.PATIENCE_SECONDS", 0.0)
     run.report()
@@ -424,7 +374,7 @@ def test_long_transaction_cuts_off_input(run: Run, monkeypatch: pytest.MonkeyPat
         producer.abort_transaction()
 
 
-def recreate(run: Run, name: str, partitions: int) -> None:
+def recreate(run: Published, name: str, partitions: int) -> None:
     """Delete a topic, and create another one of the same name."""
     before = run.facts.read_topic_id(name)
     with closing(run.kafka.create_admin()) as admin:
@@ -435,7 +385,7 @@ def recreate(run: Run, name: str, partitions: int) -> None:
         admin.create_topics({name: run.settings(partitions)}, wait_for_metadata=True)
 
 
-def test_longer_recreated_topic_is_noticed(run: Run) -> None:
+def test_longer_recreated_topic_is_noticed(run: Published) -> None:
     """A re-created topic, which has another id, is not read further, even if it has more records than before."""
     run.report()
     run.publish(*run.tiny.records)
@@ -449,7 +399,7 @@ def test_longer_recreated_topic_is_noticed(run: Run) -> None:
     assert reports.findings == []
 
 
-def test_answers_about_earlier_input_are_partial(run: Run) -> None:
+def test_answers_about_earlier_input_are_partial(run: Published) -> None:
     """Answers about an input that was re-created since are not proven, because the visits that they count are gone."""
     run.report()
     ticks = list(_split_by_tick(run))
@@ -465,7 +415,7 @@ def test_answers_about_earlier_input_are_partial(run: Run) -> None:
     assert reports.findings == []
 
 
-def test_recreated_input_is_noticed_later(run: Run) -> None:
+def test_recreated_input_is_noticed_later(run: Published) -> None:
     """Answers about an earlier input are not proven, even if no input could be read when they were read."""
     run.report()
     run.publish(owner(charges(), input_topic_id="a" * 32), *run.tiny.records)
@@ -490,7 +440,7 @@ def test_recreated_input_is_noticed_later(run: Run) -> None:
 class LateFacts:
     """Facts about topics; the first request for the input's `ends`, or for its `id`, fails."""
 
-    def __init__(self, run: Run, late: str) -> None:
+    def __init__(self, run: Published, late: str) -> None:
         self._run, self._late = run, late
 
     def _fails(self, name: str, what: str) -> bool:
@@ -509,13 +459,12 @@ class LateFacts:
 
 @pytest.mark.parametrize("late", ["ends", "id"])
 @pytest.mark.parametrize("kind", ["at_least", "dwell"])
-def test_earlier_input_causes_no_findings(run: Run, kind: str, late: str) -> None:
+def test_earlier_input_causes_no_findings(run: Published, kind: str, late: str) -> None:
     """Lower bounds and dwell times that count an earlier input are not compared with the present, empty one."""
     if kind == "at_least":
         add_bounds(run.tiny, {"shop": 2})
     else:
         add_dwell(run.tiny, 2_400 + 45 * 2_400, 1_200)  # true with the visits, impossible without
-    run.tiny.config = run.tiny.config.replace('privacy: {epsilon: "2"', 'privacy: {epsilon: "9"')
     run.tiny.records.sort(key=lambda line: line["value"]["tick"])
     run.publish(owner(None, input_topic_id="a" * 32), *run.tiny.records)
     reports = Reports()
@@ -531,18 +480,18 @@ def test_earlier_input_causes_no_findings(run: Run, kind: str, late: str) -> Non
     assert set(reports.outcomes) == {Outcome.PARTIAL}
 
 
-def test_follower_reports_at_each_tick(run: Run) -> None:
+def test_follower_reports_at_each_tick(run: Published) -> None:
     """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
     run.publish(owner(charges()), *run.tiny.records)
     alive: list[int] = []
     sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, alive=lambda: alive.append(1))
     with closing(run.follow(Reports(), sources=sources)) as follower:
         follower.take_turn()
-        assert follower.complete
+        assert follower.engine.complete
     assert len(alive) > 7
 
 
-def test_restart_loses_and_repeats_nothing(run: Run) -> None:
+def test_restart_loses_and_repeats_nothing(run: Published) -> None:
     """A new process reaches the same findings and numbers as one that was never stopped."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     ticks = list(_split_by_tick(run))
@@ -556,7 +505,7 @@ def test_restart_loses_and_repeats_nothing(run: Run) -> None:
     assert sum(after.records.values()) == len(run.tiny.records)
 
 
-def test_examined_ticks_are_not_reported(run: Run) -> None:
+def test_examined_ticks_are_not_reported(run: Published) -> None:
     """With `since`, findings about earlier ticks are left out, and later ones are not."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     run.publish()
@@ -564,7 +513,7 @@ def test_examined_ticks_are_not_reported(run: Run) -> None:
     assert run.judge(since=parse_instant("2026-01-01T01:00:00Z")).findings == []
 
 
-def test_examined_overspending_hides_no_later_one(run: Run) -> None:
+def test_examined_overspending_hides_no_later_one(run: Published) -> None:
     """With `since`, an examined sum of ε does not hide a later sum that is not larger."""
     facts = {"noisy_count": 3, "count_at_most": 3, "p_value": run.tiny["walk/park/1"]["p_value"]}
     mark = {"tick": 6, "noisy_count": 3, "epsilon": "1", "until": 9}
@@ -575,7 +524,7 @@ def test_examined_overspending_hides_no_later_one(run: Run) -> None:
     assert run.judge(output_only=True, since=since).kinds == {"paid"}
 
 
-def test_output_alone_is_checked_without_input(run: Run) -> None:
+def test_output_alone_is_checked_without_input(run: Published) -> None:
     """Without input the ε, pauses, form and bytes are checked, and no tick counts as proven."""
     _second_answer(run)
     run.publish(owner(charges()), *run.tiny.records)
@@ -584,7 +533,7 @@ def test_output_alone_is_checked_without_input(run: Run) -> None:
     assert set(reports.outcomes) == {Outcome.OUTPUT_ONLY}
 
 
-def test_lost_input_is_compared_later(run: Run) -> None:
+def test_lost_input_is_compared_later(run: Published) -> None:
     """While the input cannot be read, the follower reports it and checks the output; it compares all answers later."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     _second_answer(run)
@@ -611,13 +560,13 @@ def test_lost_input_is_compared_later(run: Run) -> None:
     assert "safe" in reports.kinds
 
 
-def test_waiting_answers_are_bounded_by_bytes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_answers_are_bounded_by_bytes(run: Published, monkeypatch: pytest.MonkeyPatch) -> None:
     """If too many bytes wait for the input, the oldest ticks are given up, and the newest is kept."""
 
     def open_input(**settings: str) -> Any:
         raise ConnectionError(str(settings))
 
-    monkeypatch.setattr("monitor.tools.audit.follow.MOST_WAITING_BYTES", 1)
+    monkeypatch.setattr("monitor.tools.audit.engine.MOST_WAITING_BYTES", 1)
     run.publish(owner(charges()), *run.tiny.records)
     reports = Reports()
     with closing(
@@ -625,11 +574,11 @@ def test_waiting_answers_are_bounded_by_bytes(run: Run, monkeypatch: pytest.Monk
     ) as follower:
         follower.take_turn()
         assert follower.waiting_ticks == 1
-        assert not follower.complete
+        assert not follower.engine.complete
     assert reports.outcomes == {Outcome.UNPROVEN: 6}
 
 
-def _change_the_time(run: Run) -> list[Any]:
+def _change_the_time(run: Published) -> list[Any]:
     """Let the designated time change to 03:30 after tick 3. Return the configurations, the newer one first."""
     earlier = run.tiny.folder / "earlier.yaml"
     earlier.write_text(run.tiny.config)
@@ -652,7 +601,7 @@ def _change_the_time(run: Run) -> list[Any]:
     return [run.tiny.folder / "config.yaml", earlier]
 
 
-def test_stretch_is_judged_by_its_configuration(run: Run) -> None:
+def test_stretch_is_judged_by_its_configuration(run: Published) -> None:
     """After a designated time was changed, each tick is judged by the configuration that was in force."""
     configs = _change_the_time(run)
     run.report()
@@ -663,7 +612,7 @@ def test_stretch_is_judged_by_its_configuration(run: Run) -> None:
     assert reports.stretches == []
 
 
-def test_stretch_without_configuration_is_named(run: Run) -> None:
+def test_stretch_without_configuration_is_named(run: Published) -> None:
     """If the earlier configuration is not given, its ticks are reported as unjudged, and cause no finding."""
     configs = _change_the_time(run)
     run.report()
@@ -674,7 +623,7 @@ def test_stretch_without_configuration_is_named(run: Run) -> None:
     assert reports.stretches == [(0, True), (0, False)]
 
 
-def test_expired_input_is_partial(run: Run) -> None:
+def test_expired_input_is_partial(run: Published) -> None:
     """If input has expired, ticks that may count it are not proven."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
@@ -685,5 +634,5 @@ def test_expired_input_is_partial(run: Run) -> None:
         while follower.take_turn():
             pass
         follower.take_turn()  # without new ticks
-        assert not follower.complete
+        assert not follower.engine.complete
     assert reports.outcomes[Outcome.PARTIAL] == 7

@@ -17,13 +17,14 @@ from monitor.cli import main
 from monitor.config import load_config
 from monitor.service.service import build_kafka_connections
 from monitor.tools.audit import AuditReport, audit, find_planted
+from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.topic_facts import KafkaTopics
 from monitor.tools.servers import EmbeddedValkey
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.test_follow import Reports
+from tests.tools.audit.modes import Reports
 
 PLACES = [f"place-{n}" for n in range(6)]
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -111,10 +112,12 @@ def _follow(config: Path, report: AuditReport) -> None:
     kept = 0
     facts = KafkaTopics(build_kafka_connections(loaded))
     sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
-    with closing(facts), closing(Follower([read_terms(config)], sources, reports)) as follower:
+    with closing(facts), closing(Follower([read_terms(config)], sources, reports, Run(ends=False))) as follower:
         while follower.take_turn():
             kept = max(kept, follower.kept_visits)
-        spent = sum(follower.find_most_spent(name) for name in {name for name, _status in report.answers})
+        spent = sum(
+            follower.engine.payments.find_most_spent(name) for name in {name for name, _status in report.answers}
+        )
     assert reports.findings == []
     assert reports.outcomes == {Outcome.PROVEN: report.ticks}
     assert sum(reports.records.values()) >= report.records

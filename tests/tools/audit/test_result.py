@@ -18,8 +18,10 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.page.server import Page, PageParts
 from tests.shared_kafka import SharedKafka
+from tests.tools.audit.conftest import charges, owner
+from tests.tools.audit.modes import Reports
 from tests.tools.audit.test_auditor import ready, run_auditor, write_service
-from tests.tools.audit.test_follow import Reports, Run, charges, owner, run
+from tests.tools.audit.test_follow import Published, run
 
 __all__ = ["run"]  # a fixture
 
@@ -27,7 +29,7 @@ Eventually = Callable[..., Any]
 PAGE = "page: {port: 0, audit_file: result.json}\n"
 
 
-def ticks(run: Run, *wanted: int) -> list[dict[str, Any]]:
+def ticks(run: Published, *wanted: int) -> list[dict[str, Any]]:
     return [line for line in run.tiny.records if line["value"]["tick"] in wanted]
 
 
@@ -50,7 +52,7 @@ def line(page: Page) -> str:
 
 
 @pytest.mark.promise(37)
-def test_page_shows_what_the_auditor_proved(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+def test_page_shows_what_the_auditor_proved(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
     """The page says up to when everything is recounted. A false "safe" is counted.
 
     While the auditor is cut off from the input, the time does not advance.
@@ -80,7 +82,7 @@ def test_page_shows_what_the_auditor_proved(run: Run, kafka: SharedKafka, eventu
     assert set(json.loads(result.read_text())) == {"from", "up_to", "false", "epsilon_at_most"}
 
 
-def test_half_a_tick_is_not_proven(run: Run) -> None:
+def test_half_a_tick_is_not_proven(run: Published) -> None:
     """While only a part of a tick has been appended, the result ends before it."""
     run.report()
     run.publish(owner(charges()), *ticks(run, 0, 1, 2))
@@ -97,7 +99,7 @@ def test_half_a_tick_is_not_proven(run: Run) -> None:
     assert reports.findings == []
 
 
-def test_nothing_is_claimed_before_since(run: Run) -> None:
+def test_nothing_is_claimed_before_since(run: Published) -> None:
     """Ticks whose findings are muted are not a part of the result."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)

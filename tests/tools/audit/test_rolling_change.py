@@ -22,10 +22,10 @@ from monitor.tools.audit.audit import audit_files
 from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from tests.shared_kafka import SharedKafka
-from tests.tools.audit.conftest import Tiny, walk
-from tests.tools.audit.modes import encode, follow_to_end
+from tests.tools.audit.conftest import Tiny, charges, owner, walk
+from tests.tools.audit.modes import Reports, encode, follow_parts
 from tests.tools.audit.test_auditor import Eventually, ready, run_auditor, write_service
-from tests.tools.audit.test_follow import Reports, Run, charges, owner, run
+from tests.tools.audit.test_follow import Published, run
 
 __all__ = ["run"]  # a fixture
 
@@ -73,7 +73,7 @@ class Change:
 
     def follow(self, *configs: Path) -> Reports:
         """Follow the records as they are published."""
-        return follow_to_end(self.tiny, *self.parts, configs=configs)[0]
+        return follow_parts(self.tiny, *self.parts, configs=configs)[0]
 
 
 def add_watched_place(tiny: Tiny) -> Change:
@@ -193,7 +193,7 @@ def test_stranger_is_found_in_a_known_stretch(tiny: Tiny) -> None:
 
 
 def test_running_auditor_reads_folder_again(
-    run: Run, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    run: Published, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A place is added while the auditor runs: once its folder has the configuration, every tick is proven."""
     folder = write_service(run, kafka).parent / "configurations"
@@ -215,7 +215,7 @@ def test_running_auditor_reads_folder_again(
     assert "finding" not in caplog.text
 
 
-def test_running_auditor_reads_file_again(run: Run, kafka: SharedKafka, eventually: Eventually) -> None:
+def test_running_auditor_reads_file_again(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
     """If the file is replaced, the auditor judges by the new configuration, and earlier answers by the earlier one."""
     config = write_service(run, kafka)
     changed = add_watched_place(run.tiny)
@@ -238,7 +238,7 @@ def copy(config: Path, folder: Path, registry: str) -> None:
     (folder / "config.yaml").write_text(config.read_text())
 
 
-def publish(run: Run, encoded: list[dict[str, Any]]) -> None:
+def publish(run: Published, encoded: list[dict[str, Any]]) -> None:
     """Publish records that have JSON as values."""
     run.publish(*(line | {"value": json.loads(line["value"])} for line in encoded))
 

@@ -12,10 +12,9 @@ import pytest
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.text import is_utc, parse_instant
 from monitor.tools.audit.watching import Outcome
-from tests.tools.audit.conftest import Tiny, as_of
-from tests.tools.audit.modes import audit_once, encode, follow, follow_to_end, show
+from tests.tools.audit.conftest import Tiny, as_of, charges, owner
+from tests.tools.audit.modes import audit_once, encode, follow, follow_parts, show
 from tests.tools.audit.test_at_least import add_bounds
-from tests.tools.audit.test_follow import charges, owner
 
 NIGHT = "night/2026-01-01T02:30:00Z/0"
 BUSIEST = "busiest/2026-01-01T02:30:00Z"
@@ -240,21 +239,21 @@ def test_tick_of_a_malformed_answer(tiny: Tiny, forge: Callable[[Tiny], None]) -
         for is_later in (False, True)
     )
     first = [*encode([owner(charges())]), *encode(earlier)]
-    assert follow_to_end(tiny, first)[1].proven_stretch is None
-    reports, follower = follow_to_end(tiny, first, encode(later))
+    assert follow_parts(tiny, first)[1].proven_stretch is None
+    reports, engine = follow_parts(tiny, first, encode(later))
     assert reports.findings
     assert reports.outcomes == {Outcome.PROVEN: 6, Outcome.UNPROVEN: 1}
-    assert follower.proven_stretch is not None
-    assert follower.proven_stretch.since == parse_instant(as_of(4))
+    assert engine.proven_stretch is not None
+    assert engine.proven_stretch.since == parse_instant(as_of(4))
 
 
 def test_last_tick_of_a_malformed_answer(tiny: Tiny) -> None:
     """After a malformed answer nothing is claimed, and the audit is not complete, until the next tick is proven."""
     tiny["walk/park/6"]["status"] = STRANGE
-    reports, follower = follow_to_end(tiny, [*encode([owner(charges())]), *encode(tiny.records)])
+    reports, engine = follow_parts(tiny, [*encode([owner(charges())]), *encode(tiny.records)])
     assert reports.outcomes == {Outcome.PROVEN: 6, Outcome.UNPROVEN: 1}
-    assert follower.proven_stretch is None
-    assert not follower.complete
+    assert engine.proven_stretch is None
+    assert not engine.complete
 
 
 def test_count_far_below_threshold(tiny: Tiny) -> None:
@@ -284,7 +283,7 @@ def test_unexpected_error_is_found(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Judge, "take", fail)
     report, reports = audit_once(tiny, encode(tiny.records)), follow(tiny, encode(tiny.records))
     assert report.violations["form"][0] == "line 1: cannot be judged: unexpected LookupError"
-    assert ("form", "partition 0, offset 0: cannot be judged: unexpected LookupError") in reports.findings
+    assert ("form", "line 1: cannot be judged: unexpected LookupError") in reports.findings
     assert STRANGE not in str(report.violations) + str(reports.findings)
 
 

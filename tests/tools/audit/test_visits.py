@@ -8,7 +8,7 @@ import hashlib
 import pytest
 
 from monitor.tools.audit import AuditError, audit
-from monitor.tools.audit.counts import count_people
+from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.visits import read_visits
 from tests.tools.audit.conftest import Tiny
@@ -20,9 +20,10 @@ def count_at_park(tiny: Tiny, *lines: str) -> list[int]:
     """Return the number of people at the park at the ticks 0 to 7."""
     tiny.lines = [HEADER, *lines]
     visits, config, _alerts = tiny.write()
-    terms = read_terms(config)
-    steps = count_people(read_visits(visits, terms), terms, terms.over_time[0])["park"]
-    return [steps.at(tick) for tick in range(8)]
+    (recount,) = create_recounts([read_terms(config)])
+    for visit in read_visits(visits, recount.terms):
+        recount.take(visit)
+    return [recount.counts["walk"]["park"].at(tick) for tick in range(8)]
 
 
 def test_visit_counts_from_its_report_on(tiny: Tiny) -> None:
@@ -202,15 +203,6 @@ def test_times_when_clocks_change(tiny: Tiny) -> None:
     ]
     october = 1_792_886_400_000_000  # 2026-10-25T00:00:00Z
     assert monitor.find_times(october, october + 24 * hour) == [october + hour // 2]
-
-
-def test_accepted_visit_is_cut(tiny: Tiny) -> None:
-    """An accepted visit has its end and its last slot after the cut."""
-    tiny.lines = [HEADER, "p1,park,2026-01-01T00:10:00Z,2026-02-01T00:00:00Z,2026-01-01T00:30:00Z"]
-    visits, config, _alerts = tiny.write()
-    [visit] = read_visits(visits, read_terms(config)).accepted
-    assert visit.last == 1
-    assert visit.left - visit.arrived == 110 * 60_000_000
 
 
 def test_input_without_visits_is_audited(tiny: Tiny) -> None:

@@ -1,31 +1,51 @@
-"""Counts of people that follow the input, and forget what no later tick can need (docs/interface.md, section 1).
+"""The recount of one configuration: the people and visits that its answers count (docs/interface.md, section 1).
 
-They are the same as those that `counts.py` computes from all visits at once. The counts of ticks that have not been
-forgotten may be requested in any order, because a late record changes only ticks from its own slot on.
+Visits may be added in any order, and counts of ticks and designated times that have not been forgotten may be requested
+in any order, because a late record changes only ticks from its own slot on. No count is ever printed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from monitor.tools.audit.counts import TickRange, select
-from monitor.tools.audit.dwell import MeasuredVisit, measure
-from monitor.tools.audit.terms import AtTimesTerms, AuditTerms, DwellTerms, HotSpotsTerms, OverTimeTerms, TimedTerms
-from monitor.tools.audit.visits import AcceptedVisit
+from monitor.tools.audit.terms import AuditTerms, DwellTerms, TimedTerms
+from monitor.tools.audit.visit_totals import VisitTotals
+from monitor.tools.audit.visits import AcceptedVisit, Line, accept
 
-_MARGIN: int = 8 * 24 * 3600 * 1_000_000
+TickRange = tuple[int, int]
+"""A half-open range of ticks: the first is included, the second is not."""
+
+_SECOND: Final = 1_000_000
+_MARGIN: Final = 8 * 24 * 3600 * _SECOND
 """How far beyond the requested range designated times are computed, in microseconds."""
 
 
-class RollingCount:
-    """The number of distinct people at a location by tick, except for forgotten ticks."""
+class MeasuredVisit(NamedTuple):
+    """A visit that covers a designated time. `current` is the slot of its report, and `length` is in seconds."""
+
+    person: int
+    row: int
+    current: int
+    length: int
+
+
+class PeopleCount:
+    """The number of distinct people at a location by tick, except for forgotten ticks.
+
+    The count at the tick requested last is kept, so that the next tick costs one step.
+    """
 
     def __init__(self) -> None:
         self._ticks: dict[int, tuple[TickRange, ...]] = {}
         self._ends: dict[int, list[int]] = {}
         self._changes: Counter[int] = Counter()
-        self._base = 0
+        self._tick = -1 << 62
+        self._count = 0
         self._floor: int | None = None
 
     def __len__(self) -> int:
@@ -51,7 +71,15 @@ class RollingCount:
 
     def at(self, tick: int) -> int:
         """Return the count at a tick."""
-        return self._base + sum(change for at, change in self._changes.items() if at <= tick)
+        tick = tick if self._floor is None else max(tick, self._floor)
+        low, high = sorted((self._tick, tick))
+        if high - low > len(self._changes):
+            change = sum(by for at, by in self._changes.items() if low < at <= high)
+        else:
+            change = sum(self._changes[at] for at in range(low + 1, high + 1))
+        self._count += change if tick > self._tick else -change
+        self._tick = tick
+        return self._count
 
     def list_people_at(self, tick: int) -> Iterator[int]:
         """Yield the people who are counted at a tick."""
@@ -59,24 +87,25 @@ class RollingCount:
 
     def forget(self, tick: int) -> None:
         """Forget the ticks before one."""
+        self.at(tick)
         self._floor = tick
         for at in [at for at in self._changes if at <= tick]:
-            self._base += self._changes.pop(at)
+            del self._changes[at]
         for end in [end for end in self._ends if end <= tick]:
             for person in self._ends.pop(end):
                 if person in self._ticks and self._ticks[person][-1][1] <= tick:
                     del self._ticks[person]
 
     def _change(self, tick: int, by: int) -> None:
-        if self._floor is not None and tick <= self._floor:
-            self._base += by
-            return
-        self._changes[tick] += by
-        if not self._changes[tick]:
-            del self._changes[tick]
+        if tick <= self._tick:
+            self._count += by
+        if self._floor is None or tick > self._floor:
+            self._changes[tick] += by
+            if not self._changes[tick]:
+                del self._changes[tick]
 
 
-def _merge(ranges: Sequence[TickRange]) -> tuple[TickRange, ...]:
+def _merge(ranges: Iterable[TickRange]) -> tuple[TickRange, ...]:
     """Return the union of ranges of ticks, sorted."""
     merged: list[TickRange] = []
     for first, end in sorted(ranges):
@@ -87,12 +116,13 @@ def _merge(ranges: Sequence[TickRange]) -> tuple[TickRange, ...]:
     return tuple(merged)
 
 
-class RollingPresence:
-    """The people reported to be at each location at each designated time τ, as in `counts.Presence`."""
+class Presence:
+    """The people reported to be at each location at each designated time τ: those with arrived_at ≤ τ < left_at.
 
-    def __init__(self, terms: AuditTerms, threshold: int | None) -> None:
-        self._terms = terms
-        self._threshold = threshold
+    `_reports` and `_consenting` have the slot of each person's first report (with consent), by τ and row.
+    """
+
+    def __init__(self) -> None:
         self._reports: dict[int, dict[int, dict[int, int]]] = {}
         self._consenting: dict[int, dict[int, dict[int, int]]] = {}
 
@@ -110,21 +140,14 @@ class RollingPresence:
         """Return the number of people with a visit with consent at a location at τ, reported before the as_of."""
         return sum(slot <= tick for slot in self._consenting.get(time, {}).get(row, {}).values())
 
-    def find_crowded(self, time: int, shard: int) -> list[tuple[int, str]]:
-        """Return the locations of a shard that reach the threshold, each with the first tick at which it does."""
-        threshold, crowded = self._threshold, []
-        for row, people in self._reports.get(time, {}).items():
-            if threshold is not None and len(people) >= threshold and self._terms.shard[row] == shard:
-                crowded.append((sorted(people.values())[threshold - 1], self._terms.locations[row]))
-        return crowded
+    def list_rows_at(self, time: int, at_least: int = 1) -> list[int]:
+        """Return the rows of the locations with at least so many people, reported at any time, in registry order."""
+        return sorted(row for row, people in self._reports.get(time, {}).items() if len(people) >= at_least)
 
-    def list_rows_at(self, time: int) -> list[int]:
-        """Return the rows of the locations with at least one reported person, in registry order."""
-        return sorted(self._reports.get(time, ()))
-
-    def list_people_at(self, time: int, row: int) -> Iterator[int]:
-        """Yield the people reported at a location at τ."""
-        yield from self._reports.get(time, {}).get(row, ())
+    def list_people_at(self, time: int) -> Iterator[int]:
+        """Yield the people reported at any location at τ."""
+        for people in self._reports.get(time, {}).values():
+            yield from people
 
     def forget(self, time: int) -> None:
         """Forget the designated times before an instant."""
@@ -151,42 +174,52 @@ class _Times:
         return select(self._times, low, high)
 
 
-class RollingRecount:
-    """The recount of one configuration. `own` has the visits of each person that an answer may charge."""
+def select(times: Sequence[int], low: int, high: int) -> Sequence[int]:
+    """Return the times τ with low ≤ τ < high. The times must be sorted."""
+    return times[bisect_left(times, low) : bisect_left(times, high)]
 
-    def __init__(self, terms: AuditTerms) -> None:
+
+class Recount:
+    """The recount of one configuration.
+
+    `counts` has the people in the window, by monitor and location; `presence` the people at each designated time, by
+    monitor; `lengths` the visits that cover each designated time, by monitor of dwell times. `own` has the visits of
+    each person that an answer may charge. `whole`: it has every visit that the next answers may count. Person ids are
+    replaced by digests with a random `key`, which all recounts of a run share.
+    """
+
+    def __init__(self, terms: AuditTerms, key: bytes, totals: VisitTotals | None = None) -> None:
         self.terms = terms
+        self.whole = True
         self.own: dict[int, list[AcceptedVisit]] = {}
+        self.totals = totals
+        self._key = key
         self._by_last: dict[int, set[int]] = {}
-        self._counts = {
-            monitor.name: {location: RollingCount() for location in monitor.shares if location in terms.rows}
-            for monitor in terms.over_time
+        self.counts = {
+            monitor.name: {location: PeopleCount() for location in monitor.shares} for monitor in terms.over_time
         }
-        self._watching: dict[int, list[tuple[int, RollingCount]]] = {}
+        self._watching: dict[int, list[tuple[int, PeopleCount]]] = {}
         for monitor in terms.over_time:
-            for location, count in self._counts[monitor.name].items():
+            for location, count in self.counts[monitor.name].items():
                 self._watching.setdefault(terms.rows[location], []).append((monitor.window, count))
-        self._presence = {
-            monitor.name: RollingPresence(terms, monitor.threshold if isinstance(monitor, AtTimesTerms) else None)
-            for monitor in (*terms.at_times, *terms.hot_spots)
-        }
-        self._lengths: dict[str, dict[int, list[MeasuredVisit]]] = {monitor.name: {} for monitor in terms.dwell}
+        self.presence = {monitor.name: Presence() for monitor in (*terms.at_times, *terms.hot_spots)}
+        self.lengths: dict[str, dict[int, list[MeasuredVisit]]] = {monitor.name: {} for monitor in terms.dwell}
         self._times = {monitor.name: _Times(monitor) for monitor in terms.timed}
 
-    def find_counts(self, monitor: OverTimeTerms) -> dict[str, RollingCount]:
-        """Return the number of people in the window, by location."""
-        return self._counts[monitor.name]
-
-    def find_presence(self, monitor: AtTimesTerms | HotSpotsTerms) -> RollingPresence:
-        """Return the people at each designated time."""
-        return self._presence[monitor.name]
-
-    def find_lengths(self, monitor: DwellTerms) -> dict[int, list[MeasuredVisit]]:
-        """Return the visits that cover each designated time, with their lengths."""
-        return self._lengths[monitor.name]
+    def take(self, line: Line | int) -> None:
+        """Accept or refuse a visit as reported. An invalid one is given as the instant of its report."""
+        if isinstance(line, int):
+            visit, reported = None, line
+        else:
+            digest = hashlib.blake2b(line.person.encode(), key=self._key, digest_size=16)
+            visit, reported = accept(line, int.from_bytes(digest.digest()), self.terms), line.reported
+        if visit is not None:
+            self.add(visit)
+        if self.totals is not None:
+            self.totals.add(visit, self.terms.grid.find_slot(reported))
 
     def add(self, visit: AcceptedVisit) -> None:
-        """Add a visit."""
+        """Add a visit. If it is reported in slot c with the last slot s, the ticks c … s + W - 1 count it."""
         charged = False
         for window, count in self._watching.get(visit.row, ()):
             if visit.current < visit.last + window:
@@ -198,9 +231,9 @@ class RollingRecount:
             for time in self._times[monitor.name].find_times(max(visit.arrived, oldest), visit.left):
                 charged = True
                 if isinstance(monitor, DwellTerms):
-                    self._lengths[monitor.name].setdefault(time, []).append(measure(visit, monitor))
+                    self.lengths[monitor.name].setdefault(time, []).append(_measure(visit, monitor))
                 else:
-                    self._presence[monitor.name].add(time, visit)
+                    self.presence[monitor.name].add(time, visit)
         if charged and visit not in (own := self.own.setdefault(visit.person, [])):
             own.append(visit)
             self._by_last.setdefault(visit.last, set()).add(visit.person)
@@ -212,17 +245,17 @@ class RollingRecount:
 
     def forget(self, tick: int, charged: int) -> None:
         """Forget the counts before a tick, and the visits whose last slot is before the slot `charged`."""
-        for counts in self._counts.values():
+        for counts in self.counts.values():
             for count in counts.values():
                 count.forget(tick)
         for monitor in self.terms.timed:
             oldest = self.terms.grid.as_of(tick) - monitor.horizon
             if isinstance(monitor, DwellTerms):
-                lengths = self._lengths[monitor.name]
+                lengths = self.lengths[monitor.name]
                 for time in [time for time in lengths if time < oldest]:
                     del lengths[time]
             else:
-                self._presence[monitor.name].forget(oldest)
+                self.presence[monitor.name].forget(oldest)
         for last in [last for last in self._by_last if last < charged]:
             for person in self._by_last.pop(last):
                 self._forget_visits(person, charged)
@@ -233,3 +266,15 @@ class RollingRecount:
             self.own[person] = left
         else:
             self.own.pop(person, None)
+
+
+def create_recounts(configs: Sequence[AuditTerms], totals: VisitTotals | None = None) -> list[Recount]:
+    """Return a recount of each configuration. `totals` receives the visits as the first one accepts them."""
+    key = os.urandom(16)
+    return [Recount(terms, key, totals if terms is configs[0] else None) for terms in configs]
+
+
+def _measure(visit: AcceptedVisit, monitor: DwellTerms) -> MeasuredVisit:
+    """Return a visit with its length in seconds, at most `longest_visit`."""
+    length = min((visit.left - visit.arrived) // _SECOND, monitor.longest)
+    return MeasuredVisit(visit.person, visit.row, visit.current, length)

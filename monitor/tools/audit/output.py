@@ -1,22 +1,23 @@
-"""The state of a follower: its checks and what they share, the ticks that wait, and which records are the service's."""
+"""Check the records of the output topic as they come, from the output alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
+from monitor.tools.audit.check import Prove
 from monitor.tools.audit.fields import Fields, FormError
 from monitor.tools.audit.findings import BYTES, FORM, TICKS, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import KINDS, OWNER_KINDS, Judge
-from monitor.tools.audit.ownership import Ownership
+from monitor.tools.audit.owners import read_owner
 from monitor.tools.audit.partition_ticks import PartitionTicks, read_tick
+from monitor.tools.audit.parts import TickParts
 from monitor.tools.audit.recent import Delivery, RecentBytes
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, publish
-from monitor.tools.audit.rolling_payments import PaidCheck
-from monitor.tools.audit.terms import AuditTerms, Grid
+from monitor.tools.audit.stretches import Stretches
+from monitor.tools.audit.terms import Grid
 from monitor.tools.audit.text import format_utc
 from monitor.tools.audit.watching import Watcher
 
@@ -28,123 +29,148 @@ class WaitingTick:
     """The answers of a tick that have not been compared with the input.
 
     `ends`: the ends of the input, requested after the answers were read; None if they have not been requested since.
-    `unjudged`: no given configuration explains some answer. `input_ids`: the known ids of the input topics that the
-    answers count. `size`: the bytes of the answers as published. `flawed`: some answer is not compared, or not as it
-    was published: it has another form, its ce_id was published with other bytes, or it is not due at its tick.
+    `answers`: the place of each answer, and its comparison with the recount. `unjudged`: no given configuration
+    explains some answer. `input_ids`: the known ids of the input topics that the answers count. `size`: the bytes of
+    the answers as published. `flawed`: some answer is not compared, or not as it was published: it has another form,
+    its ce_id was published with other bytes, or it is not due at its tick.
     """
 
     tick: int
     ends: Mapping[int, int] | None
-    answers: list[tuple[Judge, PublishedRecord]] = field(default_factory=list)
+    answers: list[tuple[str, Prove]] = field(default_factory=list)
     unjudged: bool = False
     input_ids: set[str] = field(default_factory=set)
     size: int = 0
     flawed: bool = False
 
 
-class FollowState:
-    """The checks, and what they share.
+class OutputChecks:
+    """The checks of records, and which configuration was in force in each output partition.
 
-    `reach`: a tick counts visits reported at most this many slots before it. `period`: `privacy.period` in slots.
-    `unjudged`: the output partitions whose latest answer no given configuration explains. `is_ahead` returns whether a
-    tick is far ahead of the clock.
+    `ticks`: the latest tick of each partition. `judged_ticks`: the number of ticks with a judged answer, in ascending
+    order; `first_tick` and `last_tick` are None if there is none. `unjudged_records`: the number of answers that no
+    given configuration explains. `unjudged`: the partitions whose latest answer is such an answer. `is_ahead` returns
+    whether a tick is far ahead of the clock.
     """
 
     def __init__(
         self,
-        judges: list[Judge],
+        judges: Sequence[Judge],
         history: History,
-        paid: PaidCheck,
         findings: Findings,
         watcher: Watcher,
         is_ahead: Callable[[int], bool],
     ) -> None:
-        self.judges = judges
-        self.history = history
-        self.paid = paid
+        self._judges = judges
+        self._history = history
         self._findings = findings
         self._watcher = watcher
         self._is_ahead = is_ahead
         self._grid = judges[0].terms.grid
-        self.owners = Ownership(judges, findings, whole=history.marks.whole)
+        self._services = {judge.terms.service for judge in judges}
+        self.stretches = Stretches(judges, findings, history.marks.whole)
+        self.parts = TickParts(findings, reports=not history.sequence.every_tick)
         self.ticks = PartitionTicks()
-        self.recent = RecentBytes()
-        self.unjudged: set[int | None] = set()
-        self._places: dict[bool, dict[int | None, str]] = {True: {}, False: {}}
-        self.reach = max(map(_find_reach, (judge.terms for judge in judges)))
-        self.period = max(-(-judge.terms.period // judge.terms.grid.slot) for judge in judges)
+        self.judged_ticks = self.unjudged_records = 0
+        self.first_tick: int | None = None
+        self.last_tick: int | None = None
+        self.unjudged: set[int] = set()
+        self._recent = RecentBytes()
+        self._input_ids: dict[int, str] = {}
+        self._places: dict[bool, dict[int, str]] = {True: {}, False: {}}
 
-    @property
-    def may_pay(self) -> Fraction:
-        """The largest `privacy.epsilon` of the configurations in force."""
-        return max(judge.terms.may_pay for judge in self.owners.stretches.find_in_force() or self.judges)
-
-    def take(self, read: ReadRecord, newest: int, waiting: WaitingTick) -> None:
-        """Check a record, which may have any form, from the output alone. An answer then waits for the input.
-
-        `newest`: the latest tick of the record's partition.
-        """
+    def take(self, read: ReadRecord, waiting: WaitingTick) -> None:
+        """Check a record, which may have any form. An answer is added to the waiting ones of its tick."""
         record = publish(read)
         self._watcher.report_record(record.kind if record is not None and record.kind in OWN_KINDS else "other")
         faults = self._findings.form_faults
         with self._findings.catch_errors(read.place):
             if record is not None and record.kind in KINDS and not record.strict:
                 self._findings.add(FORM, f"{read.place}: the value is not strict JSON")
-            elif record is None or not self.belongs(record):
+            elif record is None or not self._belongs(record):
                 self._findings.add(FORM, f"{read.place}: not a record of this service")
-            elif self._is_new(read, record, newest, waiting):
+            elif self._is_new(read, record, waiting):
                 self._take_new(read, record, waiting)
         if record is not None and record.kind in KINDS and self._findings.form_faults > faults:
             waiting.flawed = True
 
-    def belongs(self, record: PublishedRecord) -> bool:
+    def _belongs(self, record: PublishedRecord) -> bool:
         """Return whether a record names this service, and has the key of its kind.
 
         Its monitor and its place need not be in a given configuration: another one may be in force.
         """
-        names = {judge.terms.service for judge in self.judges}
         if record.kind not in OWN_KINDS or not isinstance(record.value, dict):
             return False
-        if record.headers.get("ce_source") not in names:
+        if record.headers.get("ce_source") not in self._services:
             return False
         return record.key == record.kind if record.kind in OWNER_KINDS else _has_own_key(record, self._grid)
 
-    def _is_new(self, read: ReadRecord, record: PublishedRecord, newest: int, waiting: WaitingTick) -> bool:
+    def _is_new(self, read: ReadRecord, record: PublishedRecord, waiting: WaitingTick) -> bool:
         """Return whether a record of this service is neither ahead of the clock nor a repeat."""
         if self._is_ahead(read_tick(record.value, self._grid) or 0):
             self._findings.add(TICKS, f"{read.place}: the answer is ahead of the clock, so it is not judged")
             waiting.flawed = True
             return False
-        delivery = self.recent.take(read, record.ce_id, newest)
+        delivery = self._recent.take(read, record.ce_id, waiting.tick)
         if delivery is Delivery.CHANGED:
             self._findings.add(BYTES, f"{read.place}: its ce_id was published before with other bytes")
             waiting.flawed = True
-        if delivery is not Delivery.NEW and record.kind in KINDS:
-            self.owners.take_repeat(read.partition)
+        if delivery is not Delivery.NEW and record.kind in KINDS and self.parts.take_repeat(read.partition):
+            self.stretches.doubt(read.partition)
         return delivery is Delivery.NEW
 
     def _take_new(self, read: ReadRecord, record: PublishedRecord, waiting: WaitingTick) -> None:
         tick = read_tick(record.value, self._grid)
         for missing in filter(None, [self.ticks.take(record.partition, tick)]):
-            self._watcher.report_missing(read.partition or 0, missing[0], missing[-1])
-            self.ticks.missing.clear()  # these ticks have been reported, and the list would grow without a limit
+            self._watcher.report_missing(read.partition, missing[0], missing[-1])
         if record.kind in OWNER_KINDS:
-            self.owners.take(record)
+            self._take_owner(record)
             return
-        judge = self.owners.stretches.find(record)
+        judge = self.stretches.find(record)
         self._places[judge is None].setdefault(record.partition, record.place)
-        self.owners.parts.take(record, tick, judge)
-        waiting.input_ids |= self.owners.input_ids.find(record.partition)
+        self.parts.take(record, tick, judge)
+        if record.partition in self._input_ids:
+            waiting.input_ids.add(self._input_ids[record.partition])
         if judge is None:
-            self.history.doubt(record)
+            self._history.doubt(record)
+            self.unjudged_records += 1
             waiting.unjudged = True
             return
-        taken = judge.take(record)
-        if taken is None:
+        self._note_tick(tick)
+        prove = judge.take(record)
+        if prove is None:
             waiting.flawed = True
             return
-        waiting.answers.append((judge, taken))
+        waiting.answers.append((record.place, prove))
         waiting.size += len(read.written)
+
+    def _note_tick(self, tick: int | None) -> None:
+        """Note that an answer of a tick was judged."""
+        if tick is None:
+            return
+        if self.last_tick is None or tick > self.last_tick:
+            self.judged_ticks, self.last_tick = self.judged_ticks + 1, tick
+        self.first_tick = tick if self.first_tick is None else min(tick, self.first_tick)
+
+    def _take_owner(self, record: PublishedRecord) -> None:
+        """Take an owner or start record, which decides how later answers of its partition are checked.
+
+        One of another form is a finding, and changes nothing.
+        """
+        try:
+            facts = read_owner(record, self._services, self._grid)
+        except FormError as error:
+            self._findings.add(FORM, f"{record.place}: not in the form of the interface: {error}")
+            return
+        if facts.lost_at is not None:
+            lost, slots = self._grid.find_slot(facts.lost_at), self._history.lost_slots
+            slots[record.partition] = max(lost, slots.get(record.partition, lost))
+        takeover = self.parts.take_owner(record, facts)
+        if record.kind == "owner":
+            self.stretches.take_owner(record.partition, facts, takeover=takeover)
+        self.parts.take_empty(record.partition, facts.tick, self.stretches.find_single(record.partition))
+        if facts.input_topic_id:
+            self._input_ids[record.partition] = facts.input_topic_id
 
     def report_stretch(self, partition: int) -> None:
         """Report if a stretch begins or ends with the records that were taken since the last call.
@@ -177,9 +203,3 @@ def _read_subject(kind: str, fields: Fields) -> Iterator[str]:
         yield format_utc(fields.read_instant("time"))
     if kind == "at_times":
         yield str(fields.read_whole("shard", 0))
-
-
-def _find_reach(terms: AuditTerms) -> int:
-    windows = [monitor.window for monitor in terms.over_time]
-    horizons = [-(-monitor.horizon // terms.grid.slot) + 1 for monitor in terms.timed]
-    return max([*windows, *horizons]) + terms.max_lead + 1

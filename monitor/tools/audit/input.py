@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from monitor.tools.audit.reader import TopicReader, UnreadableTopicError
-from monitor.tools.audit.rolling import RollingRecount
-from monitor.tools.audit.topics import decode
-from monitor.tools.audit.visits import accept
+from monitor.tools.audit.reader import HiddenRecordsError, TopicReader, UnreadableTopicError
+from monitor.tools.audit.recount import Recount
+from monitor.tools.audit.visits import decode
 
 PATIENCE_SECONDS: Final = 30.0
-_MARGIN: Final = 60 * 1_000_000
 _UNKNOWN: Final = 2**62
 
 
-class RollingInput:
+class Input:
     """The input topic, and the recounts that it feeds.
 
-    While it catches up it reads each partition only until a record is stamped a slot and a minute after the as_of, so
-    that visits of later windows need no memory. This assumes that the brokers' clocks differ by less. Person ids are
-    replaced by digests with a random key, which are forgotten with the visits.
+    `ahead`: each partition is read only until a record is stamped so many microseconds after the as_of of the tick that
+    is judged, so that visits of later windows need no memory.
     """
 
-    def __init__(self, reader: TopicReader, recounts: Sequence[RollingRecount], slot: int) -> None:
+    def __init__(self, reader: TopicReader, recounts: Sequence[Recount], ahead: int) -> None:
         self.reader = reader
         self.records = 0
         self._recounts = recounts
-        self._slot = slot
+        self._ahead = ahead
         self._newest: dict[int, int] = {}
         self._complete_from: dict[int, int] = {}
         self._ends: Mapping[int, int] = {}
-        self._key = os.urandom(16)
 
     @property
     def complete_from(self) -> int | None:
@@ -68,7 +62,7 @@ class RollingInput:
             UnreadableTopicError: the topic cannot be read, or returns no records.
         """
         heard = time.monotonic()
-        while wanted := self._find_wanted(as_of + self._slot + _MARGIN, ends):
+        while wanted := self._find_wanted(as_of + self._ahead, ends):
             before = dict(self.reader.positions)
             for partition, records in self.reader.poll(wanted).items():
                 for record in records:
@@ -80,6 +74,18 @@ class RollingInput:
             if time.monotonic() - heard > PATIENCE_SECONDS:
                 self.reader.close()
                 raise UnreadableTopicError(f"the topic {self.reader.name} returned no records for half a minute")
+
+    def read_rest(self) -> None:
+        """Read to the end offsets of the last request, also what no tick counts. Raises as `read_to` does."""
+        began = time.monotonic()
+        while True:
+            try:
+                self.read_to(_UNKNOWN, self._ends)
+            except HiddenRecordsError:
+                if time.monotonic() - began > PATIENCE_SECONDS:
+                    raise
+            else:
+                return
 
     def _find_wanted(self, until: int, ends: Mapping[int, int]) -> Mapping[int, int]:
         return {
@@ -98,10 +104,4 @@ class RollingInput:
         self._complete_from.setdefault(partition, stamped)
         for recount in self._recounts:
             for line in decode(record.value, stamped, recount.terms):
-                if not isinstance(line, int):
-                    visit = accept(line, self._digest_person(line.person), recount.terms)
-                    if visit is not None:
-                        recount.add(visit)
-
-    def _digest_person(self, person: str) -> int:
-        return int.from_bytes(hashlib.blake2b(person.encode(), key=self._key, digest_size=16).digest())
+                recount.take(line)
