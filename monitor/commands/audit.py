@@ -80,7 +80,7 @@ def audit(
             if visits is None or alerts is None:
                 report = audit_topics(config_files, os.environ, Console())
             else:
-                report = recount.audit_files(visits, list_configs(config_files), alerts, every_tick=not live)
+                report = recount.audit(visits, list_configs(config_files), alerts, every_tick=not live)
     except recount.AuditError as error:
         raise UsageError(str(error)) from error
     recount.render(report, Console())

@@ -8,9 +8,8 @@ or topics.
 
 from __future__ import annotations
 
-from monitor.tools.audit.audit import audit, audit_files, audit_topics
+from monitor.tools.audit.audit import audit, audit_topics
 from monitor.tools.audit.findings import AuditReport
-from monitor.tools.audit.planted import find_planted
 from monitor.tools.audit.rendering import render, render_contents
 from monitor.tools.audit.text import AuditError
 
@@ -18,9 +17,7 @@ __all__ = [
     "AuditError",
     "AuditReport",
     "audit",
-    "audit_files",
     "audit_topics",
-    "find_planted",
     "render",
     "render_contents",
 ]

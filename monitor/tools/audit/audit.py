@@ -11,11 +11,11 @@ from pathlib import Path
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import FATES, AuditReport, Findings
 from monitor.tools.audit.follow import Follower, Sources
-from monitor.tools.audit.partition_ticks import TickOrder
 from monitor.tools.audit.reader import TopicContents
-from monitor.tools.audit.records import ReadRecord, read_file
+from monitor.tools.audit.records import PublishedRecord, read_file
 from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.ticks import TickOrder
 from monitor.tools.audit.visit_totals import VisitTotals
 from monitor.tools.audit.visits import read_visits
 from monitor.tools.audit.watching import Watcher
@@ -38,9 +38,9 @@ class _RunWatcher(Watcher):
         self.missing.setdefault(partition, []).append((first, last))
 
 
-def audit_files(
+def audit(
     visits: Path,
-    configs: Sequence[Path],
+    configs: Path | Sequence[Path],
     alerts: Path,
     *,
     every_tick: bool = True,
@@ -50,8 +50,8 @@ def audit_files(
 
     Args:
         visits: the replay file (docs/interface.md, section 2). `reported_at` is the timestamp of a visit's record.
-        configs: the configurations that were in force, newest first. They must contain the values that the service took
-            from the environment.
+        configs: the configuration, or those that were in force, newest first. They must contain the values that the
+            service took from the environment.
         alerts: the output topic in the form that `replay` writes.
         every_tick: whether every tick must be answered, as after a replay with one configuration. False if the service
             ran in real time.
@@ -60,10 +60,10 @@ def audit_files(
     Raises:
         AuditError: one of the files cannot be read, or the configurations have different slots.
     """
-    terms, watcher = [read_terms(path) for path in configs], _RunWatcher()
-    totals = VisitTotals(terms[0])
+    terms = [read_terms(path) for path in ([configs] if isinstance(configs, Path) else configs)]
+    watcher, totals = _RunWatcher(), VisitTotals(terms[0])
     recounts = create_recounts(terms, totals)
-    engine = Engine(terms, recounts, watcher, Run(every_tick=every_tick and len(configs) == 1))
+    engine = Engine(terms, recounts, watcher, Run(every_tick=every_tick and len(terms) == 1))
     for recount in recounts:
         for line in read_visits(visits, recount.terms):
             recount.take(line)
@@ -71,25 +71,18 @@ def audit_files(
     return _make_report(engine, watcher, totals, fates)
 
 
-def judge_records(engine: Engine, records: Iterable[ReadRecord]) -> None:
+def judge_records(engine: Engine, records: Iterable[PublishedRecord]) -> None:
     """Judge records, of which the recounts have all visits that they count."""
     order = TickOrder(engine.terms.grid, engine.is_ahead)
     ordered = [(order.find(record.partition, record.value), record) for record in records]
     ordered.sort(key=lambda keyed: keyed[0])
     for tick, keyed in groupby(ordered, key=lambda keyed: keyed[0]):
-        by_partition: dict[int, list[ReadRecord]] = {}
+        by_partition: dict[int, list[PublishedRecord]] = {}
         for _tick, record in keyed:
             by_partition.setdefault(record.partition, []).append(record)
         engine.take_tick(tick, by_partition)
         while engine.waiting:
             engine.compare()
-
-
-def audit(
-    visits: Path, config: Path, alerts: Path, *, every_tick: bool = True, fates: Mapping[str, int] | None = None
-) -> AuditReport:
-    """Recount a run of one configuration as `audit_files` does."""
-    return audit_files(visits, [config], alerts, every_tick=every_tick, fates=fates)
 
 
 def audit_topics(configs: Sequence[Path], sources: Sources) -> tuple[AuditReport, TopicContents, TopicContents]:

@@ -17,7 +17,7 @@ from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.output import OutputChecks, WaitingTick
 from monitor.tools.audit.payments import Payments
-from monitor.tools.audit.records import ReadRecord
+from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.sequence import TickSequence
 from monitor.tools.audit.terms import AuditTerms, require_one_grid
@@ -94,7 +94,7 @@ class Engine:
             return None
         last = min(
             tick if self.output.parts.is_whole(partition) else tick - 1
-            for partition, tick in self.output.ticks.last.items()
+            for partition, tick in self.output.parts.last.items()
         )
         if last < since:
             return None
@@ -114,7 +114,7 @@ class Engine:
         self._completeness.begin_turn()
 
     def take_tick(
-        self, tick: int, records: Mapping[int, Iterable[ReadRecord]], ends: Mapping[int, int] | None = None
+        self, tick: int, records: Mapping[int, Iterable[PublishedRecord]], ends: Mapping[int, int] | None = None
     ) -> None:
         """Check the records of a tick, by output partition, from the output alone, and let them wait for the input.
 
@@ -126,8 +126,8 @@ class Engine:
             for record in listed:
                 self.output.take(record, waiting)
             self.output.report_stretch(partition)
-            if partition in self.output.ticks.last:
-                last = self.output.ticks.last[partition]
+            if partition in self.output.parts.last:
+                last = self.output.parts.last[partition]
                 self._watcher.report_tick(partition, last, self.terms.grid.as_of(last))
         if not self._run.ends:
             with self.findings.catch_errors(f"tick {tick}"):

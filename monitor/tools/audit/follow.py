@@ -14,7 +14,6 @@ from typing import Final
 
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.input import PATIENCE_SECONDS, Input
-from monitor.tools.audit.partition_ticks import TickOrder
 from monitor.tools.audit.reader import (
     HiddenRecordsError,
     OpenConsumer,
@@ -23,9 +22,10 @@ from monitor.tools.audit.reader import (
     TopicReader,
     UnreadableTopicError,
 )
-from monitor.tools.audit.records import ReadRecord, decode_record
+from monitor.tools.audit.records import PublishedRecord, decode_record
 from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.ticks import TickOrder
 from monitor.tools.audit.visit_totals import VisitTotals
 from monitor.tools.audit.watching import ProvenStretch, Watcher
 
@@ -87,7 +87,7 @@ class Follower:
         self._recounts = recounts
         self.engine = Engine(configs, recounts, watcher, run)
         self._order = TickOrder(self.terms.grid, self.engine.is_ahead)
-        self._queues: dict[int, deque[tuple[int, ReadRecord]]] = {}
+        self._queues: dict[int, deque[tuple[int, PublishedRecord]]] = {}
         self._ends: Mapping[int, int] = {}
 
     @property
@@ -171,7 +171,7 @@ class Follower:
 
     def _keep_up(self) -> None:
         """Read the input for the next tick, so that little remains to be read when it is published."""
-        last = self.engine.output.ticks.last
+        last = self.engine.output.parts.last
         if self._input is None or not last:
             return
         try:
@@ -210,7 +210,7 @@ class Follower:
 
     def _take_tick(self, tick: int, *, asked: bool) -> None:
         """Take the queued records of a tick. `asked`: the ends of the input were requested after they had been read."""
-        records: dict[int, list[ReadRecord]] = {}
+        records: dict[int, list[PublishedRecord]] = {}
         for partition, queue in self._queues.items():
             while queue and queue[0][0] == tick:
                 records.setdefault(partition, []).append(queue.popleft()[1])

@@ -12,13 +12,13 @@ from monitor.tools.audit.findings import BYTES, FORM, TICKS, Findings
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import KINDS, OWNER_KINDS, Judge
 from monitor.tools.audit.owners import read_owner
-from monitor.tools.audit.partition_ticks import PartitionTicks, read_tick
 from monitor.tools.audit.parts import TickParts
 from monitor.tools.audit.recent import Delivery, RecentBytes
-from monitor.tools.audit.records import PublishedRecord, ReadRecord, publish
+from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.stretches import Stretches
 from monitor.tools.audit.terms import Grid
 from monitor.tools.audit.text import format_utc
+from monitor.tools.audit.ticks import read_tick
 from monitor.tools.audit.watching import Watcher
 
 OWN_KINDS: Final = (*KINDS, *OWNER_KINDS)
@@ -47,7 +47,7 @@ class WaitingTick:
 class OutputChecks:
     """The checks of records, and which configuration was in force in each output partition.
 
-    `ticks`: the latest tick of each partition. `judged_ticks`: the number of ticks with a judged answer, in ascending
+    `judged_ticks`: the number of ticks with a judged answer, in ascending
     order; `first_tick` and `last_tick` are None if there is none. `unjudged_records`: the number of answers that no
     given configuration explains. `unjudged`: the partitions whose latest answer is such an answer. `is_ahead` returns
     whether a tick is far ahead of the clock.
@@ -70,7 +70,6 @@ class OutputChecks:
         self._services = {judge.terms.service for judge in judges}
         self.stretches = Stretches(judges, findings, history.marks.whole)
         self.parts = TickParts(findings, reports=not history.sequence.every_tick)
-        self.ticks = PartitionTicks()
         self.judged_ticks = self.unjudged_records = 0
         self.first_tick: int | None = None
         self.last_tick: int | None = None
@@ -79,19 +78,18 @@ class OutputChecks:
         self._input_ids: dict[int, str] = {}
         self._places: dict[bool, dict[int, str]] = {True: {}, False: {}}
 
-    def take(self, read: ReadRecord, waiting: WaitingTick) -> None:
+    def take(self, record: PublishedRecord, waiting: WaitingTick) -> None:
         """Check a record, which may have any form. An answer is added to the waiting ones of its tick."""
-        record = publish(read)
-        self._watcher.report_record(record.kind if record is not None and record.kind in OWN_KINDS else "other")
+        self._watcher.report_record(record.kind if record.kind in OWN_KINDS else "other")
         faults = self._findings.form_faults
-        with self._findings.catch_errors(read.place):
-            if record is not None and record.kind in KINDS and not record.strict:
-                self._findings.add(FORM, f"{read.place}: the value is not strict JSON")
-            elif record is None or not self._belongs(record):
-                self._findings.add(FORM, f"{read.place}: not a record of this service")
-            elif self._is_new(read, record, waiting):
-                self._take_new(read, record, waiting)
-        if record is not None and record.kind in KINDS and self._findings.form_faults > faults:
+        with self._findings.catch_errors(record.place):
+            if record.kind in KINDS and not record.strict:
+                self._findings.add(FORM, f"{record.place}: the value is not strict JSON")
+            elif not self._belongs(record):
+                self._findings.add(FORM, f"{record.place}: not a record of this service")
+            elif self._is_new(record, waiting):
+                self._take_new(record, waiting)
+        if record.kind in KINDS and self._findings.form_faults > faults:
             waiting.flawed = True
 
     def _belongs(self, record: PublishedRecord) -> bool:
@@ -105,27 +103,26 @@ class OutputChecks:
             return False
         return record.key == record.kind if record.kind in OWNER_KINDS else _has_own_key(record, self._grid)
 
-    def _is_new(self, read: ReadRecord, record: PublishedRecord, waiting: WaitingTick) -> bool:
+    def _is_new(self, record: PublishedRecord, waiting: WaitingTick) -> bool:
         """Return whether a record of this service is neither ahead of the clock nor a repeat."""
         if self._is_ahead(read_tick(record.value, self._grid) or 0):
-            self._findings.add(TICKS, f"{read.place}: the answer is ahead of the clock, so it is not judged")
+            self._findings.add(TICKS, f"{record.place}: the answer is ahead of the clock, so it is not judged")
             waiting.flawed = True
             return False
-        delivery = self._recent.take(read, record.ce_id, waiting.tick)
+        delivery = self._recent.take(record, waiting.tick)
         if delivery is Delivery.CHANGED:
-            self._findings.add(BYTES, f"{read.place}: its ce_id was published before with other bytes")
+            self._findings.add(BYTES, f"{record.place}: its ce_id was published before with other bytes")
             waiting.flawed = True
-        if delivery is not Delivery.NEW and record.kind in KINDS and self.parts.take_repeat(read.partition):
-            self.stretches.doubt(read.partition)
+        if delivery is not Delivery.NEW and record.kind in KINDS and self.parts.take_repeat(record.partition):
+            self.stretches.doubt(record.partition)
         return delivery is Delivery.NEW
 
-    def _take_new(self, read: ReadRecord, record: PublishedRecord, waiting: WaitingTick) -> None:
-        tick = read_tick(record.value, self._grid)
-        for missing in filter(None, [self.ticks.take(record.partition, tick)]):
-            self._watcher.report_missing(read.partition, missing[0], missing[-1])
+    def _take_new(self, record: PublishedRecord, waiting: WaitingTick) -> None:
         if record.kind in OWNER_KINDS:
             self._take_owner(record)
             return
+        tick = read_tick(record.value, self._grid)
+        self._report_missing(record.partition, tick)
         judge = self.stretches.find(record)
         self._places[judge is None].setdefault(record.partition, record.place)
         self.parts.take(record, tick, judge)
@@ -142,7 +139,12 @@ class OutputChecks:
             waiting.flawed = True
             return
         waiting.answers.append((record.place, prove))
-        waiting.size += len(read.written)
+        waiting.size += len(record.written)
+
+    def _report_missing(self, partition: int, tick: int | None) -> None:
+        """Report the ticks that nobody decided, between the latest tick of a partition and this one."""
+        if missing := self.parts.find_missing(partition, tick):
+            self._watcher.report_missing(partition, missing[0], missing[-1])
 
     def _note_tick(self, tick: int | None) -> None:
         """Note that an answer of a tick was judged."""
@@ -162,6 +164,7 @@ class OutputChecks:
         except FormError as error:
             self._findings.add(FORM, f"{record.place}: not in the form of the interface: {error}")
             return
+        self._report_missing(record.partition, facts.tick)
         if facts.lost_at is not None:
             lost, slots = self._grid.find_slot(facts.lost_at), self._history.lost_slots
             slots[record.partition] = max(lost, slots.get(record.partition, lost))

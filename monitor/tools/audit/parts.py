@@ -47,14 +47,19 @@ class TickParts:
     `partitions`: Q, the number of output partitions that the shards use; None until an owner record states it. The
     first tick of a partition is not checked, because some of its records may have expired. Nor is a tick that a
     takeover follows. After a tick without answers a new owner has nothing to repeat, so any owner record counts as a
-    takeover. `reports`: missing records are reported.
+    takeover. `reports`: missing records are reported. `last`: the latest tick of each output partition.
     """
 
     findings: Findings
     reports: bool = True
     partitions: int | None = None
+    last: dict[int, int] = field(default_factory=dict)
     _ticks: dict[int, _Tick] = field(default_factory=dict)
     _owner_facts: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def find_missing(self, partition: int, tick: int | None) -> range:
+        """Return the ticks that nobody decided, between the latest tick of a partition and the next one."""
+        return range(0) if tick is None else range(self.last.get(partition, tick) + 1, tick)
 
     def take_owner(self, record: PublishedRecord, facts: OwnerFacts) -> bool:
         """Read Q from an owner or start record, and note a tick without answers, or that an owner record follows.
@@ -119,6 +124,7 @@ class TickParts:
         if known is None or tick > known.number:
             if known is not None and not known.may_be_partial:
                 self._check(partition, known)
+            self.last[partition] = tick
             known = self._ticks[partition] = _Tick(
                 tick, may_be_partial=known is None, after_empty=known is not None and not known.records
             )

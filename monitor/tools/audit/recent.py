@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from enum import Enum, auto
 
-from monitor.tools.audit.records import ReadRecord
+from monitor.tools.audit.records import PublishedRecord
 
 TICKS_KEPT = 4
 """The number of remembered ticks per partition. A new owner appends the last tick again, never an older one."""
@@ -26,10 +26,10 @@ class RecentBytes:
     def __init__(self) -> None:
         self._ticks: dict[int, OrderedDict[int, dict[bytes, bytes]]] = {}
 
-    def take(self, record: ReadRecord, ce_id: str, tick: int) -> Delivery:
+    def take(self, record: PublishedRecord, tick: int) -> Delivery:
         """Compare a record of a tick with the earlier ones of the same `ce_id`."""
         ticks = self._ticks.setdefault(record.partition, OrderedDict())
-        name, digest = _digest(ce_id.encode()), _digest(record.written)
+        name, digest = _digest(record.ce_id.encode()), _digest(record.written)
         known = next((found[name] for found in ticks.values() if name in found), None)
         if known is not None:
             return Delivery.REPEAT if known == digest else Delivery.CHANGED

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.strict_json import parse_json
@@ -14,53 +14,36 @@ from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
-class ReadRecord(NamedTuple):
-    """A record as read.
+@dataclass(frozen=True, slots=True)
+class PublishedRecord:
+    """A record of the output topic, which may have any form.
 
-    `place`: where it was read. `written`: all its bytes. `strict`: the value is
-    strict JSON, without NaN and infinite numbers.
+    `place`: where it was read, in words. `written`: all its bytes. `strict`: the value is strict JSON, without NaN and
+    infinite numbers.
     """
 
     place: str
     partition: int
     key: str
-    headers: dict[str, str]
+    headers: dict[str, Any]
     value: Any
     written: bytes
     strict: bool = True
 
+    @property
+    def kind(self) -> str:
+        """The last part of its ce_type; empty if it has none."""
+        ce_type = self.headers.get("ce_type")
+        return ce_type.rpartition(".")[2] if isinstance(ce_type, str) else ""
 
-@dataclass(frozen=True, slots=True)
-class PublishedRecord:
-    """One record of the output topic.
-
-    `place`: where it was read, in words. `kind`: the last part of its ce_type.
-    `strict`: the value is strict JSON.
-    """
-
-    place: str
-    partition: int
-    kind: str
-    ce_id: str
-    key: str
-    headers: dict[str, str]
-    value: Any
-    strict: bool = True
+    @property
+    def ce_id(self) -> str:
+        """Its ce_id; empty if it has none."""
+        ce_id = self.headers.get("ce_id")
+        return ce_id if isinstance(ce_id, str) else ""
 
 
-def publish(read: ReadRecord) -> PublishedRecord | None:
-    """Return a record with its kind and id, or None if it has no such headers."""
-    headers: Any = read.headers
-    if not isinstance(headers, dict):
-        return None
-    ce_type, ce_id = headers.get("ce_type"), headers.get("ce_id")
-    if not isinstance(ce_type, str) or not isinstance(ce_id, str):
-        return None
-    kind = ce_type.rpartition(".")[2]
-    return PublishedRecord(read.place, read.partition, kind, ce_id, read.key, headers, read.value, strict=read.strict)
-
-
-def read_file(path: Path) -> Iterator[ReadRecord]:
+def read_file(path: Path) -> Iterator[PublishedRecord]:
     """Yield the records of an OUT file.
 
     Raises:
@@ -74,20 +57,21 @@ def read_file(path: Path) -> Iterator[ReadRecord]:
         raise AuditError(f"{path} cannot be read: {error}") from error
 
 
-def _parse_line(path: Path, number: int, line: str) -> ReadRecord:
+def _parse_line(path: Path, number: int, line: str) -> PublishedRecord:
     place = f"line {number}"
     try:
         fields, strict = parse_json(line)
         if fields is None and not strict:  # too deep to parse
-            return ReadRecord(place, 0, "", {}, None, line.encode(), strict)
+            return PublishedRecord(place, 0, "", {}, None, line.encode(), strict)
         key, headers, value = fields["key"], fields["headers"], fields["value"]
+        headers = headers if isinstance(headers, dict) else {}
         partition = fields.get("partition", 0)
         if not isinstance(partition, int):
             raise TypeError("partition: expected a whole number")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise AuditError(f"{path}, line {number}: expected a record of the output topic: {error!r}") from error
     written = json.dumps([key, headers, value]) if strict else line
-    return ReadRecord(place, partition, key, headers, value, written.encode(), strict)
+    return PublishedRecord(place, partition, key, headers, value, written.encode(), strict)
 
 
 def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
@@ -119,7 +103,7 @@ def check_facts(record: PublishedRecord, key: str, tick: int, expected: dict[str
             findings.add(FORM, f"{key}/{tick} ({record.place}): {name}: expected {value!r}, found another value")
 
 
-def decode_record(place: str, partition: int, record: Any) -> ReadRecord:
+def decode_record(place: str, partition: int, record: Any) -> PublishedRecord:
     """Decode a record of a kafka-python consumer.
 
     If the key or a header is not text, the record is returned without them; if the value is not JSON, without value.
@@ -133,4 +117,4 @@ def decode_record(place: str, partition: int, record: Any) -> ReadRecord:
         value, strict = parse_json(record.value.decode())
     except (ValueError, AttributeError):
         value, strict = None, False
-    return ReadRecord(place, partition, key, headers, value, written, strict)
+    return PublishedRecord(place, partition, key, headers, value, written, strict)

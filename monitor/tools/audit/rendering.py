@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.tools.audit.findings import LISTED, ORACLES, AuditReport
-from monitor.tools.audit.partition_ticks import format_ticks
 from monitor.tools.audit.reader import TopicContents
+from monitor.tools.audit.ticks import format_ticks
 
 
 def render(report: AuditReport, console: Console) -> None:

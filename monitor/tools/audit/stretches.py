@@ -16,10 +16,10 @@ from typing import Final
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.owners import Charges, OwnerFacts, PlaceCharges, TimeCharges
-from monitor.tools.audit.partition_ticks import read_tick
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AuditTerms, TimedTerms
 from monitor.tools.audit.text import is_utc
+from monitor.tools.audit.ticks import read_tick
 
 STATED: Final = frozenset({"epsilon"})
 """The public value of an answer that the charges of its owner state too."""

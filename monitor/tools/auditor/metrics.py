@@ -10,8 +10,8 @@ from monitor import __version__
 from monitor.observe.collectors import Collectors
 from monitor.tools.audit.findings import LISTED, ORACLES
 from monitor.tools.audit.follow import Follower
-from monitor.tools.audit.partition_ticks import format_ticks
 from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.ticks import format_ticks
 from monitor.tools.audit.watching import Outcome, Watcher
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import monitor.tools.audit
 from monitor.cli import main
-from monitor.tools.audit import AuditError, find_planted, render
+from monitor.tools.audit import render
 from tests.tools.audit.conftest import Tiny
 
 ALLOWED = {"yaml", "rich", "kafka"}
@@ -98,16 +98,6 @@ def test_output_names_no_person_or_count(tiny: Tiny) -> None:
     for secret in ("person-", "4710", "4,710", "4711", "4,711"):
         assert secret not in " ".join(str(texts) for texts in report.violations.values())
     assert "person-" not in output.getvalue()
-
-
-def test_planted_ids_are_found(tmp_path: Path) -> None:
-    """A planted id is found across two blocks of a file, and reported by its number."""
-    clean, dirty = tmp_path / "clean.log", tmp_path / "dirty.log"
-    clean.write_text("nothing planted")
-    dirty.write_bytes(b"x" * (2**20 - 4) + "planted-ß-2".encode())
-    assert find_planted([clean, dirty], ["planted-ß-1", "planted-ß-2"]) == [f"{dirty}: planted id number 1"]
-    with pytest.raises(AuditError, match=r"gone\.log"):
-        find_planted([tmp_path / "gone.log"], ["planted"])
 
 
 def test_missing_ticks_are_shown_by_partition(tiny: Tiny) -> None:

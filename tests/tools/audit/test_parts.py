@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.audit.audit import audit_files
+from monitor.tools.audit import audit
 from tests.tools.audit.conftest import Tiny, busiest, charges, owner
 from tests.tools.audit.modes import audit_once, encode
 from tests.tools.audit.test_dwell import add_dwell
@@ -117,5 +117,5 @@ def test_totals_are_drawn_once(tiny: Tiny) -> None:
     for drawings, found in ((drawn, []), ([owner(first, tick=3)], ["partition 0, tick 4: busiest has 0 of 1 records"])):
         tiny.records = [owner(first), owner(first, tick=2), *drawings, *later]
         visits, config, alerts = tiny.write()
-        report = audit_files(visits, [config, earlier], alerts)
+        report = audit(visits, [config, earlier], alerts)
         assert [text for text in report.violations["ticks"] if text != NO_ANSWER][-1:] == found

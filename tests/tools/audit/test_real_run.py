@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.service.service import build_kafka_connections
-from monitor.tools.audit import AuditReport, audit, find_planted
+from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
@@ -95,7 +95,7 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert report.answers["lengths", "complete"] == 3
     assert report.paid > 0
     _follow(config, report)
-    assert find_planted([alerts], [f"planted-person-{n}" for n in range(40)]) == []
+    assert "planted-person" not in alerts.read_text()
     lines = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()
     assert sum("noise in both directions, drawn once" in line for line in lines) == 1
     # as_of of the last tick is 22:00; those of 03:00 were drawn at 10:00, in the other partition

@@ -17,8 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.tools.audit import AuditReport
-from monitor.tools.audit.audit import audit_files
+from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from tests.shared_kafka import SharedKafka
@@ -64,7 +63,7 @@ class Change:
         visits, _, alerts = self.tiny.write()
         lines = [json.dumps(line | {"value": json.loads(line["value"])}) for part in self.parts for line in part]
         alerts.write_text("".join(f"{line}\n" for line in lines))
-        return audit_files(visits, configs, alerts, every_tick=False)
+        return audit(visits, configs, alerts, every_tick=False)
 
     @property
     def arguments(self) -> list[str]:

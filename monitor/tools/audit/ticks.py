@@ -1,28 +1,10 @@
-"""The ticks that each output partition answers, and those that are missing."""
+"""The ticks of records, and the order in which records are judged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from monitor.tools.audit.terms import Grid
-
-
-class PartitionTicks:
-    """The latest tick of each output partition (`last`).
-
-    A tick is missing if nobody decided it: a decided tick has answers, or an owner record that names it.
-    """
-
-    def __init__(self) -> None:
-        self.last: dict[int, int] = {}
-
-    def take(self, partition: int, tick: int | None) -> range:
-        """Add the tick of a record. Return the ticks that it shows to be missing."""
-        if tick is None:
-            return range(0)
-        last = self.last.get(partition, tick)
-        self.last[partition] = max(tick, last)
-        return range(last + 1, tick)
 
 
 class TickOrder:
