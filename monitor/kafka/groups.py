@@ -7,7 +7,7 @@ configurations share the output partitions in one group, `<name>-release`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,42 +84,14 @@ def read_committed_offsets(
     return {partition: CommittedOffsets(min(of_groups), max(of_groups)) for partition, of_groups in offsets.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """A member of a consumer group: its ids, its host, and its partitions of the topic given to `list_members`."""
-
-    member_id: str
-    client_id: str
-    host: str
-    partitions: frozenset[int] = frozenset()
-
-
 def list_member_ids(admin: Any, group: str) -> list[str]:
     """Return the client ids of a group's members; an empty list if the group does not exist.
 
     Raises:
         KafkaError: Kafka cannot describe the group now.
     """
-    return [member.client_id for member in list_members(admin, [group])]
-
-
-def list_members(admin: Any, groups: Sequence[str], topic: str = "") -> list[GroupMember]:
-    """Return the members of all these groups, with their partitions of a topic. Groups that do not exist have none.
-
-    Raises:
-        KafkaError: Kafka cannot describe a group now.
-    """
-    members = []
-    for group, description in (admin.describe_groups(list(groups)) if groups else {}).items():
-        code = re.match(r"\[Error (-?\d+)\]", description["error"] or "")  # kafka-python has the code only in this text
-        if code is not None and int(code[1]) != GroupIdNotFoundError.errno:
-            raise for_code(int(code[1]))(f"group {group}")
-        members += [_to_member(member, topic) for member in description["members"]]
-    return members
-
-
-def _to_member(member: Mapping[str, Any], topic: str) -> GroupMember:
-    assignment = member["member_assignment"]
-    assigned = assignment["assigned_partitions"] if isinstance(assignment, dict) else ()
-    partitions = frozenset(partition for each in assigned if each["topic"] == topic for partition in each["partitions"])
-    return GroupMember(str(member["member_id"]), str(member["client_id"]), str(member["client_host"]), partitions)
+    description = admin.describe_groups([group])[group]
+    code = re.match(r"\[Error (-?\d+)\]", description["error"] or "")  # kafka-python has the code only in this text
+    if code is not None and int(code[1]) != GroupIdNotFoundError.errno:
+        raise for_code(int(code[1]))(f"group {group}")
+    return [str(member["client_id"]) for member in description["members"]]

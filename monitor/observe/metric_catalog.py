@@ -15,9 +15,7 @@ FATES: Final = ("applied", "not_watched", "expired", "dead_letter")
 OUTCOMES: Final = ("decided", "unknown", "skipped", "refused")
 RECOVERIES: Final = ("takeover", "windows_behind", "no_progress", "behind_the_log", "log_lost_records")
 PLACE_STATUSES: Final = ("safe", "noisy_count", "paused", "unknown")
-DIFFERENCES: Final = ("configuration", "person_key", "store")
 SNAPSHOT_STATUSES: Final = ("complete", "unknown")
-CERTIFICATES: Final = ("kafka_ca_file", "kafka_certificate_file", "kafka_server", "redis_ca_file", "redis_server")
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _DELAY_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
@@ -36,7 +34,6 @@ class Metric:
         labels: for each label, its closed set of values, or a text that says which values it has.
         note: further information for operators.
         buckets: the upper bounds of a histogram, in seconds.
-        starts: whether series with closed label values exist from the start; False if a series may be absent.
     """
 
     kind: Kind
@@ -45,7 +42,6 @@ class Metric:
     labels: Mapping[str, Sequence[str] | str] = field(default_factory=dict)
     note: str = ""
     buckets: tuple[float, ...] = _WORK_BUCKETS
-    starts: bool = True
 
     @property
     def exposed_name(self) -> str:
@@ -54,8 +50,6 @@ class Metric:
 
     def list_closed_labels(self) -> list[tuple[str, ...]]:
         """Return the combinations of label values whose series exist from the start; none if a label is open."""
-        if not self.starts:
-            return []
         values = [values for values in self.labels.values() if not isinstance(values, str)]
         return list(product(*values)) if self.labels and len(values) == len(self.labels) else []
 
@@ -228,12 +222,15 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     Metric(
         "gauge",
-        "other_instances",
-        "Running instances of the service that differ from this one, by what differs",
-        {"difference": DIFFERENCES},
-        "All values are 0 if the instances agree. `configuration` and `person_key` are expected only during a rolling "
-        "change. `store`: an instance writes facts that this instance does not find in its Redis. The log names the "
-        "instance and both sides.",
+        "instance_info",
+        "What all instances of a service must have in common, as labels of the constant 1",
+        {
+            "configuration": "the version of the configuration",
+            "person_key": "a tag of the person key",
+            "store": "the address of Redis",
+        },
+        "A label has several values only during a rolling change. Absent before the servers are checked. The tag has "
+        "16 bits, which are too few to confirm a guess of the key.",
     ),
     Metric(
         "gauge",
@@ -246,37 +243,6 @@ METRICS: Final[tuple[Metric, ...]] = (
         "epsilon_worst_case",
         "Most ε that a person can pay in one period under this configuration",
         note="The sum that `check` shows. The service does not start if it exceeds `epsilon_stated`.",
-    ),
-    Metric(
-        "gauge",
-        "redis_used_bytes",
-        "Memory that a server of Redis uses, including data of other programs",
-        {"node": "servers of Redis: one, or the nodes of a cluster"},
-        "`used_memory` of Redis, read once a minute. Absent while the server does not answer.",
-    ),
-    Metric(
-        "gauge",
-        "redis_limit_bytes",
-        "Most memory that a server of Redis may use",
-        {"node": "servers of Redis: one, or the nodes of a cluster"},
-        "`maxmemory` of Redis. Absent if it is 0, which is no limit.",
-    ),
-    Metric(
-        "gauge",
-        "redis_keys_bytes",
-        "Memory that the facts of this configuration take in Redis, estimated from a sample of their keys",
-        note="Measured once a minute with `MEMORY USAGE`, on at most 64 shards and about 1,024 keys of each kind; "
-        "exact if there are no more. Keys of earlier configurations are not included. Absent without the permission "
-        "for `MEMORY USAGE` ([Redis](operations.md#redis-or-valkey)).",
-    ),
-    Metric(
-        "gauge",
-        "certificate_expiry_timestamp_seconds",
-        "When a certificate of the connections to Kafka or Redis expires",
-        {"certificate": CERTIFICATES},
-        "The earliest expiry in a file, or among the servers of the configuration. Files are read again every minute, "
-        "and servers are asked every ten minutes. Absent without TLS, without such a file, or if it cannot be read.",
-        starts=False,
     ),
     Metric(
         "gauge",

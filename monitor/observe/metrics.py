@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from monitor import __version__
 from monitor.observe.collectors import Collectors
-from monitor.observe.metric_catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, SNAPSHOT_STATUSES
+from monitor.observe.metric_catalog import METRICS, OUTCOMES, PLACE_STATUSES, SNAPSHOT_STATUSES
 
 
 class Metrics(Collectors):
@@ -31,8 +31,6 @@ class Metrics(Collectors):
         self._gauge("build_info").labels(__version__).set(1)
         self._unix_time = unix_time
         self._reached: set[int] = set()
-        self._keys_known = False
-        self.registry.unregister(self._gauge("redis_keys_bytes"))  # until it is known
 
     def describe_configuration(
         self,
@@ -93,44 +91,17 @@ class Metrics(Collectors):
             reached.remove(str(partition))
         self._reached &= set(records)
 
-    def set_other_instances(self, counts: Mapping[str, int]) -> None:
-        """Set the number of other instances by difference. Differences that are not given are set to 0."""
-        for difference in DIFFERENCES:
-            self._gauge("other_instances").labels(difference).set(counts.get(difference, 0))
-
-    def set_certificate(self, certificate: str, expires_seconds: float | None) -> None:
-        """Set the time at which a certificate expires; None if it is not known, which removes the series."""
-        gauge = self._gauge("certificate_expiry_timestamp_seconds")
-        if expires_seconds is not None:
-            gauge.labels(certificate).set(expires_seconds)
-            return
-        with suppress(KeyError):
-            gauge.remove(certificate)
-
-    def set_redis_memory(self, servers: Mapping[str, tuple[int, int]], keys: float | None) -> None:
-        """Set the memory of Redis in bytes, and remove what is not known.
+    def describe_instance(self, configuration: str, person_key: str, store: str) -> None:
+        """Set what the instances of a service must have in common, so that Prometheus can compare them.
 
         Args:
-            servers: for each server the memory used and its limit, 0 without a limit.
-            keys: the memory of the keys of this configuration.
+            configuration: the version of the configuration.
+            person_key: the tag of the person key, which is too short to confirm a guess.
+            store: the address of Redis, without credentials.
         """
-        used, limit = self._gauge("redis_used_bytes"), self._gauge("redis_limit_bytes")
-        used.clear()
-        limit.clear()
-        for node, (bytes_used, most) in servers.items():
-            used.labels(node).set(bytes_used)
-            if most:
-                limit.labels(node).set(most)
-        self._set_keys_bytes(keys)
-
-    def _set_keys_bytes(self, keys: float | None) -> None:
-        gauge = self._gauge("redis_keys_bytes")
-        if keys is not None:
-            gauge.set(keys)
-        if (keys is not None) == self._keys_known:
-            return
-        self._keys_known = keys is not None
-        (self.registry.register if self._keys_known else self.registry.unregister)(gauge)
+        gauge = self._gauge("instance_info")
+        gauge.clear()
+        gauge.labels(configuration, person_key, store).set(1)
 
     def count_several_places(self, people: int) -> None:
         """Count people reported at more than one place at a designated time."""

@@ -15,20 +15,12 @@ from typing import Final, Protocol
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND, format_duration, format_instant
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
-from monitor.kafka.groups import name_input_group
 from monitor.kafka.topic_watch import TopicWatch
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
-from monitor.observe.unexpected_errors import describe_unexpected
-from monitor.service.certificates import CertificateWatch, list_certificates
-from monitor.service.instances import InstancePlace, InstanceWatch
-from monitor.service.memory_watch import MemoryWatch
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight
 from monitor.service.service import Service, Settings, create_noise, create_windows, open_telemetry
-from monitor.store.memory_usage import MemoryProbe
-from monitor.store.redis_client import create_client
-from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
 
@@ -111,8 +103,7 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
     """
     _describe(settings, metrics)
     metrics.watch_readiness(lambda: not health.list_waiting())
-    certificates = CertificateWatch(list_certificates(settings.config), metrics, time.monotonic)
-    with open_telemetry(settings, metrics) as spans, _call_repeatedly("certificates", certificates.look):
+    with open_telemetry(settings, metrics) as spans:
         _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)
 
 
@@ -146,6 +137,14 @@ def _describe(settings: Settings, metrics: Metrics) -> None:
     )
 
 
+def _describe_instance(settings: Settings, preflight: Preflight, metrics: Metrics) -> None:
+    """Log and export what the instances of a service must have in common."""
+    configuration, key = settings.compute_version(preflight), settings.hasher.key_tag
+    store = settings.config.redis.address
+    log.info("configuration %s, person key with tag %s, %s", configuration, key, store)
+    metrics.describe_instance(configuration, key, store)
+
+
 def _run_once(
     settings: Settings,
     clock: Clock,
@@ -160,73 +159,21 @@ def _run_once(
     try:
         windows.check()
         check_clock(windows, clock, settings.parameters.tolerance)
+        _describe_instance(settings, preflight, metrics)
         service = Service(settings, preflight, windows, clock, create_noise(), metrics, health)
         try:
             service.start()
             ran.set()
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
             watch = TopicWatch(settings.kafka, find_topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
-            instances = create_instance_watch(settings, preflight, windows, service, metrics)
-            with _call_repeatedly("instances", instances.look), watch_memory(settings, preflight, metrics):
-                while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
-                    health.report_alive("service")
-                    watch.look()
+            while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
+                health.report_alive("service")
+                watch.look()
         finally:
             service.stop()
     finally:
         windows.close()
     _raise(service.failure)
-
-
-@contextmanager
-def _call_repeatedly(name: str, look: Callable[[], object], close: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Call `look` once a second on a separate thread until the end of the block. The thread then calls `close`."""
-    ended = threading.Event()
-    threading.Thread(target=_repeat, args=(name, look, close, ended), name=name, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def _repeat(name: str, look: Callable[[], object], close: Callable[[], None], ended: threading.Event) -> None:
-    """Call `look` until `ended` is set. A server that hangs delays only this thread."""
-    while not ended.wait(TURN_SECONDS):
-        try:
-            look()
-        except Exception as error:  # noqa: BLE001  # `look` only sets metrics and writes logs
-            reason = error if isinstance(error, MonitorError) else describe_unexpected(error)
-            log.debug("could not look at the %s: %s", name, reason)
-    close()
-
-
-@contextmanager
-def watch_memory(settings: Settings, preflight: Preflight, metrics: Metrics) -> Iterator[None]:
-    """Read the memory of Redis for the metrics until the end of the block."""
-
-    def open_probe() -> MemoryProbe:
-        return MemoryProbe(settings.parameters, settings.compute_fingerprint(preflight), create_client(settings.redis))
-
-    watch = MemoryWatch(open_probe, metrics, time.monotonic)
-    with _call_repeatedly("memory", watch.look, watch.close):
-        yield
-
-
-def create_instance_watch(
-    settings: Settings,
-    preflight: Preflight,
-    windows: RedisWindows,
-    service: Service,
-    metrics: Metrics,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> InstanceWatch:
-    """Return a watch that compares this instance with the others of the service. `monotonic` returns seconds."""
-    name, topic = settings.parameters.name, settings.config.kafka.topics.visits
-    group = name_input_group(name, settings.compute_fingerprint(preflight))
-    place = InstancePlace(name, group, topic, preflight.topics[topic].topic_id, windows.address)
-    identity = settings.make_identity(preflight)
-    log.info("configuration %s, person key with tag %s, %s", identity.configuration, identity.key, windows.address)
-    return InstanceWatch(settings.kafka, place, identity, windows, lambda: service.reader.assigned, metrics, monotonic)
 
 
 def _raise(failure: BaseException | None) -> None:

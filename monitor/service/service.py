@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
@@ -39,7 +39,7 @@ from monitor.store.fingerprint import compute_fingerprint, compute_published_fin
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
-from monitor.ticks.configuration_version import Identity, compute_version
+from monitor.ticks.configuration_version import compute_version
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import ReleaseLoop
@@ -70,11 +70,10 @@ class Settings:
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
         return compute_fingerprint(self.parameters, self.hasher.key_digest, topic_id)
 
-    def make_identity(self, found: Preflight) -> Identity:
-        """Return what this instance announces to the other instances of the service."""
+    def compute_version(self, found: Preflight) -> str:
+        """Return the version of this configuration, which does not depend on the person key."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
-        version = compute_version(self.parameters, compute_published_fingerprint(self.parameters, topic_id))
-        return Identity(version, self.hasher.key_tag)
+        return compute_version(self.parameters, compute_published_fingerprint(self.parameters, topic_id))
 
 
 def prepare_settings(valid: ValidConfig, key: bytes) -> Settings:
@@ -243,9 +242,7 @@ class Service:
         group = name_input_group(name, settings.compute_fingerprint(self._found))
         by_brokers = not self._clock.simulated
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
-        client_id = settings.make_identity(self._found).make_client_id(settings.kafka.client_id)
-        kafka = replace(settings.kafka, client_id=client_id)
-        return InputLog(kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
+        return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
     def _create_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics

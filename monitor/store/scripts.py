@@ -10,7 +10,7 @@ from typing import Any, Final
 Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
-_ALONE: Final = frozenset({"forget_progress", "read", "rights", "usage"})
+_ALONE: Final = frozenset({"forget_progress", "read", "rights"})
 """The scripts that do not use the functions of common.lua."""
 
 

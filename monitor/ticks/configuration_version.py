@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from monitor.contracts.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
@@ -55,27 +54,6 @@ def _describe_timed(monitor: Timed) -> list[object]:
     kind, limit = ("at_times", monitor.threshold) if isinstance(monitor, AtTimes) else ("hot_spots", monitor.top)
     bounds = [str(monitor.at_least)] if isinstance(monitor, AtTimes) and monitor.at_least is not None else []
     return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), limit, *bounds]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What instances of a service compare: the version of the configuration without the person key, and the key's tag.
-
-    An instance announces it in the client id of its member of the input group. It does not reveal the person key.
-    """
-
-    configuration: str
-    key: str
-
-    def make_client_id(self, base: str) -> str:
-        """Return the client id with which an instance joins the input group."""
-        return f"{base}-{self.configuration}-{self.key}"
-
-
-def read_identity(base: str, client_id: str) -> Identity | None:
-    """Return the identity that a client id announces; None for another client."""
-    match = re.fullmatch(rf"{re.escape(base)}-([0-9a-f]{{{_DIGITS}}})-([0-9a-f]{{4}})", client_id)
-    return None if match is None else Identity(match[1], match[2])
 
 
 def make_member_client_id(base: str, version: str) -> str:

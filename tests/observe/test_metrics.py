@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from monitor import __version__
 from monitor.contracts.instants import HOUR, MINUTE
 from monitor.observe.collectors import Collectors
-from monitor.observe.metric_catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
+from monitor.observe.metric_catalog import METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
 from monitor.observe.metrics import Metrics
 from monitor.tools.client.exporter import PublicMetrics
 from monitor.tools.page.metrics import PageMetrics
@@ -44,8 +44,7 @@ def metrics() -> Metrics:
     metrics.record_tick(0.3, 30.2)
     metrics.count_unknown({"input_behind": 2})
     metrics.set_missing({2: 7, 3: 0})
-    metrics.set_certificate("kafka_server", 1_798_761_600.0)
-    metrics.set_redis_memory({"redis:6379": (700, 1_000)}, 300.0)
+    metrics.describe_instance("0123456789abcdef", "3f2a", "redis://redis:6379")
     return metrics
 
 
@@ -74,8 +73,8 @@ def test_every_catalogued_metric_is_exposed(metrics: Metrics) -> None:
 def test_no_label_for_locations_or_people(metrics: Metrics) -> None:
     """The closed list of labels contains no location and no person (docs/rules.md, rule 10)."""
     ours = {label for name, labels in samples(metrics) if name.startswith("location_monitor_") for label, _ in labels}
-    closed = {"fate", "reason", "monitor", "outcome", "status", "cause", "difference"}
-    assert ours == closed | {"partition", "le", "version", "certificate", "node"}
+    closed = {"fate", "reason", "monitor", "outcome", "status", "cause"}
+    assert ours == closed | {"partition", "le", "version", "configuration", "person_key", "store"}
 
 
 def test_events_are_counted(metrics: Metrics) -> None:
@@ -141,21 +140,6 @@ def test_forgotten_partition_has_no_last_tick(metrics: Metrics) -> None:
     last = [dict(labels) for name, labels in values if name.endswith("last_tick_timestamp_seconds")]
     assert last == [{"partition": "0"}]
     assert values["location_monitor_lost_ticks_total", (("partition", "1"),)] == 3
-
-
-def test_unknown_gauges_are_absent(metrics: Metrics) -> None:
-    """A certificate or a memory that is not known has no series; without a limit of memory there is no limit."""
-    names = {"certificate_expiry_timestamp_seconds", "redis_used_bytes", "redis_limit_bytes", "redis_keys_bytes"}
-
-    def present(metrics: Metrics) -> set[str]:
-        return {name.removeprefix(f"{PREFIX}_") for name, _ in samples(metrics)} & names
-
-    assert present(Metrics()) == set()
-    assert present(metrics) == names
-    metrics.set_redis_memory({"redis:6379": (700, 0)}, None)
-    metrics.set_certificate("redis_server", None)
-    metrics.set_certificate("kafka_server", None)
-    assert present(metrics) == {"redis_used_bytes"}
 
 
 def test_lost_ticks_start_at_zero(metrics: Metrics) -> None:
@@ -237,10 +221,8 @@ def test_promtool_accepts_metrics(metrics: Metrics, kind: str) -> None:
     assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == (0, "", "")
 
 
-def test_other_instances_are_set_by_difference(metrics: Metrics) -> None:
-    """The number of instances that differ is set for each difference, and 0 where none is given."""
-    value = metrics.registry.get_sample_value
-    for counts in ({"store": 2}, {"person_key": 1}, {}):
-        metrics.set_other_instances(counts)
-        found = {kind: value("location_monitor_other_instances", {"difference": kind}) for kind in DIFFERENCES}
-        assert found == {kind: float(counts.get(kind, 0)) for kind in DIFFERENCES}
+def test_instance_has_one_description(metrics: Metrics) -> None:
+    """The description of an instance replaces the earlier one, for example after the input topic was re-created."""
+    metrics.describe_instance("new", "3f2a", "redis://redis:6379")
+    found = [dict(labels)["configuration"] for name, labels in samples(metrics) if name == f"{PREFIX}_instance_info"]
+    assert found == ["new"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -56,30 +54,8 @@ def published(
     run = start_command("run", "--config", str(config), "--verbose", environ=environ, forked=False)
     eventually(lambda: read_safe_answers(server) and read_dead_letters(server), deadline_seconds=120)
     assert shows_no_secret(run, secrets)
-    run.metrics = eventually(lambda: _scrape(run, 'certificate="redis_server"', "redis_used_bytes{"))
     run.stop()
     return run
-
-
-def _scrape(run: Any, *wanted: str) -> str:
-    """Return the metrics of a service; nothing while they lack one of these texts."""
-    port = re.search(r"metrics and health on port (\d+)", run.text)
-    assert port is not None
-    with closing(http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=10)) as connection:
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-    return text if all(part in text for part in wanted) else ""
-
-
-def test_running_service_knows_its_certificates(published: Any) -> None:
-    """A running service exports when the certificates of its connections expire; without a right it measures no key."""
-    found = re.findall(
-        r"^location_monitor_certificate_expiry_\w+{certificate=\"(\w+)\"} (\S+)$", published.metrics, re.MULTILINE
-    )
-    assert {name for name, _ in found} == {"kafka_ca_file", "kafka_server", "redis_ca_file", "redis_server"}
-    assert all(float(expires) > time.time() for _, expires in found)
-    assert "location_monitor_redis_used_bytes{" in published.metrics
-    assert "location_monitor_redis_keys_bytes " not in published.metrics
 
 
 @pytest.mark.promise(38)

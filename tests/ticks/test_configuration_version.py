@@ -13,10 +13,8 @@ from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.ticks.configuration_version import (
-    Identity,
     compute_version,
     make_member_client_id,
-    read_identity,
     read_member_versions,
 )
 from tests.builders import build_parameters, watch
@@ -84,12 +82,3 @@ def test_versions_come_from_client_ids() -> None:
     ]
     assert read_member_versions("location-monitor-a.b", ids) == [version]
     assert read_member_versions("location-monitor-a?b", ids) == []
-
-
-def test_identity_is_read_from_client_id() -> None:
-    """An identity is read back from its client id. Other clients announce none."""
-    identity = Identity("0123456789abcdef", "3f2a")
-    assert read_identity("location-monitor-a.b", identity.make_client_id("location-monitor-a.b")) == identity
-    assert read_identity("location-monitor-a.b", "location-monitor-a.b") is None
-    assert read_identity("location-monitor-a.b", identity.make_client_id("location-monitor-axb")) is None
-    assert read_member_versions("location-monitor-town", [identity.make_client_id("location-monitor-town")]) == []

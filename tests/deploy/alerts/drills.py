@@ -38,7 +38,6 @@ DRILLS: Final = (
     Drill("LocationMonitorInputRecordsLost", faults.lost_input),
     Drill("LocationMonitorAbsent", faults.stopped_service),
     Drill("LocationMonitorAuditorAbsent", faults.stopped_auditor),
-    Drill("LocationMonitorRedisMemory", faults.small_store),
     Drill("LocationMonitorPageAbsent", faults.stopped_page),
     Drill("LocationMonitorPageRefuses", faults.crowded_page),
     Drill("LocationMonitorPageStale", faults.frozen_broker),
@@ -50,9 +49,5 @@ DRILLS: Final = (
     Drill("LocationMonitorLedgerAhead", faults.ledger_ahead, spoils=True),
 )
 
-NOT_CAUSED: Final = (
-    "LocationMonitorCertificateExpires",
-    "LocationMonitorCertificateExpiresSoon",
-    "LocationMonitorRecordsLate",
-)
+NOT_CAUSED: Final = ("LocationMonitorRecordsLate",)
 """The alerts whose fault one machine cannot cause. docs/runbooks.md states the reasons."""

@@ -55,17 +55,6 @@ def full_store(site: Site, _eventually: Eventually) -> Iterator[None]:
 
 
 @contextmanager
-def small_store(site: Site, _eventually: Eventually) -> Iterator[None]:
-    """Let Valkey use nine tenths of its memory, by a limit that is small enough."""
-    with closing(redis.Redis.from_url(site.valkey.url)) as client:
-        client.config_set("maxmemory", str(client.info("memory")["used_memory"] * 10 // 9))
-        try:
-            yield
-        finally:
-            client.config_set("maxmemory", LIMIT)
-
-
-@contextmanager
 def frozen_store(site: Site, _eventually: Eventually) -> Iterator[None]:
     """Freeze the process of Valkey: it keeps its connections, and answers nothing."""
     os.kill(site.valkey.pid, signal.SIGSTOP)
@@ -102,12 +91,8 @@ def stopped_service(site: Site, eventually: Eventually) -> Iterator[None]:
 
 @contextmanager
 def other_store(site: Site, eventually: Eventually) -> Iterator[None]:
-    """Start a second instance with another Valkey, while visits arrive."""
-    with (
-        EmbeddedValkey(ValkeySettings()) as other,
-        _run_second(site, redis={"url": other.url}),
-        _repeat(site.report, 1),
-    ):
+    """Start a second instance with another Valkey."""
+    with EmbeddedValkey(ValkeySettings()) as other, _run_second(site, redis={"url": other.url}):
         eventually(lambda: site.fetch("second", "/metrics")[0] == 200, START_SECONDS)
         yield
 

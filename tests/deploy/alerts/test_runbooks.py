@@ -42,7 +42,6 @@ FAULTS: dict[str, tuple[str, Callable[[Site, Eventually], AbstractContextManager
 
 WITHOUT_DATA = {
     "Alerts that fire": "no alert fires in a sound service",
-    "Time until certificates expire": "the connections do not use TLS",
 }
 """Panels of the dashboards without data here, and why."""
 
