@@ -100,7 +100,7 @@ def other_store(site: Site, eventually: Eventually) -> Iterator[None]:
 @contextmanager
 def other_key(site: Site, eventually: Eventually) -> Iterator[None]:
     """Start a second instance with another person key."""
-    (site.folder / "other.key").write_text("planted-Xw7bN2cR5tY9pL\n", encoding="utf-8")
+    (site.folder / "other.key").write_text(os.urandom(32).hex(), encoding="utf-8")
     visits = yaml.safe_load(site.config.read_text(encoding="utf-8"))["visits"]
     with _run_second(site, visits=visits | {"person_key_file": "other.key"}):
         eventually(lambda: site.fetch("second", "/metrics")[0] == 200, START_SECONDS)
