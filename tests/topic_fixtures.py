@@ -98,7 +98,7 @@ class CreateTopics:
 @pytest.fixture
 def create(connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings) -> CreateTopics:
     """A callable that creates the topics of `kafka_settings` and initialises their ledger."""
-    return CreateTopics(connections, parameters, list_topic_needs(parameters, kafka_settings, simulated=False))
+    return CreateTopics(connections, parameters, list_topic_needs(parameters, kafka_settings))
 
 
 @pytest.fixture

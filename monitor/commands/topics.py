@@ -30,7 +30,7 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
     if (first_start or ledger_lost) and not create:
         raise UsageError("--first-start and --ledger-lost require --create")
     settings = load_settings(config_file, bytes(16))
-    wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
+    wanted = list_topic_needs(settings.parameters, settings.config.kafka)
     if not create:
         _check_topics(settings, wanted)
         return

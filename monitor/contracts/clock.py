@@ -10,12 +10,7 @@ from monitor.contracts.instants import SECOND
 
 
 class Clock(Protocol):
-    """A source of public time.
-
-    A `simulated` clock is unrelated to the clocks of the servers, and does not move while the service works.
-    """
-
-    simulated: bool
+    """A source of public time."""
 
     def now(self) -> int:
         """Return the present instant, in microseconds since the epoch."""
@@ -29,8 +24,6 @@ class Clock(Protocol):
 
 class SystemClock:
     """The operating system's clock in UTC."""
-
-    simulated = False
 
     def now(self) -> int:
         """Return the present instant, in microseconds since the epoch."""
@@ -55,8 +48,6 @@ class SystemClock:
 
 class SteppedClock:
     """A clock that changes only when it is moved."""
-
-    simulated = True
 
     def __init__(self, start: int) -> None:
         self._now = start

@@ -18,8 +18,8 @@ from monitor.errors import TopicError
 from monitor.kafka.connections import KafkaConnections
 
 FOREVER: Final = "-1"
+LOG_APPEND_TIME: Final = "LogAppendTime"
 MESSAGE_BYTES: Final = "max.message.bytes"
-_LONGEST: Final = str(2**63 - 1)
 DEFAULT_RECORD_BYTES: Final = 1_000_000
 LEDGER_BATCH_BYTES: Final = 128 * 1024
 """The batch size of the ledger's producer. `max.message.bytes` limits whole batches; its lowest value fits two."""
@@ -66,7 +66,8 @@ class TopicDescription:
     settings: Mapping[str, str]
 
 
-def _require_exactly(key: str, value: str, why: str) -> Setting:
+def require_exactly(key: str, value: str, why: str) -> Setting:
+    """Return a setting that must have one value."""
     return Setting(key, value, lambda found: found == value, value, why)
 
 
@@ -81,17 +82,9 @@ def _require_retention(least_us: int, why: str) -> Setting:
 
 
 _BY_TIME_ONLY: Final = (
-    _require_exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
-    _require_exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
-    _require_exactly("unclean.leader.election.enable", "false", "an unclean election loses acknowledged records"),
-)
-_SIMULATED: Final = (
-    _require_exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
-    _require_exactly("retention.ms", FOREVER, "simulated time is in the past: Kafka would delete the records at once"),
-    _require_exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
-    _require_exactly("message.timestamp.type", "CreateTime", "records have timestamps of the simulated clock"),
-    _require_exactly("message.timestamp.before.max.ms", _LONGEST, "simulated time may be far in the past"),
-    _require_exactly("message.timestamp.after.max.ms", _LONGEST, "simulated time may be in the future"),
+    require_exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
+    require_exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
+    require_exactly("unclean.leader.election.enable", "false", "an unclean election loses acknowledged records"),
 )
 
 
@@ -109,7 +102,7 @@ def format_alter_command(options: str, topic: str, key: str, value: object) -> s
     return f"`kafka-configs.sh{options} --alter --topic {topic} --add-config {key}={value}`"
 
 
-def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
+def list_topic_needs(parameters: Parameters, kafka: Any) -> tuple[TopicNeeds, ...]:
     """Return the needs of the topics of a configuration: (visits, alerts, dead letters).
 
     `kafka` is the section of that name in the configuration.
@@ -117,8 +110,8 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
     slot = parameters.grid.length
     memory = (parameters.history_slots + parameters.max_lead + 2) * slot
     visits = (
-        _require_exactly(
-            "message.timestamp.type", "LogAppendTime", "the broker's timestamp decides whether a visit counts"
+        require_exactly(
+            "message.timestamp.type", LOG_APPEND_TIME, "the broker's timestamp decides whether a visit counts"
         ),
         _require_retention(memory, "the facts of windows and reporting horizons are read again from this topic"),
     )
@@ -132,17 +125,17 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
             "kafka.topics.visits",
             topics.visits,
             partitions.visits,
-            _SIMULATED if simulated else (*_BY_TIME_ONLY, *visits),
-            not simulated,
-            options,
+            (*_BY_TIME_ONLY, *visits),
+            durable=True,
+            tool_options=options,
         ),
         TopicNeeds(
             "kafka.topics.alerts",
             topics.alerts,
             partitions.alerts,
-            (*_SIMULATED, *size) if simulated else (*_BY_TIME_ONLY, *alerts, *size),
-            not simulated,
-            options,
+            (*_BY_TIME_ONLY, *alerts, *size),
+            durable=True,
+            tool_options=options,
         ),
         TopicNeeds("kafka.topics.dead_letters", topics.dead_letters, partitions.alerts, (), tool_options=options),
     )

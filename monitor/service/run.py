@@ -16,7 +16,6 @@ from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND, format_duration, format_instant
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.kafka.topic_watch import TopicWatch
-from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight
@@ -39,16 +38,10 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
         UnreachableError: a server does not answer.
     """
     config, parameters = settings.config, settings.parameters
-    needs = find_topic_needs(settings, clock)
-    preflight = run_preflight(settings.kafka, parameters, needs, config.kafka.topics.alerts, clock.now)
+    preflight = run_preflight(settings.kafka, parameters, settings.needs, config.kafka.topics.alerts, clock.now)
     tick = parameters.grid.find_slot(clock.now()) - 1  # the last closed tick may still be decided
     check_past_charges(parameters, preflight.states, config.privacy.epsilon, settings.worst, tick)
     return preflight
-
-
-def find_topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
-    """Return the required settings of each topic."""
-    return list_topic_needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
 
 
 class StoreTime(Protocol):
@@ -155,7 +148,7 @@ def _run_once(
 ) -> None:
     health.report_alive("service", "checking the servers")
     preflight = prepare(settings, clock)
-    windows = create_windows(settings, preflight, clock)
+    windows = create_windows(settings, preflight)
     try:
         windows.check()
         check_clock(windows, clock, settings.parameters.tolerance)
@@ -165,7 +158,7 @@ def _run_once(
             service.start()
             ran.set()
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
-            watch = TopicWatch(settings.kafka, find_topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
+            watch = TopicWatch(settings.kafka, settings.needs, TOPICS_SECONDS, time.monotonic)
             while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
                 health.report_alive("service")
                 watch.look()

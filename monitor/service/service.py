@@ -26,7 +26,7 @@ from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import name_input_group, name_release_group
 from monitor.kafka.kafka_python_3_0.batches import Bounds
-from monitor.kafka.membership import Membership
+from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
@@ -53,7 +53,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """A configuration that is ready for use: parameters, server addresses, and the key for person ids."""
+    """A configuration that is ready for use: parameters, server addresses, and the key for person ids.
+
+    `needs`: what the topics need (visits, alerts, dead letters). A replay replaces it, because its records have
+    timestamps of another clock.
+    """
 
     config: Config
     parameters: Parameters
@@ -61,8 +65,7 @@ class Settings:
     redis: RedisAddress
     hasher: PersonHasher
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
-    defer_commits: bool = False  # as in `LedgerPlace`; only a replay sets it
-    windows_at: Callable[[int], Windows] | None = None  # as in `ReleaseContext`; only a replay sets it
+    needs: tuple[TopicNeeds, ...]
     spans: Spans = NO_SPANS  # only `run` sets it
 
     def compute_fingerprint(self, found: Preflight) -> str:
@@ -84,7 +87,8 @@ def prepare_settings(valid: ValidConfig, key: bytes) -> Settings:
     """
     config = valid.config
     connections, address = build_kafka_connections(config), build_redis_address(config)
-    return Settings(config, valid.parameters, connections, address, PersonHasher(key), valid.worst)
+    needs = list_topic_needs(valid.parameters, config.kafka)
+    return Settings(config, valid.parameters, connections, address, PersonHasher(key), valid.worst, needs)
 
 
 def build_kafka_connections(config: Config) -> KafkaConnections:
@@ -151,9 +155,11 @@ def create_noise() -> OneSidedNoise:
     return OneSidedNoise(SystemEntropy())
 
 
-def create_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
-    """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
-    now = clock.now if clock.simulated else None
+def create_windows(settings: Settings, found: Preflight, now: Callable[[], int] | None = None) -> RedisWindows:
+    """Return the windows in Redis under the fingerprint of this configuration and this input topic.
+
+    `now`: a clock in place of those of the servers, for a replay.
+    """
     return RedisWindows(settings.parameters, settings.compute_fingerprint(found), create_client(settings.redis), now)
 
 
@@ -168,7 +174,6 @@ def make_ledger_place(settings: Settings, found: Preflight, seen_at: int) -> Led
         compute_published_fingerprint(settings.parameters, visits.topic_id),
         seen_at,
         visits.partitions,
-        settings.defer_commits,
     )
 
 
@@ -226,12 +231,9 @@ class Service:
             threading.Thread(target=self._run, args=("release", self._release), name="release", daemon=True),
         ]
 
-    def _create_membership(self) -> Membership | DelayedMembership:
-        """Create the membership of the release group. A replay runs alone, so it joins at once."""
+    def _create_membership(self) -> DelayedMembership:
         settings, parameters = self._settings, self._settings.parameters
         topic, group = settings.config.kafka.topics.alerts, name_release_group(parameters.name)
-        if self._clock.simulated:
-            return Membership(settings.kafka, topic, group, self._wake)
         version = compute_version(parameters, settings.compute_fingerprint(self._found))
         candidate = Candidate(group, version, parameters.grid.length / SECOND)
         return DelayedMembership(settings.kafka, topic, candidate, self._readiness, self._wake)
@@ -240,7 +242,7 @@ class Service:
         settings, topic = self._settings, self._settings.config.kafka.topics.visits
         name, topic_id = settings.parameters.name, self._found.topics[topic].topic_id
         group = name_input_group(name, settings.compute_fingerprint(self._found))
-        by_brokers = not self._clock.simulated
+        by_brokers = self._found.topics[topic].settings["message.timestamp.type"] == LOG_APPEND_TIME
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
         return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
@@ -265,7 +267,6 @@ class Service:
             reader.tick_ends,
             store_clock=self._store_clock,
             spans=settings.spans,
-            windows_at=settings.windows_at,
         )
         return ReleaseLoop(context, self._membership, self.ledger_partitions)
 
@@ -304,10 +305,8 @@ class Service:
             self.ended.set()
 
     def _read(self) -> None:
-        simulated = self._clock.simulated
-
         def report_heartbeat(waiting: str) -> None:
-            self._health.report_alive("reading", waiting or ("" if simulated else self._readiness.waiting))
+            self._health.report_alive("reading", waiting or self._readiness.waiting)
 
         run_reader(self.reader, self._stop, report_heartbeat)
 

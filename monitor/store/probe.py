@@ -27,7 +27,7 @@ class StoredShard:
 
 
 class StoreProbe:
-    """A reader of the progress of facts. `clock` replaces the clock of Redis, for a simulated clock.
+    """A reader of the progress of facts. `clock` replaces the clock of Redis, for a replay.
 
     Raises:
         UnreachableError: (any method) Redis does not answer.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -69,12 +68,6 @@ class RedisWindows:
     def address(self) -> str:
         """The address of Redis in words, for messages."""
         return describe_client(self._client)
-
-    def at(self, instant: int) -> RedisWindows:
-        """Return the same windows, as at an instant of simulated time."""
-        windows = copy(self)
-        windows._clock = lambda: instant  # noqa: SLF001  # a copy
-        return windows
 
     def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""

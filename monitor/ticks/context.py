@@ -56,8 +56,7 @@ class ReleaseContext:
 
     `take_over` creates the owner of a partition, which fences earlier owners. `progressed` is signalled when this
     instance's reader has written to the windows; polling detects the writes of other instances. `tick_ends` tells this
-    reader the end offsets of the latest tick. `decided` is signalled after each decided tick. `windows_at` returns the
-    windows as at an instant of simulated time, for a replay that reads ahead; None otherwise.
+    reader the end offsets of the latest tick. `decided` is signalled after each decided tick.
     """
 
     parameters: Parameters
@@ -71,7 +70,6 @@ class ReleaseContext:
     decided: Signal = field(default_factory=Signal)
     store_clock: StoreClock = field(default_factory=StoreClock)
     spans: Spans = NO_SPANS
-    windows_at: Callable[[int], Windows] | None = None
 
     @property
     def monitors(self) -> list[str]:

@@ -159,9 +159,7 @@ class EvidenceReader:
         if self._stop.is_set():
             return True
         now = clock.now()
-        if clock.simulated:  # a simulated clock stands at the release time until the tick is decided
-            return now > self._due
-        return now >= self._due or (not self._closed and now < grid.start(self._tick))
+        return now > self._due or (not self._closed and now < grid.start(self._tick))
 
 
 def _includes(progress: Mapping[int, int], end_offsets: Mapping[int, int]) -> bool:

@@ -53,7 +53,6 @@ class InputTopic:
         self._closed = False
         self._leaders: Mapping[int, Leader] = {}
         self._cached: tuple[int, Mapping[int, int]] | None = None
-        self._expected_tick: int | None = None
         self.most_partitions = 0
 
     @property
@@ -98,27 +97,15 @@ class InputTopic:
         """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed.
 
         Offsets of another tick are never returned, not even of a later one: if a clock was ahead, they may have been
-        read before this tick closed. `expect_input` makes an exception for a replay.
+        read before this tick closed.
         """
 
         def read() -> Mapping[int, int]:
-            if self._cached is None or not self._includes(self._cached[0], tick):
+            if self._cached is None or self._cached[0] != tick:
                 self._cached = tick, self._read_end_offsets()
             return self._cached[1]
 
         return self._run_exclusively(read)
-
-    def expect_input(self, tick: int) -> None:
-        """Read the end offsets of all ticks up to a tick at once. The input of these ticks must be complete."""
-        self._expected_tick = tick
-        self.read_end_offsets_at(tick)
-
-    def is_expected(self, tick: int) -> bool:
-        """Return whether `expect_input` has read the end offsets of a tick."""
-        return self._expected_tick is not None and tick <= self._expected_tick
-
-    def _includes(self, cached_tick: int, tick: int) -> bool:
-        return tick == cached_tick or tick < cached_tick == self._expected_tick
 
     def read_end_offsets(self) -> Mapping[int, int]:
         """Return the log end offset of each partition that exists now."""

@@ -86,28 +86,6 @@ class ReleaseLoop:
         reasons = [running.release.trouble for running in dict(self._running).values()]
         return "; ".join(dict.fromkeys(reason for reason in [*reasons, self._undecided] if reason))
 
-    def commit(self) -> None:
-        """Begin to commit the decided ticks of all partitions, if commits are deferred. No tick may be being decided.
-
-        Raises:
-            UnreachableError, FencedError: the ticks of an earlier commit may not be in the ledger.
-        """
-        for owner in self.owners.values():
-            owner.commit()
-
-    def finish_commits(self) -> None:
-        """Wait until the committed ticks are in the ledger.
-
-        Raises:
-            UnreachableError, FencedError: they may not be there.
-        """
-        for owner in self.owners.values():
-            owner.finish_commits()
-
-    def expect_input(self, tick: int) -> None:
-        """Read the end offsets of a tick early: in a replay, the input of several ticks is complete at once."""
-        self._context.input_topic.expect_input(tick)
-
     def run(self, stop: threading.Event, wake: threading.Event, heartbeat: Callable[[str], None]) -> None:
         """Run the owned partitions until `stop` is set; `wake` is set when ownership changes.
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Final
 
 from monitor.contracts.clock import Clock
@@ -13,14 +11,13 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.noise import Noise
 from monitor.store.facts import Question
 from monitor.ticks.decide import Decider, Decision, Evidence
-from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord, run_in_thread
+from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
 from monitor.ticks.owner_records import LedgerPlace, OwnerRecords
 from monitor.ticks.takeover import Takeover, TakeoverCheck
 
 __all__ = ["LedgerPlace", "Owner", "OwnerFactory", "TakeoverCheck"]
 
 OWNER_RECORDS_PER_LIFETIME: Final = 4
-MOST_DEFERRED: Final = 200_000  # records that wait in memory for a commit
 
 
 class Owner:
@@ -45,9 +42,6 @@ class Owner:
         check: TakeoverCheck | None = None,
     ) -> None:
         self.partition = partition
-        self._place = place
-        self._deferred: list[list[EncodedRecord]] = []
-        self._committing: Future[int] | None = None
         self._parameters = parameters
         charges, now = (None, clock.now) if check is None else (check.charges, check.now)
         self._records = OwnerRecords(place, parameters, charges, now)
@@ -111,19 +105,14 @@ class Owner:
         return self._decider.decide(tick, evidence, self.state)
 
     def append(self, tick: int, decision: Decision, within: float = ACKNOWLEDGED_SECONDS) -> None:
-        """Append the answers of a tick. When this returns, they are in the ledger, unless commits are deferred.
+        """Append the answers of a tick. When this returns, they are in the ledger.
 
         The work depends on the answers only, and not on the visits, so its duration reveals nothing more than they do.
         The append is given up after about `within` seconds (`Writer.append`).
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
         records = [*self._build_due_owner_records(tick, empty=not decision.records), *decision.records]
-        if not self._place.defer_commits:
-            self._writer.append(records, within)
-        else:
-            self._deferred.append(records)
-            if sum(map(len, self._deferred)) > MOST_DEFERRED:
-                self.commit()
+        self._writer.append(records, within)
         oldest = (
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )
@@ -140,21 +129,6 @@ class Owner:
             return []
         self._owner_record_at, self._input_grew = tick, False
         return [self._records.build(terms, self.partition, tick if empty else None)]
-
-    def commit(self) -> None:
-        """Begin to append the answers of the ticks since the last commit, in one transaction.
-
-        The brokers then work while the next ticks are decided. Commits are in order: each waits for the one before.
-        """
-        records, self._deferred = list(chain.from_iterable(self._deferred)), []
-        self.finish_commits()
-        self._committing = run_in_thread(lambda: self._writer.append(records), f"commit-{self.partition}")
-
-    def finish_commits(self) -> None:
-        """Wait until the answers of the last commit are in the ledger."""
-        committing, self._committing = self._committing, None
-        if committing is not None:
-            committing.result()
 
     def close(self) -> None:
         """Close the writer."""

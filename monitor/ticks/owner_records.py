@@ -21,9 +21,7 @@ class LedgerPlace:
     `fingerprint` is that of `compute_published_fingerprint`. `input_seen_at` is an instant at which the input topic
     existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
     reading at the takeover cannot replace it: the clock may have been set back. `input_partitions` is the number of
-    input partitions at that instant. `defer_commits`: keep the answers of ticks in memory until `Owner.commit`.
-    This is only for simulated time, in which no subscriber waits for the answers. A replay that fails starts from the
-    beginning.
+    input partitions at that instant.
     """
 
     topic: str
@@ -32,7 +30,6 @@ class LedgerPlace:
     fingerprint: str
     input_seen_at: int
     input_partitions: int = 0
-    defer_commits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

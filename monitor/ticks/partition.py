@@ -20,9 +20,8 @@ from monitor.observe.log_fields import log_fields
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision, Evidence
 from monitor.ticks.evidence import EvidenceReader
-from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
+from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.owner import Owner
-from monitor.ticks.read_ahead import ReadAhead
 from monitor.ticks.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -66,7 +65,6 @@ class PartitionRelease:
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
         self._store_answered = True
-        self._ahead = ReadAhead(context)
 
     def run(self, stop: threading.Event) -> None:
         """Take the partition over and decide each tick, until `stop` is set.
@@ -192,14 +190,11 @@ class PartitionRelease:
     def _find_latest_release(self, tick: int) -> int:
         """Return the last instant at which a tick's answers may be published: no clock has closed the next slot yet."""
         parameters = self._context.parameters
-        if self._context.clock.simulated:
-            return parameters.grid.as_of(tick) + parameters.release_delay
         return parameters.grid.as_of(tick + 1) - 2 * parameters.tolerance
 
     def _is_too_late(self, tick: int, margin: int = 0) -> bool:
         """Return whether a tick's latest release time passed more than `margin` ago."""
-        clock = self._context.clock
-        return not clock.simulated and max(clock.now(), self._taken_at) > self._find_latest_release(tick) + margin
+        return max(self._context.clock.now(), self._taken_at) > self._find_latest_release(tick) + margin
 
     def decide_tick(self, tick: int, stop: threading.Event) -> bool:
         """Decide a tick at its release time. Return False if it was not decided, or if the outcome is not known.
@@ -224,7 +219,7 @@ class PartitionRelease:
         self._report_decision(tick, decision)
         failpoint("tick.decided")
         if self._store_answered:
-            self._upkeep.finish_tick(tick, owner.shards, opens=not self._ahead.has_begun(tick + 1))
+            self._upkeep.finish_tick(tick, owner.shards)
         failpoint("tick.evicted")
         self._context.decided.notify()
         return True
@@ -248,7 +243,6 @@ class PartitionRelease:
             if self._store_answered:
                 self._upkeep.check_eviction_policy()
             self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
-            self._ahead.start(tick + 1, owner.build_questions, stop, self._note_heartbeat, self._reached)
             failpoint("tick.read")
             self._skipped = (owner.first_undecided, tick - 1) if tick > owner.first_undecided else None
             decision = owner.decide(tick, evidence)
@@ -267,9 +261,6 @@ class PartitionRelease:
             return None
 
     def _read_evidence(self, owner: Owner, tick: int, due: int, stop: threading.Event) -> Evidence | None:
-        evidence = self._ahead.take(tick)
-        if evidence is not None:
-            return evidence
         questions = owner.build_questions(tick)
         return EvidenceReader(self._context, tick, questions, due, stop, self._note_heartbeat, self._reached).read()
 
@@ -295,7 +286,7 @@ class PartitionRelease:
         while (now := clock.now()) < due:
             self._note_heartbeat()
             stopping = stop.is_set()
-            if now < before or (stopping and (clock.simulated or due - now > NEAR_RELEASE)):
+            if now < before or (stopping and due - now > NEAR_RELEASE):
                 return _HELD_UP
             before = now
             clock.wait_until(min(due, now + LONGEST_WAIT), never if stopping else stop)
@@ -317,10 +308,7 @@ class PartitionRelease:
         This is half of the time that is left. The other half is for the takeover, and ends before the release delay
         that follows.
         """
-        clock = self._context.clock
-        if clock.simulated:
-            return ACKNOWLEDGED_SECONDS
-        left = self._find_latest_release(tick) - clock.now() - self._context.parameters.release_delay
+        left = self._find_latest_release(tick) - self._context.clock.now() - self._context.parameters.release_delay
         return left / 2 / SECOND
 
     def _count_skipped(self, owner: Owner) -> None:
@@ -384,7 +372,6 @@ class PartitionRelease:
 
     def close(self) -> None:
         """Close the owner and drop the partition's metrics."""
-        self._ahead.close()
         if self.owner is not None:
             self.owner.close()
             self.owner = None

@@ -48,15 +48,14 @@ class Upkeep:
                 pause = RETRY_SECONDS
             self._next_check = time.monotonic() + pause
 
-    def finish_tick(self, tick: int, shards: Sequence[int], *, opens: bool = True) -> None:
+    def finish_tick(self, tick: int, shards: Sequence[int]) -> None:
         """Open the slot after a decided tick in these shards, and evict old facts.
 
         After a tick with hot spots or dwell times, the next slot is not opened here: their answer covers all shards, so
-        its owner may still have to read these shards for the tick. `opens` is False if the next tick is already being
-        read, which opens its slot.
+        its owner may still have to read these shards for the tick.
         """
         try:
-            if opens and not self._parameters.draws_totals_at(tick):
+            if not self._parameters.draws_totals_at(tick):
                 self._windows.open(shards, tick + 1)
             self._evict(tick, shards)
         except (UnreachableError, WindowsError) as error:

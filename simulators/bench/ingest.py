@@ -70,7 +70,7 @@ def fill_topics(bench: Bench, law: Law) -> FilledTopics:
     """Create the topics of a service and produce the backlog."""
     visits, watched = bench.scale((5_000_000, PLACES), (5_000, 1_000))
     settings = prepare_site(bench, f"ingest-{law}", PLACES, watched)
-    wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
+    wanted = list_topic_needs(settings.parameters, settings.config.kafka)
     set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, SystemClock().now())
     bench.report(f"producing {visits:,} visits")
     records = _draw_records(visits, law)
@@ -83,9 +83,9 @@ def fill_topics(bench: Bench, law: Law) -> FilledTopics:
 
 def _open_windows(filled: FilledTopics, url: str) -> RedisWindows:
     settings, config = filled.settings, filled.settings.config
-    wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
+    wanted = list_topic_needs(settings.parameters, config.kafka)
     found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
-    return create_windows(replace(settings, redis=RedisAddress(url)), found, SystemClock())
+    return create_windows(replace(settings, redis=RedisAddress(url)), found)
 
 
 def read_backlog(bench: Bench, filled: FilledTopics) -> float:

@@ -127,7 +127,7 @@ def test_every_topic_setting_is_documented(named: dict[str, Any], root: Path) ->
     """The operations page lists every required setting of the topics with its value."""
     config = load_config(root / "config/city.yaml", {})
     parameters = derive_parameters(config, load_registry(config.locations.file))
-    visits, alerts, dead_letters = list_topic_needs(parameters, config.kafka, simulated=False)
+    visits, alerts, dead_letters = list_topic_needs(parameters, config.kafka)
     expected = {("input", setting.key) for setting in visits.settings}
     expected |= {("output", setting.key) for setting in alerts.settings}
     rows = list(named["docs/operations.md"].rows("Topics"))
@@ -152,7 +152,7 @@ def test_retention_formulas_match_code(root: Path) -> None:
     window, horizon, max_lead = parameters.widest_window, parameters.longest_horizon, parameters.max_lead
     period = -(-parameters.period // parameters.grid.length)
     least = (max(window, horizon) + max_lead + 4, max(window, horizon) + max_lead + period + 3)
-    for topic, grid in zip(list_topic_needs(parameters, config.kafka, simulated=False), least, strict=False):
+    for topic, grid in zip(list_topic_needs(parameters, config.kafka), least, strict=False):
         setting = next(setting for setting in topic.settings if setting.key == "retention.ms")
         milliseconds = grid * parameters.grid.length // 1_000
         assert setting.suffices(str(milliseconds))

@@ -167,7 +167,7 @@ class Site:
         self.town, self.sender = town, Sender(town)
         self.subscriber = Subscriber(town)
         self.instance = town.start()
-        self.windows: Windows = create_windows(town.settings, prepare(town.settings, SystemClock()), SystemClock())
+        self.windows: Windows = create_windows(town.settings, prepare(town.settings, SystemClock()))
         until(lambda: '"ok": true' in self.instance.page("/readyz"), 60, "ready")
 
     def is_read(self) -> bool:

@@ -14,7 +14,6 @@ import pytest
 import redis
 from kafka import TopicPartition
 
-from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.kafka.topics import list_topic_needs
 from monitor.observe.failpoints import FAILPOINTS
@@ -121,9 +120,9 @@ def scene(kafka: SharedKafka, fragile_store: EmbeddedValkey, make_scene: MakeSce
 def read_lowest_progress(scene: Scene) -> dict[int, int]:
     """Return the lowest progress of all shards by input partition, for partitions known to all shards."""
     town = scene.town
-    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
+    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka)
     found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
-    with closing(create_windows(town.settings, found, SystemClock())) as windows:
+    with closing(create_windows(town.settings, found)) as windows:
         shards = windows.read_progress()
     common = set.intersection(*(set(shard) for shard in shards))
     return {partition: min(shard[partition] for shard in shards) for partition in common}

@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 import pytest
 import redis
 
-from monitor.contracts.clock import SystemClock
 from monitor.kafka.topics import list_topic_needs
 from monitor.service.preflight import run_preflight
 from monitor.service.service import create_windows
@@ -103,9 +102,9 @@ def spoil_a_key(store: EmbeddedValkey, scene: Scene) -> None:
 def evict_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
     """Evict present facts, as an instance with a fast clock would: answers are unknown until a window has passed."""
     town = scene.town
-    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
+    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka)
     preflight = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
-    with closing(create_windows(town.settings, preflight, SystemClock())) as windows:
+    with closing(create_windows(town.settings, preflight)) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 
 

@@ -150,7 +150,7 @@ class Town:
     def create(self, beginning: Beginning = Beginning.UNSPECIFIED) -> SetupResult:
         """Create the topics as `topics --create` does."""
         config, parameters = self.settings.config, self.settings.parameters
-        wanted = list_topic_needs(parameters, config.kafka, simulated=False)
+        wanted = list_topic_needs(parameters, config.kafka)
         return set_up(
             self.settings.kafka,
             parameters,

@@ -51,9 +51,7 @@ class Eventually(Protocol):
 
 
 class RealClock:
-    """A clock that stands still and counts as real."""
-
-    simulated = False
+    """A clock that stands still."""
 
     def __init__(self, now: int) -> None:
         self._now = now

@@ -31,7 +31,7 @@ def wanted(
     connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> tuple[TopicNeeds, ...]:
     """The needs of topics that exist with these settings."""
-    needs = list_topic_needs(parameters, kafka_settings, simulated=False)
+    needs = list_topic_needs(parameters, kafka_settings)
     create_topics(connections, needs, 1)
     return needs
 

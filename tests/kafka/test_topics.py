@@ -28,6 +28,7 @@ from monitor.kafka.topics import (
     list_risks,
     list_topic_needs,
 )
+from monitor.tools.replay.topics import adapt_topic_needs
 
 
 def read_settings(wanted: TopicNeeds) -> dict[str, str]:
@@ -37,7 +38,7 @@ def read_settings(wanted: TopicNeeds) -> dict[str, str]:
 class TestNeeds:
     def test_input_topic_settings(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """The brokers stamp the input, and retention is by time: windows and horizons are read again from it."""
-        visits, _, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
+        visits, _, _ = list_topic_needs(parameters, kafka_settings)
         assert visits.topic == kafka_settings.topics.visits
         assert visits.partitions == 3
         assert (
@@ -53,7 +54,7 @@ class TestNeeds:
 
     def test_ledger_topic_settings(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """The ledger is retained for a period, W + F and a horizon; compaction would drop aborted records."""
-        _, alerts, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
+        _, alerts, _ = list_topic_needs(parameters, kafka_settings)
         assert alerts.partitions == 2
         assert (
             read_settings(alerts).items()
@@ -71,12 +72,12 @@ class TestNeeds:
     def test_long_horizon_lengthens_retention(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """A horizon longer than the windows lengthens the retention of input and ledger."""
         patient = replace(parameters, at_times=(replace(parameters.at_times[0], horizon=30 * DAY),))
-        for wanted in list_topic_needs(patient, kafka_settings, simulated=False)[:2]:
+        for wanted in list_topic_needs(patient, kafka_settings)[:2]:
             assert int(read_settings(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
 
-    def test_simulated_topics_keep_any_timestamp(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
-        """Simulated topics accept any timestamp and retain records for ever."""
-        for wanted in list_topic_needs(parameters, kafka_settings, simulated=True)[:2]:
+    def test_replay_topics_keep_any_timestamp(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
+        """The topics of a replay accept any timestamp and retain records for ever."""
+        for wanted in adapt_topic_needs(list_topic_needs(parameters, kafka_settings))[:2]:
             assert (
                 read_settings(wanted).items()
                 >= {
@@ -95,7 +96,7 @@ class TestNeeds:
         ids = tuple(f"{number:05}{letter * 80}" for number in range(9_000))
         spots = HotSpots("spots", Schedule.of(("12:00",), "UTC"), Fraction(1), 9_000, 6 * HOUR)
         wide = replace(parameters, registry=Registry(ids, 3), hot_spots=(spots,))
-        _, alerts, _ = list_topic_needs(wide, kafka_settings, simulated=False)
+        _, alerts, _ = list_topic_needs(wide, kafka_settings)
         limit = int(read_settings(alerts)["max.message.bytes"])
         common: dict[str, Any] = {
             "source": "town",
@@ -118,7 +119,7 @@ class TestNeeds:
     def test_large_shard_needs_larger_records(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """100,000 locations in one shard need records of about 7 MB; the reason names 8 shards."""
         wide = replace(parameters, registry=Registry(tuple(f"place-{n}" for n in range(100_000)), 1))
-        _, alerts, _ = list_topic_needs(wide, kafka_settings, simulated=False)
+        _, alerts, _ = list_topic_needs(wide, kafka_settings)
         size = next(setting for setting in alerts.settings if setting.key == "max.message.bytes")
         assert not size.suffices("1048588")
         assert size.suffices(size.create)
@@ -134,7 +135,7 @@ class TestCreate:
         self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """Created topics pass the check, and creating them again changes nothing."""
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings)
         names = kafka_settings.topics
         assert create_topics(connections, wanted, 1) == [names.visits, names.alerts, names.dead_letters]
         topics = check_topics(connections, wanted)
@@ -153,19 +154,19 @@ class TestCreate:
         names = kafka_settings.topics
         existing = {names.dead_letters: {"num_partitions": 1, "replication_factor": 1}}
         admin.create_topics(existing, wait_for_metadata=True)
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings)
         assert create_topics(connections, wanted, None) == [names.visits, names.alerts]
         assert check_topics(connections, wanted)[names.dead_letters].partitions == 1
 
-    def test_simulated_topics_are_created(
+    def test_replay_topics_are_created(
         self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
-        """Simulated topics pass their own check, but not that of the service."""
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=True)
+        """The topics of a replay pass their own check, but not that of the service."""
+        wanted = adapt_topic_needs(list_topic_needs(parameters, kafka_settings))
         create_topics(connections, wanted, 1)
         check_topics(connections, wanted)
         with pytest.raises(TopicError, match="LogAppendTime"):
-            check_topics(connections, list_topic_needs(parameters, kafka_settings, simulated=False))
+            check_topics(connections, list_topic_needs(parameters, kafka_settings))
 
 
 class TestCheckTopics:
@@ -174,7 +175,7 @@ class TestCheckTopics:
     ) -> None:
         """All missing topics are reported with their keys and the command that creates them."""
         with pytest.raises(TopicError) as raised:
-            check_topics(connections, list_topic_needs(parameters, kafka_settings, simulated=False))
+            check_topics(connections, list_topic_needs(parameters, kafka_settings))
         lines = str(raised.value).splitlines()
         for line, (key, name) in zip(lines, kafka_settings.topics, strict=True):
             assert line == (
@@ -191,7 +192,7 @@ class TestCheckTopics:
         alter_topic: Callable[..., None],
     ) -> None:
         """All wrong settings are reported with the commands that correct them."""
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings)
         create_topics(connections, wanted, 1)
         names = kafka_settings.topics
         alter_topic(names.visits, message_timestamp_type="CreateTime", retention_ms="60000")
@@ -222,7 +223,7 @@ class TestCheckTopics:
         alter_topic: Callable[..., None],
     ) -> None:
         """The commands in the message correct the settings."""
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings)
         create_topics(connections, wanted, 1)
         alter_topic(kafka_settings.topics.alerts, cleanup_policy="compact", retention_ms="1000")
         with pytest.raises(TopicError) as raised:
@@ -244,7 +245,7 @@ class TestCheckTopics:
         alter_topic: Callable[..., None],
     ) -> None:
         """A retention one millisecond too short is refused; the exact one and an unlimited one are accepted."""
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings)
         create_topics(connections, wanted, 1)
         least = (parameters.mark_lifetime + 2 + parameters.period_slots) * HOUR // MILLISECOND
         alter_topic(kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
@@ -259,7 +260,7 @@ def test_description_has_all_settings(
     connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
     """A description has the existing topics with all settings, including defaults."""
-    create_topics(connections, list_topic_needs(parameters, kafka_settings, simulated=False), 1)
+    create_topics(connections, list_topic_needs(parameters, kafka_settings), 1)
     names = kafka_settings.topics
     topics = describe_topics(admin, [names.dead_letters, "nowhere"])
     assert list(topics) == [names.dead_letters]
@@ -304,20 +305,20 @@ class TestRisks:
         self, replicas: int, in_sync: str, warning: str | None, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """Few replicas of the input or the ledger are reported, those of dead letters are not."""
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings)
         topics = {need.topic: TopicDescription("id", 1, replicas, {"min.insync.replicas": in_sync}) for need in wanted}
         warnings = list_risks(wanted, topics)
         names = kafka_settings.topics
         assert len(warnings) == (0 if warning is None else 2)
         for name, text in zip((names.visits, names.alerts), warnings, strict=False):
             assert re.search((warning or "").format(name), text), text
-        assert list_risks(list_topic_needs(parameters, kafka_settings, simulated=True), topics) == []
+        assert list_risks(adapt_topic_needs(list_topic_needs(parameters, kafka_settings)), topics) == []
 
     def test_replicas_of_real_topics_are_counted(
         self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """The single replica on one broker is reported."""
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings)
         create_topics(connections, wanted, 1)
         assert len(list_risks(wanted, check_topics(connections, wanted))) == 2
 
@@ -342,9 +343,7 @@ class TestRisks:
             def create_admin(self) -> Admin:
                 return Admin()
 
-        create_topics(
-            Connections(("nowhere:9092",)), list_topic_needs(parameters, kafka_settings, simulated=False), factor
-        )
+        create_topics(Connections(("nowhere:9092",)), list_topic_needs(parameters, kafka_settings), factor)
         names = kafka_settings.topics
         for name, expected in ((names.visits, in_sync), (names.alerts, in_sync), (names.dead_letters, None)):
             assert created[name]["configs"].get("min.insync.replicas") == expected

@@ -20,6 +20,7 @@ from functools import cache
 from itertools import product
 from typing import Any, Final, cast
 
+from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import MINUTE
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched
@@ -45,7 +46,7 @@ from tests.privacy_service.states import (
     shard_of_state,
     shard_state,
 )
-from tests.privacy_service.stepped import HandClock, HandLog, HandTopic, Held, Silent, Write
+from tests.privacy_service.stepped import HandLog, HandTopic, Held, Silent, Write
 from tests.store.memory import MemoryWindows, _Shard
 
 HASHER: Final = PersonHasher(b"0123456789abcdef")
@@ -70,7 +71,7 @@ class World:
     def __init__(self, plan: Plan, stores: Any = None) -> None:
         self.plan = plan
         self.observed = Observations()
-        self.clock = HandClock(plan.instant(0))
+        self.clock = SteppedClock(plan.instant(0))
         self.windows: Windows = (
             MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
         )

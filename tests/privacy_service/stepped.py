@@ -15,12 +15,6 @@ from tests.builders import ORIGIN
 from tests.privacy_service.plans import Plan, log_end, value_of
 
 
-class HandClock(SteppedClock):
-    """A clock that a test moves. To the service it is the real one."""
-
-    simulated = False
-
-
 class Held:
     """An executor whose work waits until its result is requested."""
 
@@ -48,7 +42,7 @@ class Write:
 class HandLog:
     """The input log of one reader, which returns the requested number of records."""
 
-    def __init__(self, plan: Plan, partitions: Sequence[int], clock: HandClock) -> None:
+    def __init__(self, plan: Plan, partitions: Sequence[int], clock: SteppedClock) -> None:
         self._plan, self._clock = plan, clock
         self.waiting = set(partitions)
         self.truncated: dict[int, int] = {}
@@ -109,7 +103,7 @@ class HandLog:
 class HandTopic:
     """The input topic of the owners."""
 
-    def __init__(self, plan: Plan, clock: HandClock) -> None:
+    def __init__(self, plan: Plan, clock: SteppedClock) -> None:
         self._plan, self._clock = plan, clock
 
     def read_end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # the current end is allowed at any tick

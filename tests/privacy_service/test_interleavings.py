@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 import redis
 
+from monitor.contracts.clock import SteppedClock
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.privacy_service.exploring import Explored, explore
 from tests.privacy_service.interleavings import World
 from tests.privacy_service.plans import Entry, Plan
-from tests.privacy_service.stepped import HandClock
 
 # Late in slot 0; the start of slot 1, then when tick 0 may be counted, and after its release; the same for slot 2.
 MOMENTS = ((0, 1_000), (1, 0), (1, 2), (1, 31), (2, 2), (2, 31))
@@ -197,10 +197,10 @@ def test_late_report_is_not_counted() -> None:
         assert explored.states > 100
 
 
-def store_in(server: EmbeddedValkey) -> Callable[[Plan, HandClock], Any]:
+def store_in(server: EmbeddedValkey) -> Callable[[Plan, SteppedClock], Any]:
     """Return a function that creates windows in a flushed server, with the plan's clock."""
 
-    def make(plan: Plan, clock: HandClock) -> RedisWindows:
+    def make(plan: Plan, clock: SteppedClock) -> RedisWindows:
         with redis.Redis.from_url(server.url) as client:
             client.flushall()
         return RedisWindows(plan.parameters, "0123456789abcdef", create_client(RedisAddress(server.url)), clock.now)

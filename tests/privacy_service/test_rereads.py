@@ -22,12 +22,6 @@ from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 
 
-class PublicClock(SteppedClock):
-    """A clock that a test moves and that appears to be the real one."""
-
-    simulated = False
-
-
 @dataclass
 class Log:
     """An input partition with a record at each of these times, in slots, of which `gone` have expired.
@@ -49,7 +43,7 @@ class Log:
 
 def reader_of(parameters: Parameters, log: Log, now: int) -> Any:
     """Return a reader, which has no clock, with a store whose clock shows `now`."""
-    windows = MemoryWindows(parameters, PublicClock(now))
+    windows = MemoryWindows(parameters, SteppedClock(now))
     return cast("Any", Reader)(parameters, log, windows, None, None, None)
 
 
@@ -140,7 +134,7 @@ def test_reading_is_complete_and_timely(
     """The end offsets are 5 and 7, and the release is 30 s after the end of the slot."""
     parameters = make_town(2, 0, 1, 1).parameters
     due = parameters.grid.as_of(3) + 30 * SECOND
-    clock = PublicClock(due + late)
+    clock = SteppedClock(due + late)
     windows = MemoryWindows(parameters, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
@@ -161,7 +155,7 @@ def test_tick_counts_in_the_next_slot(store: str, make_town: Callable[..., Any])
         "in the slot": as_of + parameters.tolerance,
         "after the slot": as_of + HOUR,
     }
-    clock = PublicClock(at[store])
+    clock = SteppedClock(at[store])
     windows = MemoryWindows(parameters, clock)
     windows.begin(0, 5, 0)
     assert windows.read({0: Question(tick=3)})[0].settled == (store == "in the slot")

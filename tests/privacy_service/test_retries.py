@@ -21,7 +21,6 @@ from monitor.store.facts import COMPLETE_FROM_START
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.owner import Owner
-from monitor.ticks.owner_records import LedgerPlace
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.state import LedgerState
 from monitor.ticks.upkeep import Upkeep
@@ -120,7 +119,6 @@ def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> No
     owner, ledger, noise = object.__new__(Owner), Unacknowledged(), Given([0, 5])
     owner.partition, owner.state, owner.first_tick = 0, LedgerState(), 0
     owner._parameters, owner._writer, owner._owner_record_at = town.parameters, cast("Any", ledger), 2
-    owner._place = LedgerPlace("alerts", "", "", "", 0)
     owner._decider = Decider(town.parameters, [0], noise)
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)

@@ -327,7 +327,7 @@ def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> N
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
     valid = load_valid_config(write_configuration(folder, plain, {"url": "redis://localhost"}, service), {})
     config, settings = valid.config, prepare_settings(valid, PERSON_KEY.encode())
-    wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
+    wanted = list_topic_needs(settings.parameters, config.kafka)
     set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
 
 

@@ -28,6 +28,7 @@ from monitor.ticks.ledger import read_partition
 from monitor.tools.replay.driver import prepare_empty
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
+from tests.service.running import to_replay
 from tests.shared_kafka import SharedKafka
 
 ORIGIN: Final = parse_instant("2026-11-20T00:00:00Z")
@@ -83,7 +84,8 @@ class Town:
         self._producer = settings.kafka.create_producer()
 
     def prepare(self) -> Preflight:
-        """Create the topics and begin the ledger."""
+        """Create the topics of a replay and begin the ledger."""
+        self.settings = to_replay(self.settings)
         return prepare_empty(self.settings, self.clock)
 
     def renew_producer(self) -> None:

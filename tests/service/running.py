@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from monitor.contracts.clock import SystemClock
-from monitor.kafka.topics import list_topic_needs
 from monitor.observe.health import Health
 from monitor.observe.metric_catalog import PREFIX
 from monitor.observe.metrics import Metrics
 from monitor.service.run import prepare
-from monitor.service.service import Service, create_noise, create_windows
+from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.service.setup import Beginning, set_up
+from monitor.tools.replay.topics import adapt_topic_needs
 
 Eventually = Callable[..., Any]
 
@@ -32,11 +33,15 @@ def make_real_time(slot: int, release_delay: int) -> dict[str, Any]:
     }
 
 
+def to_replay(settings: Settings) -> Settings:
+    """Return settings whose topics may have records with timestamps of a stepped clock."""
+    return replace(settings, needs=adapt_topic_needs(settings.needs))
+
+
 def create_topics(town: Any) -> None:
     """Create a town's topics as `topics --create` does."""
     settings = town.settings
-    wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
-    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now())
+    set_up(settings.kafka, settings.parameters, settings.needs, Beginning.UNSPECIFIED, SystemClock().now())
 
 
 class RunningInstance:
@@ -45,7 +50,7 @@ class RunningInstance:
     def __init__(self, town: Any) -> None:
         self.metrics, clock = Metrics(), SystemClock()
         preflight = prepare(town.settings, clock)
-        self.windows = create_windows(town.settings, preflight, clock)
+        self.windows = create_windows(town.settings, preflight)
         self.service = Service(town.settings, preflight, self.windows, clock, create_noise(), self.metrics, Health())
         self.service.start()
 

@@ -30,7 +30,7 @@ from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines
 from monitor.tools.replay.driver import Replay
 from monitor.tools.servers import EmbeddedValkey
-from tests.service.running import create_topics, make_real_time
+from tests.service.running import create_topics, make_real_time, to_replay
 
 PERSONS = [f"p-{n}" for n in range(5)]
 Make = Callable[..., Any]
@@ -50,7 +50,7 @@ def change(make_settings: Callable[..., Settings]) -> Callable[..., Settings]:
         config = town.settings.config
         kafka = {"bootstrap_servers": list(config.kafka.bootstrap_servers), "topics": town.topics.model_dump()}
         given = {"service": {"name": config.service.name, "shards": 4}, "kafka": kafka, **changes}
-        return make_settings(**given)
+        return to_replay(make_settings(**given))
 
     return make
 
@@ -65,6 +65,11 @@ def answered(make_town: Make) -> Any:
         run.run_tick(0)
     assert (town.statuses("inn"), town.statuses("bath")) == (["n"], ["n"])
     return town
+
+
+def look(settings: Settings, clock: Clock) -> LiveReport:
+    """Check a configuration live, where the clock of the town is also that of the store."""
+    return check_live(settings, clock, store_clock=clock.now)
 
 
 def read_words_of_run(settings: Settings, clock: Clock) -> tuple[str, str] | None:
@@ -108,7 +113,7 @@ def test_check_refuses_what_run_refuses(answered: Any, change: Make) -> None:
     """For each change of a configuration over one ledger, `check --live` refuses exactly what `run` does, and alike."""
     for name, (changes, refusal) in _CHANGES.items():
         new = change(answered, **changes)
-        said, found = read_words_of_run(new, answered.clock), check_live(new, answered.clock)
+        said, found = read_words_of_run(new, answered.clock), look(new, answered.clock)
         assert read_words_of_check(found) == said, name
         assert (said[0] if said else "") == refusal, (name, said)
         assert found.obstacles == (), name
@@ -120,7 +125,7 @@ def test_missing_topics_are_refused_alike(make_town: Make) -> None:
     said = read_words_of_run(town.settings, town.clock)
     assert said is not None
     assert said[0] == "TopicError"
-    assert read_words_of_check(check_live(town.settings, town.clock)) == said
+    assert read_words_of_check(look(town.settings, town.clock)) == said
 
 
 @pytest.mark.promise(15)
@@ -131,7 +136,7 @@ def test_cost_names_the_monitor(answered: Any, change: Make) -> None:
     "places" was renamed to "houses". Of a period of 3 hours the visits are in N = 4 + 3 = 7 ticks, 2 answers per place.
     """
     new = change(answered, **watch(["inn", "bath"], "160", name="houses"))
-    cost = check_live(new, answered.clock).cost
+    cost = look(new, answered.clock).cost
     assert cost is not None
     assert (cost.worst, cost.fits) == (Fraction(160), False)
     assert cost.total == cost.worst + cost.added["places"]
@@ -141,7 +146,7 @@ def test_cost_names_the_monitor(answered: Any, change: Make) -> None:
         prepare(new, answered.clock)
     answered.clock.move_to(cost.fits_from + HOUR)
     prepare(new, answered.clock)
-    later = check_live(new, answered.clock)
+    later = look(new, answered.clock)
     assert later.refusals == ()
     assert later.cost is not None
     assert later.cost.fits
@@ -159,10 +164,10 @@ def test_predicted_pause_is_kept(answered: Any, change: Make) -> None:
     """
     new = change(answered, **watch(["inn", "bath"], window="4h"))
     answered.clock.move_to(answered.parameters.grid.start(1))
-    (silence,) = check_live(new, answered.clock).silences
+    (silence,) = look(new, answered.clock).silences
     assert (silence.places, silence.paused, silence.longer) == (2, 2, 0)
     answered.clock.move_to(answered.parameters.grid.start(4))
-    (silence,) = check_live(new, answered.clock).silences
+    (silence,) = look(new, answered.clock).silences
     assert (silence.paused, silence.longer) == (2, 2)
     assert silence.first_resumes == silence.last_resumes == answered.parameters.grid.as_of(5)
     with Replay(new, prepare(new, answered.clock), answered.clock, resumes=True) as run:
@@ -173,19 +178,19 @@ def test_predicted_pause_is_kept(answered: Any, change: Make) -> None:
 
 def test_rereading_is_predicted(answered: Any, change: Make) -> None:
     """For other facts the whole window is predicted to be read again, and it is; for the same facts, nothing."""
-    same = check_live(answered.settings, answered.clock).facts
+    same = look(answered.settings, answered.clock).facts
     assert same is not None
     assert [partition.cause for partition in same.partitions] == [""]
     assert (same.exist, same.records) == (True, 0)
     new = change(answered, **watch(["inn", "mill"], "4000"))
-    facts = check_live(new, answered.clock).facts
+    facts = look(new, answered.clock).facts
     assert facts is not None
     assert (facts.exist, facts.records) == (False, 2)
     assert [(each.start, each.end, each.cause) for each in facts.partitions] == [(0, 2, "no_progress")]
     with Replay(new, prepare(new, answered.clock), answered.clock, resumes=True) as run:
         run.run_tick(1)
     assert facts.fingerprint != same.fingerprint
-    after = check_live(new, answered.clock).facts
+    after = look(new, answered.clock).facts
     assert after is not None
     assert (after.exist, after.records) == (True, 0)
 
@@ -199,7 +204,7 @@ def test_predicted_fence_happens(
     with Replay(town.settings, town.prepare(), town.clock) as run:
         run.run_tick(0)
     new = change(town, **watch(["inn", "bath", "mill", "farm"], stated, name="houses"))
-    cost = check_live(new, town.clock).cost
+    cost = look(new, town.clock).cost
     assert cost is not None
     assert cost.fences_others is fences
     found = prepare(new, town.clock)
@@ -215,7 +220,7 @@ def test_nothing_is_written(answered: Any, change: Make, store: EmbeddedValkey) 
     """`check --live` changes no key of Redis, no offset and no group."""
     new = change(answered, **watch(["inn", "mill"]))
     before = _state(answered, store)
-    check_live(new, answered.clock)
+    look(new, answered.clock)
     assert _state(answered, store) == before
 
 
@@ -231,7 +236,7 @@ def _state(town: Any, store: EmbeddedValkey) -> tuple[Any, ...]:
 def test_unreachable_redis_is_an_obstacle(answered: Any) -> None:
     """Without Redis, pauses are still known, and the obstacle is the one that `run` waits for."""
     address = replace(answered.settings.redis, url="redis://127.0.0.1:9/0")
-    report = check_live(replace(answered.settings, redis=address), answered.clock)
+    report = look(replace(answered.settings, redis=address), answered.clock)
     assert report.refusals == ()
     assert any("Redis at 127.0.0.1:9 cannot be reached" in obstacle for obstacle in report.obstacles)
     assert report.silences[0].paused == 2
@@ -240,7 +245,7 @@ def test_unreachable_redis_is_an_obstacle(answered: Any) -> None:
 def test_text_has_every_part(answered: Any, change: Make) -> None:
     """The text has the decision, the cost, the rereading and the silence, with their numbers."""
     new = change(answered, **watch(["inn", "bath"], "160", name="houses"))
-    text = "\n".join(line for line, _ in list_live_lines(check_live(new, answered.clock)))
+    text = "\n".join(line for line, _ in list_live_lines(look(new, answered.clock)))
     for part in (
         "`run` would refuse to start (exit code 3), as of 2026-11-20T",
         "Without the published answers of places the total would be",

@@ -20,8 +20,6 @@ TOLERANCE = 100 * MILLISECOND
 class PublicClock(SteppedClock):
     """A real-time clock that returns given instants, one after the other."""
 
-    simulated = False
-
     def __init__(self, *instants: int) -> None:
         super().__init__(instants[0])
         self._instants = iter(instants)

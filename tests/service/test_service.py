@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 from monitor.errors import InputChangedError, InsecureNoiseError, LedgerError, ReplayError
-from monitor.kafka.topics import create_topics, list_topic_needs
+from monitor.kafka.topics import create_topics
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
@@ -183,11 +183,10 @@ def test_recreated_input_topic_means_unknown(make_town: Callable[..., Any], even
 
 
 def recreate_input(town: Any, eventually: Eventually) -> None:
-    wanted = list_topic_needs(town.parameters, town.settings.config.kafka, simulated=True)
     with closing(town.settings.kafka.create_admin()) as admin:
         admin.delete_topics([town.topics.visits])
         eventually(lambda: admin.describe_topics([town.topics.visits])[0]["error_code"])
-    create_topics(town.settings.kafka, wanted[:1], None)
+    create_topics(town.settings.kafka, town.settings.needs[:1], None)
     town.renew_producer()
 
 
@@ -200,7 +199,8 @@ def test_ledger_of_another_service_is_refused(
     town.prepare()
     other = make_settings()
     kafka = other.config.kafka.model_copy(update={"topics": town.topics})
-    intruder = replace(other, config=other.config.model_copy(update={"kafka": kafka}))
+    config = other.config.model_copy(update={"kafka": kafka})
+    intruder = replace(other, config=config, needs=town.settings.needs)
     with pytest.raises(LedgerError, match=r"belongs to .*: give each service its own kafka\.topics\.alerts"):
         prepare(intruder, town.clock)
 
@@ -211,14 +211,17 @@ def test_predictable_noise_is_refused(make_town: Callable[..., Any]) -> None:
     town = make_town()
     preflight = town.prepare()
     noise = OneSidedNoise(SeededEntropy(1))
-    with closing(create_windows(town.settings, preflight, town.clock)) as windows, pytest.raises(InsecureNoiseError):
+    with (
+        closing(create_windows(town.settings, preflight, town.clock.now)) as windows,
+        pytest.raises(InsecureNoiseError),
+    ):
         Service(town.settings, preflight, windows, town.clock, noise, Metrics(), Health())
 
 
 @contextmanager
 def run_service(town: Any, preflight: Preflight) -> Iterator[Service]:
     """Run one more instance of the service, on the town's clock."""
-    with closing(create_windows(town.settings, preflight, town.clock)) as windows:
+    with closing(create_windows(town.settings, preflight, town.clock.now)) as windows:
         service = Service(town.settings, preflight, windows, town.clock, create_noise(), Metrics(), Health())
         service.start()
         try:

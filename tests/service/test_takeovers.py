@@ -11,7 +11,6 @@ import pytest
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import HOUR, MINUTE
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
-from monitor.kafka.topics import list_topic_needs
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
 from monitor.service.run import prepare
@@ -19,6 +18,7 @@ from monitor.service.service import Service, Settings, create_noise, create_wind
 from monitor.service.setup import Beginning, set_up
 from monitor.ticks.owner import LedgerPlace
 from monitor.tools.replay.driver import Replay
+from tests.service.running import to_replay
 
 PERSONS = [f"p-{n}" for n in range(5)]
 
@@ -52,7 +52,7 @@ def test_takeover_checks_earlier_answers(make_town: Callable[..., Any], make_set
     preflight = town.prepare()
     kafka = {"bootstrap_servers": list(config.kafka.bootstrap_servers), "topics": town.topics.model_dump()}
     service = {"name": config.service.name, "shards": 4}
-    new = make_settings(**watch(["inn", "bath", "mill"], stated), service=service, kafka=kafka)
+    new = to_replay(make_settings(**watch(["inn", "bath", "mill"], stated), service=service, kafka=kafka))
     started = prepare(new, town.clock)
     with Replay(town.settings, preflight, town.clock) as run:
         for location in ("inn", "bath"):
@@ -91,7 +91,7 @@ def lose_the_ledger(town: Any, eventually: Eventually) -> None:
     with closing(settings.kafka.create_admin()) as admin:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
-    wanted = list_topic_needs(town.parameters, settings.config.kafka, simulated=True)
+    wanted = settings.needs
     set_up(settings.kafka, town.parameters, wanted, Beginning.LEDGER_LOST, town.clock.now())
 
 
@@ -120,7 +120,7 @@ def test_input_check_uses_store_clock(
     monkeypatch.setattr("monitor.ticks.owner.Owner", record_place)
     town = make_town()
     preflight = town.prepare()
-    with closing(create_windows(town.settings, preflight, SlowClock())) as windows:
+    with closing(create_windows(town.settings, preflight)) as windows:
         before = SystemClock().now()
         service = Service(town.settings, preflight, windows, SlowClock(), create_noise(), Metrics(), Health())
         service.start()

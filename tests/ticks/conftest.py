@@ -35,7 +35,7 @@ from monitor.ticks.upkeep import Upkeep
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.shared_kafka import SharedKafka
-from tests.ticks.worlds import FakeStore, HandClock, RecordingObserver, RunningClock, World
+from tests.ticks.worlds import FakeStore, RecordingObserver, RunningClock, World
 from tests.topic_fixtures import read_topic_id
 
 
@@ -220,7 +220,7 @@ def run_world(make_parameters: Callable[..., Parameters], noise: Any) -> Iterato
 
     def run(ledger_partitions: int = 1, prepare: Callable[[World], None] = lambda _: None, **changes: Any) -> World:
         parameters = replace(make_parameters(places=8, shards=ledger_partitions), **changes)
-        clock = HandClock(parameters.grid.start(100))
+        clock = SteppedClock(parameters.grid.start(100))
         world = World(parameters, clock, clock, FakeStore(parameters, clock), noise, ledger_partitions)
         world.owned = frozenset(range(ledger_partitions))
         prepare(world)
@@ -279,7 +279,7 @@ def make_site(
             name, topic_id = make_topic("visits", 2)
             ledger = replace(place or make_ledger(), input_partitions=2)
             client, mark = create_client(RedisAddress(valkey.url)), topic("mark")
-            now = clock.now if clock.simulated else None
+            now = clock.now if isinstance(clock, SteppedClock) else None
             windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, now)))
             for partition in (0, 1) if begin else ():
                 windows.begin(partition, 0, COMPLETE_FROM_START)

@@ -159,7 +159,7 @@ class TestEndOffsets:
         put(site.input_topic, 0, 1)
         put(site.input_topic, 1, 2)
         site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
-        clock.instant = release_instant(parameters, 0)
+        clock.instant = release_instant(parameters, 0) + 1
         assert site.tick(0)
         assert site.statuses() == ["unknown"] * 3
         assert site.observer.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
@@ -172,7 +172,7 @@ class TestEndOffsets:
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock, begin=False)
         site.release.take_over()
-        clock.instant = release_instant(parameters, 0)
+        clock.instant = release_instant(parameters, 0) + 1
         site.tick(0)
         assert site.statuses() == ["unknown"] * 3
 
@@ -241,7 +241,7 @@ class TestRedisClock:
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
-        clock.instant = release_instant(parameters, 0)
+        clock.instant = release_instant(parameters, 0) + 1
         site.tick(0)
         assert site.statuses() == [status] * 3
 
@@ -254,7 +254,7 @@ class TestRedisClock:
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
-        clock.instant = release_instant(parameters, 0)
+        clock.instant = release_instant(parameters, 0) + 1
         assert not site.tick(0)
         assert kinds(site.place) == ["owner"]
         assert "the store's clock is not known to have reached" in site.release.trouble
@@ -291,10 +291,10 @@ class TestRedisClock:
         assert site.statuses() == ["safe"] * 3
         assert asked[0] >= parameters.grid.as_of(0) + parameters.tolerance
 
-    def test_simulated_clock_ignores_redis_time(
+    def test_other_clock_replaces_redis_time(
         self, make_site: MakeSite, make_parameters: Make, clock: SteppedClock
     ) -> None:
-        """With a simulated clock Redis's time is not used."""
+        """With another clock for the store, Redis's time is not used."""
         parameters = make_parameters()
         site = make_site(parameters, clock)
         site.release.take_over()

@@ -244,18 +244,6 @@ def test_corrected_clock_reads_end_offsets_again(
         assert topic.read_end_offsets_at(61) == {0: 2}
 
 
-def test_expected_input_is_read_once(
-    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
-) -> None:
-    """In a replay, the input of several ticks is complete at once, so their end offsets are read once."""
-    name, topic_id = make_topic("visits")
-    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        topic.expect_input(9)
-        put(producer, name, 0, 2)
-        assert [topic.read_end_offsets_at(tick) for tick in (7, 8, 9)] == [{0: 0}] * 3
-        assert topic.read_end_offsets_at(10) == {0: 2}
-
-
 def test_waiting_threads_share_one_failure(
     connections: KafkaConnections,
     make_topic: MakeTopic,

@@ -31,6 +31,7 @@ from monitor.ticks.ledger import EncodedRecord, Writer
 from monitor.ticks.ledger_reader import LedgerReader
 from monitor.ticks.owner import LedgerPlace, Owner
 from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits
+from monitor.tools.replay.topics import adapt_topic_needs
 from tests.builders import build_counts
 from tests.ticks.owning import publish
 
@@ -129,7 +130,7 @@ def make_scene(
             base = replace(parameters, registry=Registry(IDS, 3), at_times=(), period=3 * DAY)
             partitions = kafka_settings.partitions.model_copy(update={"alerts": ledger_partitions})
             kafka = kafka_settings.model_copy(update={"partitions": partitions})
-            wanted = list_topic_needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
+            wanted = adapt_topic_needs(list_topic_needs(base, kafka))  # records of early 2026 must not expire
             set_up(connections, base, wanted, Beginning.FIRST_START, base.grid.start(TICK))
             with closing(connections.create_admin()) as admin:
                 topics = describe_topics(admin, [kafka.topics.alerts, kafka.topics.visits])

@@ -49,7 +49,7 @@ def test_unread_record_is_named(
     put(site.input_topic, 0, 1)
     put(site.input_topic, 1, 2)
     site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
-    clock.instant = release_instant(parameters, 0)
+    clock.instant = release_instant(parameters, 0) + 1
     with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
         assert site.tick(0)
     lines = [record.getMessage() for record in caplog.records if "is unknown" in record.getMessage()]
@@ -85,7 +85,7 @@ def test_open_transaction_is_named(
         open_one.send(site.input_topic, value=b"o", partition=1).get(timeout=10)
         put(site.input_topic, 1, 1)
         site.windows.write([Span(1, 0, 1)], {})
-        clock.instant = release_instant(parameters, 0)
+        clock.instant = release_instant(parameters, 0) + 1
         with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
             assert site.tick(0)
         said = "input partition 1 cannot be read beyond offset 1: a producer has an open transaction there"
@@ -144,7 +144,7 @@ def test_unreachable_store_is_named(
             return getattr(site.windows, name)
 
     monkeypatch.setattr(site.release, "_context", replace(site.context, windows=Away()))
-    clock.instant = release_instant(parameters, 0)
+    clock.instant = release_instant(parameters, 0) + 1
     assert site.tick(0)
     assert site.statuses() == ["unknown"] * 3
     assert site.observer.causes == [{"store_unreachable": 1}]
@@ -168,7 +168,7 @@ def test_unreachable_kafka_is_named(
             return getattr(site.context.input_topic, name)
 
     monkeypatch.setattr(site.release, "_context", replace(site.context, input_topic=Away()))
-    clock.instant = release_instant(parameters, 0)
+    clock.instant = release_instant(parameters, 0) + 1
     assert site.tick(0)
     assert site.observer.causes == [{"kafka_unreachable": 1}]
 
@@ -180,7 +180,7 @@ def test_late_facts_are_named(make_site: Callable[..., Any], make_parameters: Ma
     site = make_site(parameters, clock)
     site.release.take_over()
     site.windows.write([Span(0, 0, 3)], {})  # records after the end offsets belong to a later tick
-    clock.instant = release_instant(parameters, 0)
+    clock.instant = release_instant(parameters, 0) + 1
     assert site.tick(0)
     assert site.observer.causes == [{LATE: 1}]
     assert site.observer.missing_records == {0: 0, 1: 0}
@@ -192,7 +192,7 @@ def test_known_tick_has_no_cause(make_site: Callable[..., Any], make_parameters:
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
-    clock.instant = release_instant(parameters, 0)
+    clock.instant = release_instant(parameters, 0) + 1
     assert site.tick(0)
     assert site.statuses() == ["safe"] * 3
     assert site.observer.causes == []
@@ -238,7 +238,7 @@ def test_lost_ledger_is_named(
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock, make_ledger(lost_at=time + 1))
     site.release.take_over()
-    clock.instant = release_instant(parameters, 0)
+    clock.instant = release_instant(parameters, 0) + 1
     with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
         assert site.tick(0)
     assert site.statuses() == ["unknown"]

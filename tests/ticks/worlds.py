@@ -8,7 +8,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
-from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
@@ -29,7 +28,6 @@ class FrozenClock:
     """A real clock that stands still at an instant chosen by the test."""
 
     instant: int
-    simulated: bool = False
 
     def now(self) -> int:
         return self.instant
@@ -44,8 +42,6 @@ class FrozenClock:
 class RunningClock:
     """A real clock that advances by `step` at each reading, and by the length of each wait."""
 
-    simulated = False
-
     def __init__(self, instant: int, step: int = 0) -> None:
         self.instant, self.step = instant, step
 
@@ -59,12 +55,6 @@ class RunningClock:
     def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # never woken
         self.instant = max(self.instant, instant)
         return True
-
-
-class HandClock(SteppedClock):
-    """A real clock that the test moves. Thread-safe."""
-
-    simulated = False
 
 
 @dataclass

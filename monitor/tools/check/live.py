@@ -6,6 +6,7 @@ writes nothing to Redis. So it cannot check the rights to write, as `run` does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from monitor.ingest.start_probe import InputProbe, plan_readings
 from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
 from monitor.service.preflight import Preflight, check_past_charges, open_account, run_preflight
-from monitor.service.run import check_clock, find_topic_needs
+from monitor.service.run import check_clock
 from monitor.service.service import Settings, make_ledger_place
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.probe import StoreProbe
@@ -31,29 +32,32 @@ from monitor.tools.check.live_silence import AfterTakeover, find_silences
 NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
 
 
-def check_live(settings: Settings, clock: Clock, *, has_key: bool = True) -> LiveReport:
+def check_live(
+    settings: Settings, clock: Clock, *, has_key: bool = True, store_clock: Callable[[], int] | None = None
+) -> LiveReport:
     """Return what `run` would decide now.
 
     Args:
         settings: the new configuration.
         clock: the clock of this machine.
         has_key: whether the settings have the real person key. Without it, the facts in Redis cannot be found.
+        store_clock: a clock in place of that of Redis, for a replay.
     """
     report = LiveReport(clock.now())
     try:
         found = run_preflight(
             settings.kafka,
             settings.parameters,
-            find_topic_needs(settings, clock),
+            settings.needs,
             settings.config.kafka.topics.alerts,
             clock.now,
         )
-        report = _describe_servers(report, settings, clock, found)
+        report = _describe_servers(report, settings, found)
         report = _check_cost(report, settings, found)
         report = _count_members(report, settings, found, has_key=has_key)
     except (RefusedError, FailedError) as error:
         return _note(report, error)
-    return _look_at_facts(report, settings, clock, found, has_key=has_key)
+    return _look_at_facts(report, settings, clock, found, store_clock, has_key=has_key)
 
 
 def _note(report: LiveReport, error: MonitorError) -> LiveReport:
@@ -63,8 +67,8 @@ def _note(report: LiveReport, error: MonitorError) -> LiveReport:
     return replace(report, obstacles=(*report.obstacles, str(error)))
 
 
-def _describe_servers(report: LiveReport, settings: Settings, clock: Clock, found: Preflight) -> LiveReport:
-    needs, grid = find_topic_needs(settings, clock), settings.parameters.grid
+def _describe_servers(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
+    needs, grid = settings.needs, settings.parameters.grid
     ticks = [state.last_tick for state in found.states if state.last_tick is not None]
     return replace(
         report,
@@ -124,12 +128,18 @@ def _count_members(report: LiveReport, settings: Settings, found: Preflight, *, 
 
 
 def _look_at_facts(
-    report: LiveReport, settings: Settings, clock: Clock, found: Preflight, *, has_key: bool
+    report: LiveReport,
+    settings: Settings,
+    clock: Clock,
+    found: Preflight,
+    store_clock: Callable[[], int] | None,
+    *,
+    has_key: bool,
 ) -> LiveReport:
     """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
     now, complete_from = report.at, COMPLETE_FROM_START
     try:
-        with closing(StoreProbe(create_client(settings.redis), clock.now if clock.simulated else None)) as store:
+        with closing(StoreProbe(create_client(settings.redis), store_clock)) as store:
             report = _check_store(report, settings, store, clock)
             now = store.time()
             if has_key:

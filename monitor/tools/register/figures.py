@@ -75,7 +75,7 @@ def collect_figures(valid: ValidConfig) -> Figures:
     """Return the figures of a valid configuration: those of `check`, and the retention of the topics."""
     report = compute_report(valid)
     monitors = zip(valid.config.monitors, report.monitors, strict=True)
-    visits, alerts, _ = list_topic_needs(valid.parameters, valid.config.kafka, simulated=False)
+    visits, alerts, _ = list_topic_needs(valid.parameters, valid.config.kafka)
     return Figures(
         valid=valid,
         report=report,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.topics import TopicNeeds, describe_topics, list_topic_needs
+from monitor.kafka.topics import TopicNeeds, describe_topics
 from monitor.observe.health import Health
 from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.observe.metrics import Metrics
@@ -29,10 +28,11 @@ from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
 from monitor.tools.replay.refusals import Refusals
 from monitor.tools.replay.sorting import SortedLines
+from monitor.tools.replay.topics import adapt_topic_needs
 
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
-TICKS_TOGETHER: Final = 64  # ticks per commit, because a commit takes as long as ten ticks of a hundred places
+TICKS_FED: Final = 64  # ticks whose visits are produced at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
 
     Raises:
         NotEmptyError: a topic has records.
-        TopicError: an existing topic has settings that do not work with simulated time.
+        TopicError: an existing topic has settings that do not work with another clock.
     """
     config, parameters = settings.config, settings.parameters
-    wanted = list_topic_needs(parameters, config.kafka, simulated=True)
+    wanted = adapt_topic_needs(settings.needs)
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
     made = set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
@@ -135,16 +135,13 @@ class Replay:
         self._parameters = settings.parameters
         self._clock = clock
         self.metrics = Metrics()
-        windows = create_windows(settings, found, clock)
-        self.windows: Windows = windows
+        self.windows: Windows = create_windows(settings, found, clock.now)
         if not resumes and not self.windows.is_empty():
             self.windows.close()
             raise NotEmptyError(
                 f"replay needs a Redis without keys of service.name {settings.parameters.name!r}: choose another name, "
                 "another database, or --embedded"
             )
-        if settings.defer_commits:
-            settings = replace(settings, windows_at=windows.at)
         self.service = Service(settings, found, self.windows, clock, create_noise(), self.metrics, Health())
 
     def __enter__(self) -> Self:
@@ -183,33 +180,6 @@ class Replay:
     def last_records(self) -> Sequence[EncodedRecord]:
         """The records of the last tick, in order of partitions."""
         return self.service.loop.last_records
-
-    def run_together(self, ticks: Sequence[int]) -> Iterator[int]:
-        """Decide consecutive ticks whose input is complete, and begin to commit them. Yield each tick when decided.
-
-        Raises:
-            ReplayError: as `tick`, or a ledger partition was taken over again.
-            UnreachableError, FencedError: the answers of earlier ticks could not be committed.
-        """
-        self.service.loop.expect_input(ticks[-1])
-        owners = dict(self.service.loop.owners)
-        for tick in ticks:
-            self.run_tick(tick)
-            if self.service.loop.owners != owners:
-                raise ReplayError(
-                    f"tick {tick}: a ledger partition was taken over again, so answers that were not committed yet are "
-                    "lost; see the log, and run the replay again from the start"
-                )
-            yield tick
-        self.service.loop.commit()
-
-    def finish(self) -> None:
-        """Wait until the answers of all ticks are in the ledger.
-
-        Raises:
-            UnreachableError, FencedError: they could not be committed.
-        """
-        self.service.loop.finish_commits()
 
     def _wait(self, is_done: Callable[[], bool], seconds: float, step: str) -> None:
         signal = self.service.loop.decided
@@ -251,34 +221,19 @@ def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
 def replay(settings: Settings, planned: ReplayPlan, on_tick: Callable[[int, Sequence[EncodedRecord]], None]) -> Summary:
     """Replay all ticks, and call `on_tick` with each tick and its records. The topics and the store must be empty.
 
-    The input of several ticks is produced at once, and their answers are committed together, so `on_tick` may be called
-    before the commit. Meanwhile, the input of the next ticks is produced. The counts do not depend on this: later
-    visits wait for their tick in the store.
+    The input of several ticks is produced at once, which is faster. The counts do not depend on this: visits that are
+    reported later wait for their tick in the store.
 
     Raises:
         RefusedError, ReplayError, UnreachableError: the replay cannot start or finish.
     """
-    clock = SteppedClock(settings.parameters.grid.start(planned.first_tick))
+    clock, grid = SteppedClock(settings.parameters.grid.start(planned.first_tick)), settings.parameters.grid
     found = prepare_empty(settings, clock)
-    settings = replace(settings, defer_commits=TICKS_TOGETHER > 1)
+    ticks = range(planned.first_tick, planned.last_tick + 1)
     with Replay(settings, found, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
         began = time.perf_counter()
-        for ticks in _feed_ahead(feed, settings.parameters, planned):
-            for tick in run.run_together(ticks):
-                on_tick(tick, run.last_records)
-        run.finish()
-        decided = max(0, planned.last_tick - planned.first_tick + 1)
-        return replace(run.summarize(decided, time.perf_counter() - began), refusals=feed.refusals)
-
-
-def _feed_ahead(feed: Feed, parameters: Parameters, planned: ReplayPlan) -> Iterator[range]:
-    """Yield groups of ticks, each when its input is in Kafka. Meanwhile, produce the input of the next group."""
-    firsts = range(planned.first_tick, planned.last_tick + 1, TICKS_TOGETHER)
-    groups = [range(first, min(first + TICKS_TOGETHER, planned.last_tick + 1)) for first in firsts]
-    with ThreadPoolExecutor(1, "feed") as thread:
-        fed = [thread.submit(feed.produce_until, parameters.grid.as_of(ticks[-1])) for ticks in groups[:1]]
-        for ticks, following in zip(groups, [*groups[1:], None], strict=True):
-            fed.pop().result()
-            if following is not None:
-                fed.append(thread.submit(feed.produce_until, parameters.grid.as_of(following[-1])))
-            yield ticks
+        for tick in ticks:
+            if (tick - ticks.start) % TICKS_FED == 0:
+                feed.produce_until(grid.as_of(min(tick + TICKS_FED, ticks.stop) - 1))
+            on_tick(tick, run.run_tick(tick))
+        return replace(run.summarize(len(ticks), time.perf_counter() - began), refusals=feed.refusals)

@@ -55,7 +55,7 @@ class Load:
 def read_load(valid: ValidConfig, options: Options) -> Load:
     """Combine a configuration with options."""
     config, parameters = valid.config, valid.parameters
-    visits, alerts, _ = list_topic_needs(parameters, config.kafka, simulated=False)
+    visits, alerts, _ = list_topic_needs(parameters, config.kafka)
     settings = [{setting.key: setting.create for setting in need.settings} for need in (visits, alerts)]
     return Load(
         options,

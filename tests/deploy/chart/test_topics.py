@@ -33,7 +33,7 @@ def list_needs(tree: Mapping[str, Any]) -> tuple[TopicNeeds, ...]:
     config = Config.model_validate({**tree, **sections, "locations": {"file": "locations.csv"}})
     watched = {place for monitor in tree["monitors"] for place in monitor.get("locations", ())}
     places = [Location(place) for place in sorted(watched | {"x"})]
-    return list_topic_needs(derive_parameters(config, places), config.kafka, simulated=False)
+    return list_topic_needs(derive_parameters(config, places), config.kafka)
 
 
 def render_topics(helm: Helm, tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -26,7 +26,7 @@ def preflight(connections: KafkaConnections, kafka_settings: KafkaSettings) -> C
     """A function that runs the preflight checks as `run` does."""
 
     def check(parameters: Parameters) -> Preflight:
-        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings)
         return run_preflight(connections, parameters, wanted, kafka_settings.topics.alerts)
 
     return check

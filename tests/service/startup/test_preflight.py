@@ -199,7 +199,7 @@ class TestRunPreflight:
     ) -> None:
         """With one ledger partition any number of shards is valid."""
         single = {"num_partitions": 1, "replication_factor": 1}
-        settings = list_topic_needs(parameters, kafka_settings, simulated=False)[1].settings
+        settings = list_topic_needs(parameters, kafka_settings)[1].settings
         configs = {setting.key: setting.create for setting in settings}
         admin.create_topics({kafka_settings.topics.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
         published(10, ledger_partitions=1)

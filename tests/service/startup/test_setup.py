@@ -237,7 +237,7 @@ def test_shards_must_fit_an_existing_topic(
 ) -> None:
     """The shards must fit the partitions of an existing output topic, here three."""
     ledger = kafka_settings.topics.alerts
-    _, alerts, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
+    _, alerts, _ = list_topic_needs(parameters, kafka_settings)
     configs = {setting.key: setting.create for setting in alerts.settings}
     three_partitions = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
     admin.create_topics({ledger: three_partitions}, wait_for_metadata=True)

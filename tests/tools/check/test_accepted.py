@@ -51,7 +51,7 @@ def prepare_servers(settings: Settings) -> Iterator[tuple[Preflight, RedisWindow
     """Check the servers as `run` does before it starts the service."""
     clock = SystemClock()
     found = prepare(settings, clock)
-    with closing(create_windows(settings, found, clock)) as windows:
+    with closing(create_windows(settings, found)) as windows:
         windows.check()
         check_clock(windows, clock, settings.parameters.tolerance)
         yield found, windows

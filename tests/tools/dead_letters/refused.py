@@ -85,5 +85,5 @@ def build_town(bootstrap_servers: str, name: str, folder: Path) -> Refused:
     config = folder / "town.yaml"
     config.write_text(yaml.safe_dump(tree))
     settings = prepare_settings(load_valid_config(config, {}), bytes(16))
-    create_topics(settings.kafka, list_topic_needs(settings.parameters, settings.config.kafka, simulated=False), 1)
+    create_topics(settings.kafka, list_topic_needs(settings.parameters, settings.config.kafka), 1)
     return Refused(settings, config, SystemClock().now() // SECOND * SECOND)

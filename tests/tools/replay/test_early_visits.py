@@ -1,4 +1,4 @@
-"""A replay commits several ticks together. The output has the same bytes as tick by tick."""
+"""A replay produces the visits of several ticks at once. The output has the same bytes as tick by tick."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def write_visits(path: Path) -> None:
 def replay(
     kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
 ) -> Callable[[int], list[EncodedRecord]]:
-    """A function that replays the visits with n ticks per transaction, and returns the answers."""
+    """A function that replays the visits, of which n ticks are produced at once, and returns the answers."""
     service = topic("town")
 
-    def run(together: int) -> list[EncodedRecord]:
+    def run(fed: int) -> list[EncodedRecord]:
         with closing(redis.Redis.from_url(valkey.url)) as client:
             client.flushall()  # other tests of the session may have used the same name of the service
         settings = make_settings(tmp_path, kafka, valkey, service, topic("replay"))
@@ -97,7 +97,7 @@ def replay(
         seen: list[int] = []
         with pytest.MonkeyPatch.context() as patch, closing(planned.lines):
             patch.setattr(driver, "create_noise", Seeded)
-            patch.setattr(driver, "TICKS_TOGETHER", together)
+            patch.setattr(driver, "TICKS_FED", fed)
             driver.replay(settings, planned, lambda tick, _records: seen.append(tick))
         assert seen == list(range(planned.first_tick, planned.last_tick + 1))
         with closing(redis.Redis.from_url(valkey.url)) as client:
@@ -110,8 +110,8 @@ def replay(
 
 
 @pytest.mark.promise(27)
-def test_ticks_together_have_the_same_bytes(replay: Callable[[int], list[EncodedRecord]]) -> None:
-    """With the same noise, all answers are equal byte for byte, whether 1, 7 or 64 ticks share a transaction."""
+def test_early_visits_change_no_byte(replay: Callable[[int], list[EncodedRecord]]) -> None:
+    """With the same noise, all answers are equal byte for byte, however many ticks' visits are already in the topic."""
     one_by_one = replay(1)
     assert {b"noisy_count" in record.value for record in one_by_one} == {True, False}
     assert replay(7) == one_by_one
