@@ -167,19 +167,23 @@ class Replay:
         """Move the clock to a tick's release time, wait until its answers are in the ledger, and return its records.
 
         Raises:
-            ReplayError: the tick takes longer than two minutes, or is not decided.
+            ReplayError: the tick takes longer than two minutes, or a ledger partition is taken over again. The new
+                owner would wait for a later release time, which this clock does not reach.
         """
-        self._clock.move_to(self._parameters.grid.as_of(tick) + self._parameters.release_delay)
         loop = self.service.loop
-        self._wait(lambda: loop.last_tick is not None and loop.last_tick >= tick, TICK_SECONDS, f"tick {tick}")
-        if len(loop.owners) < self.service.ledger_partitions:
-            raise ReplayError(f"tick {tick} was not decided: a ledger partition was lost; see the log")
-        return loop.last_records
+        owners = dict(loop.owners)
 
-    @property
-    def last_records(self) -> Sequence[EncodedRecord]:
-        """The records of the last tick, in order of partitions."""
-        return self.service.loop.last_records
+        def is_decided() -> bool:
+            if any(owner is not owners.get(partition) for partition, owner in loop.owners.items()):
+                raise ReplayError(
+                    f"tick {tick}: a ledger partition was taken over again, and the tick may not be decided: see the "
+                    "log, and run the replay again from the start"
+                )
+            return loop.last_tick is not None and loop.last_tick >= tick
+
+        self._clock.move_to(self._parameters.grid.as_of(tick) + self._parameters.release_delay)
+        self._wait(is_decided, TICK_SECONDS, f"tick {tick}")
+        return loop.last_records
 
     def _wait(self, is_done: Callable[[], bool], seconds: float, step: str) -> None:
         signal = self.service.loop.decided
