@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import Literal
 
@@ -14,15 +13,11 @@ from monitor.contracts.parameters import Registry, find_shard
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
 
-class Unreadable(Enum):
-    """A snapshot in a newer form, of which only the time, the shard and the as_of are known."""
-
-    UNREADABLE = "unreadable"
-
-
 @dataclass
 class Snapshots:
     """The latest snapshot of each shard about one time (an instant). `as_of` is the latest of any shard, an instant.
+
+    A snapshot in a newer form, of which only the time, the shard and the as_of are known, is None.
 
     If the number of shards changes, the locations are divided differently, so earlier snapshots no longer fit. Lower
     bounds are published once, so they are kept when later snapshots do not contain them.
@@ -31,7 +26,7 @@ class Snapshots:
     time: int
     shards: int
     as_of: int
-    by_shard: dict[int, AtTimesSnapshot | Unreadable] = field(default_factory=dict)
+    by_shard: dict[int, AtTimesSnapshot | None] = field(default_factory=dict)
     as_ofs: dict[int, int] = field(default_factory=dict)
     bounds: dict[str, int] = field(default_factory=dict)
 
@@ -41,19 +36,19 @@ class Snapshots:
             return as_of > self.as_of
         return shard not in self.as_ofs or as_of > self.as_ofs[shard]
 
-    def put(self, shard: int, shards: int, as_of: int, snapshot: AtTimesSnapshot | Unreadable) -> None:
+    def put(self, shard: int, shards: int, as_of: int, snapshot: AtTimesSnapshot | None) -> None:
         """Store a snapshot for which `accepts` is true."""
         if shards != self.shards:
             self.shards, self.by_shard, self.as_ofs = shards, {}, {}
         self.by_shard[shard], self.as_ofs[shard] = snapshot, as_of
         self.as_of = max(self.as_of, as_of)
-        if isinstance(snapshot, AtTimesSnapshot):
+        if snapshot is not None:
             self.bounds |= snapshot.counts_at_least
 
     @property
     def understood(self) -> dict[int, AtTimesSnapshot]:
         """The snapshots that could be read, by shard."""
-        return {shard: one for shard, one in self.by_shard.items() if isinstance(one, AtTimesSnapshot)}
+        return {shard: one for shard, one in self.by_shard.items() if one is not None}
 
 
 class Shards:
@@ -77,15 +72,13 @@ class Shards:
         return find_shard(location_id.encode(errors="replace").decode(), shards)  # callers may pass any text
 
 
-def calls_others_safe(snapshot: AtTimesSnapshot | Unreadable | None, registry: Registry) -> bool:
+def calls_others_safe(snapshot: AtTimesSnapshot | None, registry: Registry) -> bool:
     """Return whether a snapshot means that every location of its shard that it does not list is safe.
 
     Only a complete snapshot means this, and only if the service uses the same registry: a location that the service
     does not know is not listed either.
     """
-    if not isinstance(snapshot, AtTimesSnapshot):
-        return False
-    return snapshot.status == "complete" and snapshot.registry == registry.digest
+    return snapshot is not None and snapshot.status == "complete" and snapshot.registry == registry.digest
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Final
 
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.contracts.instants import DAY, parse_instant, to_datetime, to_instant
-from monitor.tools.client.designated_time import Shards, Snapshots, Unreadable, calls_others_safe, find_upper_bound
+from monitor.tools.client.designated_time import Shards, Snapshots, calls_others_safe, find_upper_bound
 from monitor.tools.client.known import About, Answer, Kind, Known, Reason, State
-from monitor.tools.client.subscriber_view import Alert, NewerAlert, SubscriberView
+from monitor.tools.client.subscriber_view import Alert, AlertSubject, SubscriberView
 
 VALID_SLOTS: Final = 2
 """The number of slots after its as_of for which an answer is valid. A newer one comes earlier, unless it is late."""
@@ -95,10 +95,10 @@ class KnownPlaces:
     def _valid_until(self, as_of: int, *, final: bool = False) -> int:
         return min(as_of + max(VALID_SLOTS * self.slot, self.final_for if final else 0), _LAST)
 
-    def _read_alert(self, alert: Alert | NewerAlert) -> Answer:
+    def _read_alert(self, alert: Alert | AlertSubject) -> Answer:
         as_of = parse_instant(alert.as_of)
         until, end = self._valid_until(as_of), to_datetime(as_of)
-        if isinstance(alert, NewerAlert):
+        if isinstance(alert, AlertSubject):
             about = About(alert.monitor, "over_time", None, end)
             return Answer("unknown", "not_understood", as_of, until, about=about)
         resumes_at = _datetime(alert.resumes_at) if isinstance(alert, PausedAlert) else None
@@ -109,7 +109,7 @@ class KnownPlaces:
 
     def _read_snapshot(self, monitor: str, snapshots: Snapshots, shard: int, location_id: str) -> Answer:
         snapshot, as_of, time = snapshots.by_shard[shard], snapshots.as_ofs[shard], snapshots.time
-        if isinstance(snapshot, Unreadable):
+        if snapshot is None:
             about = _make_about(monitor, "at_times", time)
             return Answer("unknown", "not_understood", as_of, self._valid_until(as_of), about=about)
         least, noisy = snapshots.bounds.get(location_id, 0), snapshot.noisy_counts.get(location_id)

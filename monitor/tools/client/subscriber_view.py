@@ -6,7 +6,8 @@ is known about each place at a moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,7 +34,7 @@ from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.instants import DAY, parse_instant
 from monitor.contracts.parameters import Registry
 from monitor.errors import TimeError
-from monitor.tools.client.designated_time import AtTime, Snapshots, Unreadable
+from monitor.tools.client.designated_time import AtTime, Snapshots
 
 Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]
@@ -51,16 +52,16 @@ def keep_for(slot: int, final_for: int = DAY) -> int:
     return max(final_for, _KEPT_SLOTS * slot)
 
 
-class NewerAlert(Contract):
-    """An `over_time` record that is not understood, but names its location and its tick's as_of."""
+class AlertSubject(Contract):
+    """What an `over_time` record of any form is about: a location, and its tick's as_of."""
 
     monitor: Name
     location_id: Location
     as_of: Time
 
 
-class NewerSnapshot(Contract):
-    """An `at_times` record that is not understood, but names its time, its shard and its tick's as_of."""
+class SnapshotSubject(Contract):
+    """What an `at_times` record of any form is about: a time and a shard, and its tick's as_of."""
 
     monitor: Name
     time: Time
@@ -132,7 +133,7 @@ class SubscriberView:
     tick: int | None = None
     as_of: str | None = None
     _latest: int | None = None
-    _alerts: dict[tuple[str, str], Alert | NewerAlert] = field(default_factory=dict)
+    _alerts: dict[tuple[str, str], Alert | AlertSubject] = field(default_factory=dict)
     _alert_monitors: set[str] = field(default_factory=set)
     _times: dict[tuple[str, str], Snapshots] = field(default_factory=dict)
     _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
@@ -146,69 +147,56 @@ class SubscriberView:
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
         """Add a record, and return the change; None if nothing changes. Records of unknown types are skipped."""
-        kind = _KINDS.get(dict(headers).get("ce_type") or b"")
-        if kind is None:
+        kind = (dict(headers).get("ce_type") or b"").decode(errors="replace")
+        add = {
+            OVER_TIME: self._add_alert,
+            AT_TIMES: self._add_snapshot,
+            HOT_SPOTS: self._add_hot_spots,
+            DWELL: self._add_dwell,
+        }.get(kind)
+        try:
+            return None if add is None else add(value or b"")
+        except (ValidationError, TimeError):  # it does not name what it is about
+            self.unreadable += 1
             return None
-        for read in kind:
-            try:
-                return read(self, value or b"")
-            except (ValidationError, TimeError):
-                self.unreadable += read is kind[0]
-        return None
 
     def _add_alert(self, value: bytes) -> Change | None:
-        alert = OverTimeAlert.model_validate_json(value).root
-        for time in (alert.window_start, alert.resumes_at if isinstance(alert, PausedAlert) else alert.as_of):
-            parse_instant(time)
-        before = self._alerts.get((alert.monitor, alert.location_id))
-        if not self._put_alert(alert):
-            return None
-        self._advance(alert.as_of, alert.tick)
-        before = None if isinstance(before, NewerAlert) else before
-        same = before is not None and before.status == alert.status and alert.status != "noisy_count"
-        return None if same else AlertChange(before, alert)
-
-    def _add_newer_alert(self, value: bytes) -> None:
-        alert = NewerAlert.model_validate_json(value)
-        if self._put_alert(alert):
-            self._advance(alert.as_of)
-
-    def _put_alert(self, alert: Alert | NewerAlert) -> bool:
-        """Store an alert if it is later than that of its location. Return whether it is."""
-        key = alert.monitor, alert.location_id
-        before, as_of = self._alerts.get(key), parse_instant(alert.as_of)
+        alert: Alert | None = None  # None: a newer form
+        with suppress(ValidationError, TimeError):
+            alert = _read_alert(value)
+        about = alert or AlertSubject.model_validate_json(value)
+        key, as_of = (about.monitor, about.location_id), parse_instant(about.as_of)
+        self.unreadable += alert is None
+        before = self._alerts.get(key)
         if before is not None and parse_instant(before.as_of) >= as_of:
-            return False
-        self._alerts[key] = alert
-        self._alert_monitors.add(alert.monitor)
-        return True
+            return None
+        self._alerts[key] = about
+        self._alert_monitors.add(about.monitor)
+        self._advance(about.as_of, alert.tick if alert else None)
+        understood = None if isinstance(before, AlertSubject) else before
+        same = understood and alert and understood.status == alert.status != "noisy_count"
+        return None if alert is None or same else AlertChange(understood, alert)
 
     def _add_snapshot(self, value: bytes) -> Change | None:
-        snapshot = AtTimesSnapshot.model_validate_json(value)
-        known = self._times.get((snapshot.monitor, snapshot.time))
-        before = known.understood.get(snapshot.shard) if known and known.shards == snapshot.shards else None
-        if not self._put_snapshot(snapshot, snapshot):
+        snapshot: AtTimesSnapshot | None = None  # None: a newer form
+        with suppress(ValidationError):
+            snapshot = AtTimesSnapshot.model_validate_json(value)
+        about = snapshot or SnapshotSubject.model_validate_json(value)
+        time, as_of = parse_instant(about.time), parse_instant(about.as_of)
+        self.unreadable += snapshot is None
+        if about.shard >= about.shards:
             return None
-        self._advance(snapshot.as_of, snapshot.tick)
+        known = self._times.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
+        if not known.accepts(about.shard, about.shards, as_of):
+            return None
+        before = known.understood.get(about.shard) if known.shards == about.shards else None
+        known.put(about.shard, about.shards, as_of, snapshot)
+        self._advance(about.as_of, snapshot.tick if snapshot else None)
+        if snapshot is None:
+            return None
         change = SnapshotChange(before, snapshot)
         changed = change.fresh or change.bounded or before is None or before.status != snapshot.status
         return change if changed else None
-
-    def _add_newer_snapshot(self, value: bytes) -> None:
-        newer = NewerSnapshot.model_validate_json(value)
-        if self._put_snapshot(newer, Unreadable.UNREADABLE):
-            self._advance(newer.as_of)
-
-    def _put_snapshot(self, about: AtTimesSnapshot | NewerSnapshot, stored: AtTimesSnapshot | Unreadable) -> bool:
-        """Store a snapshot if its shard exists and it is later than that of its shard. Return whether it was stored."""
-        time, as_of = parse_instant(about.time), parse_instant(about.as_of)
-        if about.shard >= about.shards:
-            return False
-        known = self._times.setdefault((about.monitor, about.time), Snapshots(time, about.shards, as_of))
-        if not known.accepts(about.shard, about.shards, as_of):
-            return False
-        known.put(about.shard, about.shards, as_of, stored)
-        return True
 
     def _add_hot_spots(self, value: bytes) -> Change | None:
         snapshot = HotSpotsSnapshot.model_validate_json(value)
@@ -255,7 +243,7 @@ class SubscriberView:
         """The latest `over_time` alert of each location, sorted by monitor, then in registry order."""
         rows, last = self.registry.rows, len(self.registry.ids)
         return sorted(
-            (alert for alert in self._alerts.values() if not isinstance(alert, NewerAlert)),
+            (alert for alert in self._alerts.values() if not isinstance(alert, AlertSubject)),
             key=lambda alert: (alert.monitor, rows.get(alert.location_id, last), alert.location_id),
         )
 
@@ -283,7 +271,7 @@ class SubscriberView:
                 yield AtTime(monitor, time, snapshots.understood, bounds, self.registry)
 
     @property
-    def alert_index(self) -> dict[tuple[str, str], Alert | NewerAlert]:
+    def alert_index(self) -> dict[tuple[str, str], Alert | AlertSubject]:
         """The latest `over_time` record by monitor and location, also if it was not understood. Read only."""
         return self._alerts
 
@@ -298,11 +286,8 @@ class SubscriberView:
         return self._times
 
 
-_Read = Callable[[SubscriberView, bytes], Change | None]
-_KINDS: Final[dict[bytes, tuple[_Read, ...]]] = {
-    OVER_TIME.encode(): (SubscriberView._add_alert, SubscriberView._add_newer_alert),  # noqa: SLF001  # its own methods
-    AT_TIMES.encode(): (SubscriberView._add_snapshot, SubscriberView._add_newer_snapshot),  # noqa: SLF001  # likewise
-    HOT_SPOTS.encode(): (SubscriberView._add_hot_spots,),  # noqa: SLF001  # likewise
-    DWELL.encode(): (SubscriberView._add_dwell,),  # noqa: SLF001  # likewise
-}
-"""How to read each type of record, and how to read the subject of one that is not understood."""
+def _read_alert(value: bytes) -> Alert:
+    alert = OverTimeAlert.model_validate_json(value).root
+    for time in (alert.window_start, alert.resumes_at if isinstance(alert, PausedAlert) else alert.as_of):
+        parse_instant(time)
+    return alert

@@ -12,7 +12,7 @@ from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME, AtTi
 from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
-from monitor.tools.client.subscriber_view import NewerAlert, NewerSnapshot
+from monitor.tools.client.subscriber_view import AlertSubject, SnapshotSubject
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -106,12 +106,12 @@ def _read_entry(kind: str, record: Any) -> Entry | None:
 
 
 def _read_alert(value: bytes) -> Subject:
-    alert = NewerAlert.model_validate_json(value)
+    alert = AlertSubject.model_validate_json(value)
     return Subject(f"{alert.monitor}/{alert.location_id}", parse_instant(alert.as_of))
 
 
 def _name_shard(value: bytes) -> Subject:
-    snapshot = NewerSnapshot.model_validate_json(value)
+    snapshot = SnapshotSubject.model_validate_json(value)
     if snapshot.shard >= snapshot.shards:
         raise LookupError(f"shard {snapshot.shard} of {snapshot.shards}: there is no such shard")
     time = format_instant(parse_instant(snapshot.time))
@@ -122,7 +122,7 @@ def _read_snapshot(value: bytes) -> Snapshot:
     try:
         read = AtTimesSnapshot.model_validate_json(value)
     except ValidationError:
-        newer = NewerSnapshot.model_validate_json(value)
+        newer = SnapshotSubject.model_validate_json(value)
         return Snapshot(newer.shard, newer.shards)
     noisy = {location: answer.noisy_count for location, answer in read.noisy_counts.items()}
     complete = read.status == "complete"
