@@ -21,7 +21,8 @@ from monitor.config.page import LANGUAGES
 from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
 from monitor.tools.page import answers
-from monitor.tools.page.bodies import Bodies, Body
+from monitor.tools.page.bodies import Bodies, Body, StampedBodies
+from monitor.tools.page.feed import RETRY
 from monitor.tools.page.headers import Headers
 from monitor.tools.page.history import prepare_history
 from monitor.tools.page.html import Html, View, count_pages
@@ -29,8 +30,8 @@ from monitor.tools.page.late import round_seconds_left
 from monitor.tools.page.metrics import CountResponses
 from monitor.tools.page.openapi import describe_api
 from monitor.tools.page.present import Present, Recount
-from monitor.tools.page.records import Records
 from monitor.tools.page.responses import respond
+from monitor.tools.page.states import States, prepare_past_states, prepare_records
 from monitor.tools.page.static import Static
 from monitor.tools.page.texts import choose_language
 
@@ -54,11 +55,14 @@ class Site:
     count_response: Callable[[str, int], None] = lambda _route, _status: None
     _bodies: Bodies = field(default_factory=Bodies)
     _past: Bodies = field(default_factory=Bodies)  # so that nobody waits for the present while the past is built
-    _records: Records = field(init=False)
+    present_states: States = field(init=False)
+    _states: StampedBodies = field(init=False)
+    _records: StampedBodies = field(init=False)
 
     def __post_init__(self) -> None:
-        """Create the bodies of `/v1/records`."""
-        self._records = Records(self.present.feed, self._past)
+        """Create the bodies of `/v1/states` and `/v1/records`."""
+        self.present_states = States(self.present)
+        self._states, self._records = StampedBodies(self._bodies, "states"), StampedBodies(self._past, "records")
 
     def create_app(self, embed_from: tuple[str, ...]) -> Starlette:
         """Return the application."""
@@ -69,6 +73,7 @@ class Site:
             Route("/v1/locations.geojson", self.locations_geojson),
             Route("/v1/locations/{id:path}/history", self.history),
             Route("/v1/registry", self.registry),
+            Route("/v1/states", self.states),
             Route("/v1/records", self.records),
             Route("/v1/ticks", self.ticks),
             Route("/v1/stream", self.stream),
@@ -92,7 +97,7 @@ class Site:
         query = _read_query(request, "lang", "page", "embed")
         wanted = _read_choice(query, "lang", LANGUAGES)
         language = choose_language(wanted, request.headers.get("accept-language", ""))
-        present, recount, as_of = await self.present.read(), self.read_recount(), self.present.feed.board.as_of
+        present, recount = await self.present.read(), self.read_recount()
         pages = count_pages(len(present.places))
         embed = _read_choice(query, "embed", ("1",)) is not None
         view = View(language, _read_page_number(query.get("page", "1"), pages), embed)
@@ -100,17 +105,18 @@ class Site:
         body = await self._bodies.get(
             ("page", view),
             (present.number, recount, left),
-            lambda: partial(self.html.write, view, present.places, as_of, recount, left),
+            lambda: partial(self.html.write, view, present.places, present.as_of, recount, left),
         )
         return respond(request, body, "text/html; charset=utf-8", _BRIEF, Vary="Accept-Encoding, Accept-Language")
 
     async def locations_json(self, request: Request) -> Response:
         """Return all places as JSON."""
         _read_query(request)
-        present, as_of = await self.present.read(), self.present.feed.board.as_of
-        parameters = self.present.parameters
+        present, parameters = await self.present.read(), self.present.parameters
         body = await self._bodies.get(
-            "json", present.number, lambda: partial(answers.write_locations_json, present.places, as_of, parameters)
+            "json",
+            present.number,
+            lambda: partial(answers.write_locations_json, present.places, present.as_of, parameters),
         )
         return respond(request, body, "application/json", _BRIEF)
 
@@ -159,19 +165,47 @@ class Site:
         )
         return respond(request, body, "application/json", _BRIEF)
 
+    async def states(self, request: Request) -> Response:
+        """Return the states of all places at a time; without `at`, now."""
+        if (at := _read_query(request, "at").get("at")) is not None:
+            return await self._return_past(request, "states", at, lambda tick: prepare_past_states(tick, self.present))
+        await self.present_states.update()
+        content, about, feed = self.present_states.content, self.present_states.describe(), self.present.feed
+        body = await self._states.get(
+            self.present_states.snapshot.number,
+            lambda: lambda: content,
+            lambda: msgspec.json.encode({**feed.report_status(), **about}),
+        )
+        return respond(request, body, "application/json", _NEVER)
+
     async def records(self, request: Request) -> Response:
         """Return the records from which the state at a time follows; without `at`, the present state."""
-        query = _read_query(request, "at")
-        if "at" not in query:
-            return respond(request, await self._records.prepare_present(), "application/json", _NEVER)
-        tick_at = self._find_tick(query["at"])
-        if query["at"] != format_instant(tick_at):
-            headers = {"Location": f"records?at={format_instant(tick_at)}", "Cache-Control": _BRIEF}
+        feed, board = self.present.feed, self.present.feed.board
+        if (at := _read_query(request, "at").get("at")) is not None:
+            return await self._return_past(request, "records", at, lambda tick: prepare_records(board, tick))
+        read = {name: feed.report_status()[name] for name in ("as_of", "position")}  # before later records come
+        body = await self._records.get(
+            board.version,
+            lambda: prepare_records(board),
+            lambda: msgspec.json.encode({**feed.report_status(), **read}),
+        )
+        return respond(request, body, "application/json", _NEVER)
+
+    async def _return_past(
+        self, request: Request, name: str, at: str, prepare: Callable[[int], Callable[[], bytes]]
+    ) -> Response:
+        """Return a body about the last tick up to a time, or redirect to its time. `prepare` is as in StampedBodies."""
+        tick = self._find_tick(at)
+        if at != format_instant(tick):
+            headers = {"Location": f"{name}?at={format_instant(tick)}", "Cache-Control": _BRIEF}
             return Response(status_code=307, headers=headers)
-        if tick_at == self.present.feed.board.as_of:
-            body = await self._records.prepare_present()
-        else:
-            body = await self._records.prepare_past(tick_at)
+
+        def prepare_whole() -> Callable[[], bytes]:
+            write = prepare(tick)
+            return lambda: write() + b"}"
+
+        state = self.present.feed.board.version, self.present.parameters.registry.digest
+        body = await self._past.get((name, tick), state, prepare_whole)
         return respond(request, body, "application/json", _BRIEF)
 
     def _find_tick(self, text: str) -> int:
@@ -195,18 +229,28 @@ class Site:
         return respond(request, await self._past.get("ticks", board.version, prepare), "application/json", _BRIEF)
 
     async def stream(self, request: Request) -> Response:
-        """Return the stream of server-sent events. It continues after `Last-Event-ID`, or else after `after`."""
-        query = _read_query(request, "after")
+        """Return the stream of server-sent events: the states of all places with `states=1`, else the records.
+
+        That of the records continues after `Last-Event-ID`, or else after `after`.
+        """
+        query = _read_query(request, "after", "states")
+        wants_states = _read_choice(query, "states", ("1",)) is not None
         after = request.headers.get("last-event-id") or query.get("after")
         feed, hub = self.present.feed, self.present.feed.hub
         if hub.is_full:
             raise HTTPException(503, "too many subscribers: try again later", _RETRY)
 
         async def chunks() -> AsyncGenerator[bytes]:
+            if wants_states:
+                await self.present_states.update()
             if hub.is_full:  # others may have connected since
                 return
             # Subscribe only now: if the client has left, the generator never starts, and could not end a subscription.
-            subscription = hub.subscribe(feed.resume(after))
+            if wants_states:
+                first = [RETRY, feed.write_beat_event(), *self.present_states.list_event_parts()]
+                subscription = hub.subscribe("states", first)
+            else:
+                subscription = hub.subscribe("records", feed.resume(after))
             try:
                 async with aclosing(subscription.read_chunks()) as following:
                     async for chunk in following:

@@ -12,9 +12,9 @@ import hashlib
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 CHUNK: Final = 16_384
 """The most bytes that are given to a connection at a time. The next ones follow once the client has read."""
@@ -164,3 +164,49 @@ class Bodies:
 
 async def _build(write: Callable[[], bytes]) -> Body:
     return await asyncio.to_thread(lambda: make_body(write()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """The beginning of a body for a state. `compressor` continues after it; each body uses a copy."""
+
+    state: Hashable
+    body: Body
+    compressor: Any
+
+
+class StampedBodies:
+    """The bodies of one key that end with the present status. The rest is large, so it is built once for each state.
+
+    Use it in one event loop only.
+    """
+
+    def __init__(self, bodies: Bodies, key: str) -> None:
+        self._bodies, self._key = bodies, key
+        self._beginning: _Beginning | None = None
+        self._lock = asyncio.Lock()
+
+    async def get(
+        self, state: Hashable, prepare: Callable[[], Callable[[], bytes]], report: Callable[[], bytes]
+    ) -> Body:
+        """Return the present body.
+
+        `state` and `prepare` are as in `Bodies.get`, for JSON without the closing brace. `report` returns the status as
+        JSON.
+        """
+        async with self._lock:
+            beginning = self._beginning
+            if beginning is None or beginning.state != state or self._bodies.find(self._key, state) is None:
+                beginning = self._beginning = await asyncio.to_thread(_begin, state, prepare())
+                self._bodies.keep(self._key, state, beginning.body)
+        end = b"," + report()[1:]
+        compressor = beginning.compressor.copy()
+        compressed = compressor.compress(end) + compressor.flush()
+        tag = hashlib.sha256(end).hexdigest()[:32]  # the status has the position, which identifies the rest
+        return replace(beginning.body, length=beginning.body.length + len(end), tag=tag, end=compressed)
+
+
+def _begin(state: Hashable, write: Callable[[], bytes]) -> _Beginning:
+    content, compressor = write(), zlib.compressobj(LEVEL, wbits=GZIP)
+    compressed = compressor.compress(content) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    return _Beginning(state, Body(SharedBytes(compressed), zipped=True, length=len(content), tag=""), compressor)

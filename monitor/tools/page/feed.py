@@ -25,6 +25,8 @@ BEAT_SECONDS: Final = 10.0
 _POSITION: Final = re.compile(r"([\w-]{1,64})/(\d{1,9}:\d{1,18}(?:,\d{1,9}:\d{1,18})*)", re.ASCII)
 _LONGEST: Final = 4_096
 _MOST_RESUMED: Final = 20_000  # a subscriber further behind reads the present state instead
+RETRY: Final = b"retry: 3000\n\n"
+"""Tells a browser after how many milliseconds to connect again."""
 _RESET: Final = b"event: reset\ndata: {}\n\n"
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -78,7 +80,7 @@ class Feed:
         for batch in batches:
             for entry in batch.entries:
                 self.view.add([("ce_type", entry.type.encode())], entry.raw)
-            self.hub.publish(b"".join(list_event_parts(batch)))
+            self.hub.publish(b"".join(list_event_parts(batch)), "records")
         if batches:
             self.beat()
 
@@ -114,9 +116,9 @@ class Feed:
         }
 
     def resume(self, position: str | None) -> Iterator[bytes]:
-        """Return the first events of a stream in parts: those after a position, or `reset` if it cannot be found."""
+        """Return the first events of records in parts: those after a position, or `reset` if it cannot be found."""
         parsed = None if position is None else parse_position(position)
         batches = [] if position is None else None if parsed is None else self.board.list_since(*parsed)
         reset = batches is None or sum(len(batch.entries) for batch in batches) > _MOST_RESUMED
         first = [_RESET] if reset else chain.from_iterable(map(list_event_parts, batches or ()))
-        return chain([b"retry: 3000\n\n"], first, [self.write_beat_event()])
+        return chain([RETRY], first, [self.write_beat_event()])

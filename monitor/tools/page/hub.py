@@ -1,22 +1,25 @@
-"""Sends events to all subscribers of the stream. Each event is stored once; every subscriber has a bounded queue."""
+"""Sends events to the subscribers of the stream. Each event is stored once; every subscriber has a bounded queue."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import Final
+from typing import Final, Literal
 
 from monitor.tools.page.bodies import cut
 
 QUEUED_EVENTS: Final = 64
 """The most events that wait for one subscriber. One that is further behind is disconnected, and may resume."""
 
+Kind = Literal["records", "states"]
+"""What a subscriber receives: the records, or the states of all places that follow from them."""
+
 
 class Subscription:
     """The queue of one subscriber. `None` in the queue ends its stream. `first`: the parts of its first events."""
 
-    def __init__(self, first: Iterable[bytes]) -> None:
-        self._first = first
+    def __init__(self, kind: Kind, first: Iterable[bytes]) -> None:
+        self.kind, self._first = kind, first
         self._is_open = True
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED_EVENTS)
 
@@ -57,14 +60,18 @@ class Hub:
         """Return the number of open subscriptions."""
         return len(self._open)
 
+    def has(self, kind: Kind) -> bool:
+        """Return whether there is a subscription of a kind."""
+        return any(subscription.kind == kind for subscription in self._open)
+
     @property
     def is_full(self) -> bool:
         """Whether no further subscription is accepted."""
         return self._closed or len(self._open) >= self._most
 
-    def subscribe(self, first: Iterable[bytes]) -> Subscription:
+    def subscribe(self, kind: Kind, first: Iterable[bytes]) -> Subscription:
         """Open a subscription that begins with these events."""
-        subscription = Subscription(first)
+        subscription = Subscription(kind, first)
         self._open.add(subscription)
         return subscription
 
@@ -72,9 +79,9 @@ class Hub:
         """Forget a subscription."""
         self._open.discard(subscription)
 
-    def publish(self, event: bytes) -> None:
-        """Send an event to all. A subscriber whose queue is full is cut off; nobody waits for it."""
-        for subscription in list(self._open):
+    def publish(self, event: bytes, kind: Kind | None = None) -> None:
+        """Send an event to all subscribers of a kind; None: to all. One whose queue is full is cut off."""
+        for subscription in [one for one in self._open if kind in {None, one.kind}]:
             try:
                 subscription.queue.put_nowait(event)
             except asyncio.QueueFull:

@@ -14,6 +14,7 @@ ROUTES: Final = (
     "locations_geojson",
     "history",
     "registry",
+    "states",
     "records",
     "ticks",
     "stream",

@@ -20,6 +20,11 @@ _ANSWER: Final[dict[str, Any]] = {
     "count_at_most": _COUNT | {"description": "A certain upper bound."},
     "count_at_least": _COUNT | {"description": "A certain lower bound."},
 }
+_ROWS: Final = {
+    "type": "array",
+    "items": _COUNT,
+    "description": "The rows of /v1/registry that the answer is about: the first and the last row of each run.",
+}
 _SCHEMAS: Final[dict[str, Any]] = {
     "Answer": {
         "type": "object",
@@ -72,6 +77,25 @@ _SCHEMAS: Final[dict[str, Any]] = {
             },
         },
     },
+    "States": {
+        "type": "object",
+        "required": ["answers", "as_of", "registry"],
+        "properties": {
+            "answers": {
+                "type": "array",
+                "items": {
+                    "allOf": [
+                        {"$ref": "#/components/schemas/Answer"},
+                        {"type": "object", "required": ["rows"], "properties": {"rows": _ROWS}},
+                    ]
+                },
+            },
+            "as_of": {"type": ["string", "null"], "format": "date-time"},
+            "registry": {"type": "string", "description": "The digest of the registry whose rows these are."},
+            "position": {"type": "string"},
+            "now": _TIME,
+        },
+    },
     "Records": {
         "type": "object",
         "required": ["records"],
@@ -99,6 +123,7 @@ def describe_api() -> dict[str, Any]:
     at = _make_parameter("at", "query", "The time; without it, now.", _TIME)
     position = {"type": "string", "pattern": "^[A-Za-z0-9_-]+/[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*$"}
     after = _make_parameter("after", "query", "The position of /v1/records, for the first connection.", position)
+    states = _make_parameter("states", "query", "1: the states instead of the records.", {"type": "string"})
     last = _make_parameter("Last-Event-ID", "header", "The id of the last event, for later connections.", position)
     location = _make_parameter("id", "path", "The id of the place, percent-encoded.", {"type": "string"})
     text = {"type": "string"}
@@ -119,11 +144,14 @@ def describe_api() -> dict[str, Any]:
                 "What was published about one place", "application/json", _make_reference("History"), location
             ),
             "/v1/registry": _get("The registry in columns", "application/json", {"type": "object"}),
+            "/v1/states": _get("The states of all places", "application/json", _make_reference("States"), at),
             "/v1/records": _get("The records of a state", "application/json", _make_reference("Records"), at),
             "/v1/ticks": _get(
                 "The ticks that are kept, with their alarms", "application/json", _make_reference("Ticks")
             ),
-            "/v1/stream": _get("All new records, as server-sent events", "text/event-stream", text, after, last),
+            "/v1/stream": _get(
+                "All new records, or the states, as server-sent events", "text/event-stream", text, states, after, last
+            ),
             "/v1/background.geojson": _get("The agency's map", "application/geo+json", {"type": "object"}),
         },
         "components": {"schemas": _SCHEMAS},

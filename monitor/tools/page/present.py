@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,7 +19,7 @@ from monitor.contracts.instants import DAY, SECOND, parse_instant
 from monitor.contracts.parameters import Parameters
 from monitor.tools.client.known import Answer
 from monitor.tools.client.known_places import KnownPlaces
-from monitor.tools.page.feed import Feed
+from monitor.tools.page.feed import Feed, format_position
 from monitor.tools.page.places import Place, read_place
 
 RECOUNT_FOR: Final = 2 * DAY
@@ -54,11 +54,17 @@ def read_recount(path: Path | None, now: int) -> Recount | None:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The places at one moment. `number` differs if the places may differ; at `expires` the first answer expires."""
+    """The places at one moment, in the order of a registry (its digest), from the records up to a position.
 
-    number: int
-    places: list[Place]
-    expires: int
+    `number` differs if the places may differ. At `expires` the first answer expires. `as_of` is the latest one.
+    """
+
+    number: int = 0
+    places: Sequence[Place] = ()
+    expires: int = 0
+    as_of: int | None = None
+    registry: str = ""
+    position: str = ""
 
 
 @dataclass
@@ -75,7 +81,7 @@ class Present:
     _version: tuple[int, bool, int] | None = None
     _uses: int = 0
     _unchanged_until: int = 0
-    _snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, [], 0))
+    _snapshot: Snapshot = Snapshot()
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def use(self, parameters: Parameters, locations: Sequence[Location]) -> None:
@@ -96,16 +102,20 @@ class Present:
         and others without it. Each answer is true, and the next request reads all again.
         """
         async with self._lock:
-            now, version = self.feed.clock.now(), (self.feed.board.version, self.is_reachable, self._uses)
+            board, now = self.feed.board, self.feed.clock.now()
+            version = board.version, self.is_reachable, self._uses
+            position = format_position(board.topic_id, board.position)
             if version != self._version or now > self._unchanged_until:
+                as_of, registry = board.as_of, self.parameters.registry.digest
                 places, slot = await self._read_all(now), self.parameters.grid.length
                 answers = [answer for place in places for answer in place.answers]
                 expiring = (answer.valid_until for answer in answers if _may_expire(answer))
                 expires = min(filter(None, expiring), default=now + slot)
                 ends = (answer.find_end(slot) for answer in answers)
                 self._unchanged_until = min(filter(None, ends), default=expires)
-                self._snapshot = Snapshot(self._snapshot.number + 1, places, expires)
+                self._snapshot = Snapshot(self._snapshot.number + 1, places, expires, as_of, registry)
                 self._version = version
+            self._snapshot = replace(self._snapshot, position=position)
             return self._snapshot
 
     async def _read_all(self, now: int) -> list[Place]:

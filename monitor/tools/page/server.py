@@ -45,6 +45,8 @@ _SPARE_FILES: Final = 200
 _BACKLOG: Final = 100  # the most connections that are accepted at a time, before those above a limit are closed
 _SEND_BUFFER: Final = 65_536  # bytes for each connection in the system, which would otherwise keep megabytes
 _DRAIN_SECONDS: Final = 10
+_STATES_SECONDS: Final = 0.5
+"""How long the page waits before it sends states again, so that it does not read all places for each poll of a tick."""
 _CHECK_SECONDS: Final = 1.0
 """How long `wait` waits before it checks that the server runs."""
 
@@ -89,7 +91,6 @@ class Page:
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
         static, background = read_static(), _read_background(settings.background)
         setup: dict[str, Any] = {
-            "slotMs": parts.parameters.grid.length // MILLISECOND,
             "unreachableMs": settings.unreachable_after // MILLISECOND,
             "background": background is not None,
         }
@@ -238,18 +239,25 @@ class Page:
         self._loop = asyncio.get_running_loop()
         server = uvicorn.Server(_make_uvicorn_config(self._site, self._settings, self._metrics))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        beating = asyncio.create_task(self._beat())
+        sending = [asyncio.create_task(self._send_beats()), asyncio.create_task(self._send_states())]
+        ending = asyncio.create_task(self._ending.wait())
         ready.set()
-        await asyncio.wait([serving, asyncio.create_task(self._ending.wait())], return_when=asyncio.FIRST_COMPLETED)
-        beating.cancel()
+        await asyncio.wait([serving, ending, *sending], return_when=asyncio.FIRST_COMPLETED)
+        for task in sending:
+            task.cancel()
         self._feed.hub.close()
         server.should_exit = True
         await serving
 
-    async def _beat(self) -> None:
+    async def _send_beats(self) -> None:
         while True:
             await asyncio.sleep(self._beat_seconds)
             self._feed.beat()
+
+    async def _send_states(self) -> None:
+        while True:
+            await asyncio.sleep(_STATES_SECONDS)
+            await self._site.present_states.publish()
 
 
 def _make_uvicorn_config(site: Site, settings: PageSettings, metrics: PageMetrics) -> uvicorn.Config:

@@ -1,14 +1,13 @@
 // The store and the time line of the browser, with stepped clocks and a server that the tests control: node --test tests/tools/page/store.test.mjs
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
-import { Fold } from "../../../monitor/tools/page/static/known.js";
 import { Store } from "../../../monitor/tools/page/static/store.js";
 import { Timeline } from "../../../monitor/tools/page/static/timeline.js";
 
 const HOUR = 3_600_000;
 const NOON = Date.parse("2026-01-06T12:00:00Z");
-const DIGEST = new Fold({ slot: HOUR, locations: ["market"] }).digest;
-const REGISTRY = { ids: ["market"], names: ["Market"], latitudes: [null], longitudes: [null] };
+const DIGEST = "d".repeat(64);
+const REGISTRY = { digest: DIGEST, ids: ["market", "park"], names: ["Market", ""], latitudes: [0, 0], longitudes: [0, 0] };
 
 const text = (time) => new Date(time).toISOString().replace(".000Z", "Z");
 
@@ -43,15 +42,14 @@ class FakeEventSource extends EventTarget {
 
 const status = (now) => ({ now: text(now), as_of: text(NOON), silent_seconds: 0, registry: DIGEST, slot_seconds: 3600 });
 
-/** An answer of the monitor `places` about the market. */
-function record(asOf, state) {
-  const value = {
-    monitor: "places", kind: "over_time", location_id: "market", status: state, tick: asOf / HOUR, as_of: text(asOf),
-    threshold: 10, window_start: text(asOf - HOUR), epsilon: "1", answers: [],
-    ...(state === "noisy_count" ? { noisy_count: 14, count_at_most: 14, p_value: 0.01 } : {}),
-  };
-  return { headers: { ce_type: "org.location-monitor.over_time" }, value };
-}
+/** An answer of a monitor about the rows of a run, which is the market unless others are named. */
+const answer = (asOf, state, more = {}) => ({
+  monitor: "places", kind: "over_time", threshold: 10, state, reason: "below_threshold", count_at_least: 0,
+  as_of: text(asOf), valid_until: text(asOf + 2 * HOUR), rows: [0, 0], ...more,
+});
+
+/** The states of all places, as a server at a position sends them. */
+const states = (position, ...answers) => ({ ...status(server.now), position: `T/0:${position}`, answers });
 
 /** An element of HTML with attributes only, on which nothing is drawn. */
 class FakeElement extends EventTarget {
@@ -72,16 +70,16 @@ let steady = 0; // the device's clock that stands still in sleep
 mock.method(performance, "now", () => steady);
 
 /** Answers a request; `server.takes` ms pass meanwhile. */
-async function answer(path) {
+async function respond(path) {
   server.asked.push(path);
   await null;
   if (server.fails) return { ok: false, status: 503 };
   if (path === "v1/registry") return { ok: true, json: async () => REGISTRY };
   if (path === "v1/ticks") return { ok: true, json: async () => ({ ticks: server.ticks }) };
   if (server.holds(path)) return new Promise((resolve) => { server.release = () => resolve({ ok: false, status: 503 }); });
-  const state = { ...status(server.now), position: "0:1", records: server.records };
+  const sent = states(1, ...server.answers);
   advance(server.takes);
-  return { ok: true, json: async () => state };
+  return { ok: true, json: async () => sent };
 }
 
 /** Lets time pass on the device and on the server. */
@@ -98,17 +96,20 @@ async function settle() {
 
 const source = () => FakeEventSource.opened.at(-1);
 const state = () => store.known[0].state;
-const asked = () => server.asked.filter((path) => path === "v1/records").length;
+const reason = () => store.known[0].reason;
+const asked = () => server.asked.filter((path) => path === "v1/states").length;
 
 beforeEach(async () => {
   mock.timers.reset();
   mock.timers.enable({ apis: ["setTimeout", "Date"], now: NOON });
   FakeEventSource.opened.length = 0;
-  server = { now: NOON, asked: [], records: [record(NOON, "safe")], fails: false, takes: 0 };
+  server = { now: NOON, asked: [], answers: [answer(NOON, "safe")], fails: false, takes: 0 };
   Object.assign(server, { ticks: [], holds: () => false, release: () => {} });
-  Object.assign(globalThis, { fetch: answer, EventSource: FakeEventSource });
-  store = new Store({ slotMs: HOUR, unreachableMs: 60_000 }, () => 1);
+  Object.assign(globalThis, { fetch: respond, EventSource: FakeEventSource });
+  store = new Store({ unreachableMs: 60_000 }, () => 1);
   await store.start();
+  source().beat(NOON);
+  source().send("states", states(1, ...server.answers));
 });
 
 test("a late beat does not turn the clock back: the state is read again", async () => {
@@ -121,7 +122,7 @@ test("a late beat does not turn the clock back: the state is read again", async 
   await settle();
   assert.notEqual(source(), late);
   assert.equal(store.clock.now(), server.now);
-  assert.equal(store.known[0].reason, "too_old");
+  assert.equal(reason(), "too_old");
 });
 
 test("the time of a response counts from its request", async () => {
@@ -150,42 +151,40 @@ test("an open stream without beats is replaced", async () => {
   assert.equal(state(), "safe");
 });
 
-test("an alarm stays if the state is read from a server that is behind", async () => {
-  source().send("records", [record(NOON + HOUR, "noisy_count")]);
-  source().beat(NOON, { as_of: text(NOON + HOUR) });
+test("an alarm stays if the states come from a server that is behind", () => {
+  source().send("states", states(7, answer(NOON, "noisy_count")));
+  source().send("states", states(6, answer(NOON, "safe")));
   assert.equal(state(), "noisy_count");
-  source().send("reset", {});
-  advance(3000);
-  await settle();
-  assert.equal(asked(), 2);
-  assert.equal(state(), "noisy_count");
-  assert.equal(store.asOf, text(NOON + HOUR));
+  source().send("states", { ...states(0, answer(NOON, "safe")), position: "OTHER/0:0" }); // a topic created again
+  assert.equal(state(), "safe");
 });
 
-test("with another slot every place is unknown, with another registry none; the page is read again", () => {
-  for (const [other, expected] of [[{ slot_seconds: 60 }, "unknown"], [{ registry: "0".repeat(64) }, "safe"]]) {
-    let outdated = 0;
-    store.addEventListener("outdated", () => { outdated += 1; });
-    source().beat(NOON, other);
-    source().beat(NOON, other);
-    assert.deepEqual([outdated, state()], [1, expected]);
-    source().beat(NOON);
-    assert.equal(state(), "safe");
-  }
+test("states about another registry are not shown: the page is read again", () => {
+  let outdated = 0;
+  store.addEventListener("outdated", () => { outdated += 1; });
+  source().beat(NOON, { registry: "0".repeat(64) });
+  source().send("states", { ...states(9, answer(NOON, "noisy_count")), registry: "0".repeat(64) });
+  assert.deepEqual([outdated, state()], [1, "safe"]);
 });
 
-test("a snapshot of an earlier registry makes safe what it has, and no other place", () => {
-  const before = new Fold({ slot: HOUR, locations: ["market"] }).digest;
-  const fold = new Fold({
-    slot: HOUR, locations: ["market", "pool"], earlier: [{ digest: before, lacks: ["pool"] }], now: () => NOON,
-  });
-  const snapshot = (registry) => fold.apply({ type: "org.location-monitor.at_times", data: {
-    monitor: "midday", kind: "at_times", time: text(NOON - HOUR), shard: 0, shards: 1, tick: 1, as_of: text(NOON),
-    status: "complete", final: false, registry, locations: 1, threshold: 9, epsilon: "1", noisy_counts: {},
-  } });
-  snapshot(before);
-  assert.deepEqual(["market", "pool"].map((id) => fold.get(id).state), ["safe", "unknown"]);
-  assert.equal(fold.get("pool").reason, "other_registry");
+test("each answer expires at its time, and the most cautious one counts", () => {
+  const spot = answer(NOON, "noisy_count", { monitor: "busiest", kind: "hot_spots", rows: [0, 1] });
+  const alarm = answer(NOON - HOUR, "noisy_count", { monitor: "noon" });
+  source().send("states", states(2, alarm, answer(NOON, "safe"), spot));
+  const shown = () => [store.known[0].state, store.known[0].reason, store.known[0].monitor];
+  assert.deepEqual(shown(), ["noisy_count", "below_threshold", "noon"]);
+  assert.deepEqual(store.answers(0).map((one) => one.monitor), ["noon", "busiest", "places"]);
+  assert.equal(store.known[1].monitor, "busiest"); // it has no other answer
+  source().beat(NOON + HOUR);
+  assert.equal(state(), "noisy_count"); // at valid_until, an answer is still valid
+  source().beat(NOON + HOUR + 1);
+  assert.deepEqual(shown(), ["unknown", "too_old", "noon"]);
+});
+
+test("a wrong clock of the device extends no answer", () => {
+  mock.timers.setTime(NOON - 48 * HOUR); // set back by two days
+  source().beat(NOON + 2 * HOUR + 1000);
+  assert.deepEqual([state(), reason()], ["unknown", "too_old"]);
 });
 
 test("the pauses become longer until a beat comes", async () => {
@@ -211,7 +210,7 @@ test("the pauses become longer until a beat comes", async () => {
 
 test("a start that fails is repeated", async () => {
   server.fails = true;
-  const other = new Store({ slotMs: HOUR, unreachableMs: 60_000 }, () => 1);
+  const other = new Store({ unreachableMs: 60_000 }, () => 1);
   let failed = 0;
   other.addEventListener("failed", () => { failed += 1; });
   const started = other.start();
@@ -219,7 +218,16 @@ test("a start that fails is repeated", async () => {
   server.fails = false;
   advance(3000);
   await started;
-  assert.deepEqual([failed, other.known[0].state], [1, "safe"]);
+  assert.equal(failed, 1);
+  server.fails = true; // the stream is refused, and so are the states
+  source().refuse();
+  advance(6000);
+  await settle();
+  assert.equal(failed, 2);
+  server.fails = false;
+  advance(12_000);
+  await settle();
+  assert.equal(other.known[0].state, "safe");
 });
 
 /** Returns a time line with three ticks, up to noon. */
@@ -264,7 +272,7 @@ test("the past needs no timer, and is no change", async () => {
   const changes = [];
   store.addEventListener("change", ({ detail }) => changes.push(...detail.changed));
   const timers = mock.method(globalThis, "setTimeout");
-  server.records = [record(NOON - 5 * HOUR, "noisy_count")];
+  server.answers = [answer(NOON - 5 * HOUR, "noisy_count")];
   await store.show(text(NOON - 5 * HOUR));
   assert.equal(state(), "noisy_count");
   assert.ok(timers.mock.calls.every((call) => call.arguments[1] >= 1000));

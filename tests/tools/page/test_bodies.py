@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.page.bodies import CHUNK, Bodies, Body, DroppedError, cut, make_body
+from monitor.tools.page.bodies import CHUNK, Bodies, Body, DroppedError, StampedBodies, cut, make_body
 from monitor.tools.page.responses import BodyResponse
 
 SEED = 20260106
@@ -131,3 +131,25 @@ def test_one_body_is_built_at_a_time() -> None:
 
     asyncio.run(run())
     assert most == [1]
+
+
+def test_stamped_bodies_share_their_beginning() -> None:
+    """Requests share what was built for a state, but each has the status of its own moment, plain and compressed."""
+    bodies, built = StampedBodies(Bodies(), "states"), []
+
+    async def request(state: int, now: int) -> Any:
+        def prepare() -> Any:
+            built.append(state)
+            return lambda: b'{"state":%d' % state
+
+        body = await bodies.get(state, prepare, lambda: b'{"now":%d}' % now)
+        plain = b"".join(body.read(zipped=False))
+        assert gzip.decompress(b"".join(body.read(zipped=True))) == plain
+        return plain
+
+    async def run() -> None:
+        assert [await request(1, 1), await request(1, 2)] == [b'{"state":1,"now":1}', b'{"state":1,"now":2}']
+        assert [await request(2, 3), await request(1, 4)] == [b'{"state":2,"now":3}', b'{"state":1,"now":4}']
+        assert built == [1, 2, 1]
+
+    asyncio.run(run())

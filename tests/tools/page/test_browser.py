@@ -284,8 +284,8 @@ def test_script_keeps_open_places(browser: Browser, page: Page) -> None:
     """A place that was opened before the script ran stays open, and keeps the focus."""
     with visit(browser, page.url) as one:
         held: list[Route] = []
-        one.tab.route("**/v1/records", lambda route: held.append(route))  # noqa: PLW0108  # playwright takes no built-in method
-        with one.tab.expect_request("**/v1/records"):
+        one.tab.route("**/v1/registry", lambda route: held.append(route))  # noqa: PLW0108  # playwright takes no built-in method
+        with one.tab.expect_request("**/v1/registry"):
             one.tab.goto(f"{page.url}?lang=en")
         one.place("Market Hall").locator("summary").click()
         expect(one.place("Market Hall").locator(".statement")).to_have_count(2)
@@ -301,13 +301,13 @@ def test_failed_start_makes_all_unknown(browser: Browser, page: Page, shared: To
     """If the script cannot read the answers, the list of the server turns unknown, until a later attempt succeeds."""
     shared.publish(shared.parts.parameters.grid.find_last_tick(shared.clock.now()) + 1)
     with visit(browser, page.url) as one:
-        one.tab.route("**/v1/records", lambda route: route.fulfill(status=503))
+        one.tab.route("**/v1/st*", lambda route: route.fulfill(status=503))  # the stream and the states
         one.tab.goto(f"{page.url}?lang=en")
         expect(one.state("Baker")).to_have_text("Unknown")
         words = one.tab.locator("#list .state").all_text_contents()
         assert words == ["Unknown"] * len(shared.parts.locations)
         assert one.tab.locator("#counts b").all_text_contents() == ["0", "0", str(len(words)), "0"]
-        one.tab.unroute("**/v1/records")
+        one.tab.unroute("**/v1/st*")
         expect(one.state("Baker")).to_have_text("Safe")
         expect(one.tab.locator("#banner")).to_be_hidden()
         one.errors = [error for error in one.errors if "503" not in error]

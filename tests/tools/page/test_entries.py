@@ -30,7 +30,7 @@ def make_consumed(record: dict[str, Any], offset: int) -> SimpleNamespace:
 
 
 def refold(entries: list[Entry], registry: Registry, keep: int) -> SubscriberView:
-    """Return the view of a visitor who opens the page now."""
+    """Return the view of a client that begins with the present records."""
     view = SubscriberView(registry, keep)
     for entry in entries:
         view.add([("ce_type", entry.type.encode())], entry.raw)
@@ -40,7 +40,7 @@ def refold(entries: list[Entry], registry: Registry, keep: int) -> SubscriberVie
 @pytest.mark.promise(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_page_passes_vectors(name: str) -> None:
-    """The page knows what each vector expects. From its present records, a visitor learns the same states."""
+    """The page knows what each vector expects. From its present records, a client learns the same states."""
     vector, offsets = read(name), count()
     registry, clock = Registry(tuple(vector["locations"]), 1), SteppedClock(0)
     slot, final_for = vector["slot_seconds"] * SECOND, vector["final_for_seconds"] * SECOND

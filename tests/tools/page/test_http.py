@@ -61,11 +61,10 @@ def get(page: Page, path: str, method: str = "GET", **headers: str) -> Answer:
 class Stream:
     """A subscriber of the stream. `next` returns the name and the data of the next event that is not a beat."""
 
-    def __init__(self, page: Page | str, position: str | None = None, **headers: str) -> None:
+    def __init__(self, page: Page | str, query: str = "", **headers: str) -> None:
         url = page if isinstance(page, str) else page.url
         self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
-        query = "" if position is None else f"?after={position}"
-        self._connection.request("GET", f"/v1/stream{query}", headers=headers)
+        self._connection.request("GET", f"/v1/stream{query and '?'}{query}", headers=headers)
         self.response = self._connection.getresponse()
         self.id = ""
 
@@ -144,6 +143,8 @@ def test_answers_follow_the_document(page: Page) -> None:
         ("/v1/locations", "Locations"),
         ("/v1/locations/market/history", "History"),
         ("/v1/records", "Records"),
+        ("/v1/states", "States"),
+        ("/v1/states?at=2026-01-06T06:00:00Z", "States"),
         ("/v1/ticks", "Ticks"),
     ):
         schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
@@ -205,6 +206,30 @@ def test_history_joins_equal_answers(page: Page) -> None:
     assert over_time[2] | {"since": "2026-01-06T01:00:00Z", "until": "2026-01-06T06:00:00Z"} == over_time[2]
 
 
+def lead(states: dict[str, Any], page: Page) -> dict[str, str]:
+    """Return the most cautious state of each place in a response or an event with states."""
+    registry, order = get(page, "/v1/registry").json, ("safe", "unknown", "paused", "noisy_count")
+    assert states["registry"] == registry["digest"]
+    found: dict[str, set[str]] = {place: set() for place in registry["ids"]}
+    for answer in states["answers"]:
+        runs = answer["rows"]
+        for first, last in zip(runs[::2], runs[1::2], strict=True):
+            for place in registry["ids"][first : last + 1]:
+                found[place].add(answer["state"])
+    return {place: max(names, key=order.index, default="unknown") for place, names in found.items()}
+
+
+def test_states_agree_with_places(page: Page) -> None:
+    """The states, by request and by stream, give each place the state that it has in the JSON of all places."""
+    expected = {name: place["state"] for name, place in by_id(page).items()}
+    assert lead(get(page, "/v1/states").json, page) == expected
+    with Stream(page, "states=1") as stream:
+        name, states = stream.next()
+    assert (name, lead(states, page)) == ("states", expected)
+    past = lead(get(page, "/v1/states?at=2026-01-06T06:00:00Z").json, page)
+    assert (past["market"], past["school-1"]) == ("safe", "safe")
+
+
 def test_past_records_give_past_state(page: Page) -> None:
     """The records at a time are those that were the latest then."""
     records = get(page, "/v1/records?at=2026-01-06T06:00:00Z").json["records"]
@@ -235,7 +260,7 @@ def test_invalid_requests_are_refused(page: Page) -> None:
     }
     assert {path: get(page, path).status for path in refused} == refused
     position = get(page, "/v1/records").json["position"]
-    with Stream(page, f"{position}&q=market", **{"Last-Event-ID": position}) as stream:
+    with Stream(page, f"after={position}&q=market", **{"Last-Event-ID": position}) as stream:
         assert stream.response.status == 400
     assert get(page, "/v1/locations", method="POST").status == 405
     assert get(page, "/v1/locations").status == 200
@@ -282,7 +307,7 @@ def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
     """A subscriber that reconnects with the last id gets what it missed; from an unknown position it is reset."""
     town.publish(FIRST)
     page = open_page(town)
-    with Stream(page, get(page, "/v1/records").json["position"]) as stream:
+    with Stream(page, f"after={get(page, '/v1/records').json['position']}") as stream:
         town.publish(FIRST + 1)
         name, records = stream.next()
         assert name == "records"
@@ -294,7 +319,7 @@ def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
         assert (alarm["location_id"], alarm["tick"]) == ("market", FIRST + 2)
     topic_id = stream.id.partition("/")[0]
     for position in (f"{topic_id}/0:999999", "other/0:1", "0:1", "nonsense"):
-        with Stream(page, position) as lost:
+        with Stream(page, f"after={position}") as lost:
             assert lost.next() == ("reset", {})
 
 
@@ -360,7 +385,7 @@ def test_recreated_topic_resets(
     (old_id, old_offsets), (new_id, new_offsets) = old.split("/"), new.split("/")
     assert old_id != new_id
     assert int(new_offsets.partition(":")[2]) > int(old_offsets.partition(":")[2])
-    with Stream(page, old) as lost:
+    with Stream(page, f"after={old}") as lost:
         assert lost.next() == ("reset", {})
 
 

@@ -135,7 +135,7 @@ def test_slow_subscriber_is_counted() -> None:
     metrics = PageMetrics(MINUTE, MINUTE, 10)
     hub = Hub(10, metrics.count_cut)
     metrics.watch(hub, lambda: 0.0, list)
-    hub.subscribe(())
+    hub.subscribe("records", ())
     values = parse(generate_latest(metrics.registry).decode())
     assert (values["subscribers", ()], values["subscribers_cut_total", ()]) == (1, 0)
     for _ in range(QUEUED_EVENTS + 5):

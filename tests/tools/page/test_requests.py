@@ -65,6 +65,8 @@ def test_host_decides_nothing(page: Page, path: str) -> None:
         "/v1/locations?&&",
         "/v1/records?at=2099-01-01T00:00:00Z",
         "/v1/records?at=2026-01-06T01:00:00Z&",
+        "/v1/states?at=2099-01-01T00:00:00Z",
+        "/v1/stream?states=2",
     ],
 )
 def test_other_forms_are_refused(page: Page, path: str) -> None:
@@ -80,13 +82,14 @@ def test_escaped_paths_are_refused(page: Page, path: str) -> None:
     assert get(page, "/v1/locations/m%61rket/history").status == 200
 
 
-def test_times_lead_to_ticks(page: Page) -> None:
+@pytest.mark.parametrize("name", ["records", "states"])
+def test_times_lead_to_ticks(page: Page, name: str) -> None:
     """A time between two ticks leads to the address of the tick before it, so a CDN keeps one copy for each tick."""
     for at in ("2026-01-06T01:30:00Z", "2026-01-06T01:00:00.000Z", "2026-01-06T01%3A59%3A59Z"):
-        answer = get(page, f"/v1/records?at={at}")
-        assert (answer.status, answer.headers["location"]) == (307, "records?at=2026-01-06T01:00:00Z")
+        answer = get(page, f"/v1/{name}?at={at}")
+        assert (answer.status, answer.headers["location"]) == (307, f"{name}?at=2026-01-06T01:00:00Z")
     for at in ("2026-01-06T01:00:00Z", "2026-01-06T01%3A00%3A00Z"):
-        assert get(page, f"/v1/records?at={at}").status == 200
+        assert get(page, f"/v1/{name}?at={at}").status == 200
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 4\r\n", b""])

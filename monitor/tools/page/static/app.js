@@ -73,7 +73,7 @@ function showCounts() {
   const counts = store.counts();
   for (const state of STATES) buttons[state].querySelector("b").textContent = words.number.format(counts[state]);
   const latest = store.at ?? store.asOf;
-  const asOf = latest ? words.time(new Date(latest)) : null;
+  const asOf = latest ? words.time(latest) : null;
   byId("as-of").textContent = asOf ? words.fill("as_of_line", { as_of: asOf }) : texts.nothing_yet;
   return { ...counts, as_of: asOf ?? "–" };
 }
@@ -96,9 +96,9 @@ function showBanner() {
   const banner = byId("banner");
   const age = store.asOf ? store.clock.now() - Date.parse(store.asOf) : 0;
   let [text, kind] = ["", ""];
-  if (store.at !== null) [text, kind] = [words.fill("past", { as_of: words.time(new Date(store.at)) }), "past"];
+  if (store.at !== null) [text, kind] = [words.fill("past", { as_of: words.time(store.at) }), "past"];
   else if (!store.reachable) [text, kind] = [words.fill("unreachable_banner", { since: words.time(store.lostAt) }), "lost"];
-  else if (age > 2 * setup.slotMs) [text, kind] = [texts.stale, "stale"];
+  else if (age > 2 * store.slotMs) [text, kind] = [texts.stale, "stale"];
   banner.hidden = !text;
   banner.className = `banner ${kind}`;
   if (banner.textContent !== text) banner.textContent = text;

@@ -1,16 +1,16 @@
 /* What opens below a place: its answers in words, the certain interval, and what was published. */
 
 import { element, time } from "./dom.js";
-import { STATES, read } from "./store.js";
+import { read } from "./store.js";
 
 /** Returns the elements that describe the place of a row. */
 export function describe(row, { store, words }) {
-  const answers = store.answers(row).sort((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state));
+  const answers = store.answers(row);
   const shown = answers.length ? answers : [store.known[row]];
   const parts = shown.map((known, index) => statement(known, words, index === 0));
   const seen = store.seen[row];
   if (store.known[row].state === "unknown" && seen) {
-    const before = { state: words.texts[seen.state], as_of: words.time(seen.asOf) };
+    const before = { state: words.texts[seen.state], as_of: words.time(seen.as_of) };
     parts.unshift(element("p", { class: "before" }, words.fill("before", before)));
   }
   return parts;
@@ -21,10 +21,11 @@ function statement(known, words, leads) {
   const { texts } = words;
   const sections = words.sections(known).slice(0, leads ? 3 : 2);
   const list = element("dl", {}, ...sections.flatMap(([title, text]) => pair(title, text)));
-  if (known.asOf) list.append(...pair(texts.as_of, time(known.asOf, words.time(known.asOf))));
-  if (known.validUntil) list.append(...pair(texts.valid_until, time(known.validUntil, words.time(known.validUntil))));
-  const question = known.about && element("p", { class: "question" },
-    element("b", {}, texts[known.state]), ` · ${words.question(known.about)}`);
+  for (const name of ["as_of", "valid_until"]) {
+    if (known[name]) list.append(...pair(texts[name], time(known[name], words.time(known[name]))));
+  }
+  const question = known.kind && element("p", { class: "question" },
+    element("b", {}, texts[known.state]), ` · ${words.question(known)}`);
   return element("section", { class: `statement ${known.state}` }, question, interval(known, words), list);
 }
 
@@ -32,10 +33,9 @@ const pair = (title, text) => [element("dt", {}, title), element("dd", {}, text)
 
 /** The certain interval of the number of people, as of one tick, with a mark at the threshold. A noisy count is of an
  * earlier tick than the lower bound beside it, so it is drawn from 0. */
-function interval({ state, countAtLeast, countAtMost: most, about }, words) {
-  if (most === null || !about?.threshold) return null;
-  const least = state === "safe" ? countAtLeast : 0;
-  const { threshold } = about;
+function interval({ state, count_at_least: bound, count_at_most: most, threshold }, words) {
+  if (most === undefined || !threshold) return null;
+  const least = state === "safe" ? bound : 0;
   const scale = Math.max(most, threshold) * 1.15;
   const percent = (count) => `${((100 * count) / scale).toFixed(2)}%`;
   const bar = element("span", { class: "bar" });
@@ -75,18 +75,12 @@ async function published(id, words) {
   const { history } = await read(`v1/locations/${encodeURIComponent(id)}/history`);
   if (!history.length) return element("p", {}, words.texts.history_none);
   const lines = history.map((period) => {
-    const [since, until] = [new Date(period.since), new Date(period.until)];
-    const about = { kind: period.kind, threshold: period.threshold, resumesAt: instant(period.resumes_at) };
-    const known = {
-      state: period.state, reason: "input_incomplete", asOf: until, countAtMost: period.count_at_most ?? null,
-      countAtLeast: period.count_at_least ?? 0, about,
-    };
-    const when = since < until ? `${words.time(since)} – ${words.time(until)}` : words.time(since);
-    const moment = period.time ? ` (${period.monitor}, ${words.time(new Date(period.time))})` : ` (${period.monitor})`;
+    const { since, until } = period;
+    const known = { ...period, reason: "input_incomplete", as_of: until };
+    const when = since === until ? words.time(since) : `${words.time(since)} – ${words.time(until)}`;
+    const moment = period.time ? ` (${period.monitor}, ${words.time(period.time)})` : ` (${period.monitor})`;
     return element("li", { class: period.state }, element("b", {}, words.texts[period.state]), ` ${words.short(known)}`,
       element("span", { class: "when" }, when + moment));
   });
   return element("ol", { class: "periods" }, ...lines);
 }
-
-const instant = (text) => (text ? new Date(text) : null);

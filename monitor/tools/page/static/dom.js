@@ -25,4 +25,4 @@ export function icon(name, more = "") {
   return svg;
 }
 
-export const time = (date, text) => element("time", { datetime: date?.toISOString() }, text);
+export const time = (instant, text) => element("time", { datetime: instant }, text);

@@ -1,11 +1,10 @@
-/* What is known about each place: one source for the list and the map. It reads records, folds them, and lets answers
- * expire by its own timer, even without a connection. */
+/* What is known about each place: one source for the list and the map. The server decides the answers. The store shows
+ * the most cautious one about each place, and lets answers expire by its own timer, even without a connection. */
 
 import { ServerClock } from "./clock.js";
-import { Fold } from "./known.js";
 
-export const STATES = ["noisy_count", "paused", "unknown", "safe"];
-const UNREACHABLE = { state: "unknown", reason: "unreachable", countAtMost: null, countAtLeast: 0 };
+export const STATES = ["noisy_count", "paused", "unknown", "safe"]; // the most cautious one first
+const NOTHING = { state: "unknown", reason: "nothing_published" };
 const RETRY_MS = 3000;
 const LONGEST_RETRY_MS = 30_000;
 const LONGEST_READ_MS = 30_000;
@@ -17,27 +16,58 @@ export const read = async (path) => {
   return response.json();
 };
 
+const hide = (answer, reason) => ({ ...answer, state: "unknown", reason, count_at_most: undefined, count_at_least: 0 });
+
+/** Sorts the more cautious answer first, then the one that expires first. */
+const byCaution = (a, b) =>
+  STATES.indexOf(a.state) - STATES.indexOf(b.state) || a.expires - b.expires || (a.monitor < b.monitor ? -1 : 1);
+
+/** Returns the answer that counts, of sorted ones. Hot spots compare with no threshold, so they count only without other answers. */
+function lead(answers) {
+  const compared = answers.filter((answer) => answer.kind !== "hot_spots");
+  return (compared.length ? compared : answers)[0] ?? NOTHING;
+}
+
+/** Returns the answers about each row. `rows` has the first and the last row of each run. */
+function spread(answers, length) {
+  const about = Array.from({ length }, () => []);
+  for (const { rows, ...answer } of answers) {
+    answer.expires = Date.parse(answer.valid_until);
+    for (let run = 0; run < rows.length; run += 2) {
+      for (let row = rows[run]; row <= rows[run + 1]; row += 1) about[row].push(answer);
+    }
+  }
+  return about;
+}
+
+/** Whether a position, such as `TOPIC/0:17,1:4`, is before another one in the same topic. */
+function isBefore(position, other) {
+  const [[topic, offsets], [otherTopic, otherOffsets]] = [position, other].map((text) => text.split("/"));
+  const reached = Object.fromEntries(offsets.split(",").map((pair) => pair.split(":")));
+  const before = (pair) => Number(reached[pair.split(":")[0]] ?? 0) < Number(pair.split(":")[1]);
+  return topic === otherTopic && otherOffsets.split(",").some(before);
+}
+
 export class Store extends EventTarget {
   clock = new ServerClock();
   reachable = true;
   lostAt = null;
   at = null; // the time that is shown; null: now
-  known = []; // by row: the present answer about each place
+  asOf = null;
+  known = []; // by row: the answer that counts
   seen = []; // by row: the last answer that was not unknown
   #setup;
   #random;
-  #fold = null;
+  #answers = null; // by row: the present answers of all monitors
   #past = null;
   #present = []; // by row: the answer that was shown last while the present was shown
+  #position = null;
   #silentMs = 0;
   #source = null;
   #timer = 0;
-  #dirty = false;
   #expires = Infinity;
   #attempts = 0; // since the last beat
   #retry = null;
-  #outdated = false;
-  #settings = ""; // the digest of the registry and the slot of the last status
 
   constructor(setup, random = Math.random) {
     super();
@@ -45,11 +75,12 @@ export class Store extends EventTarget {
     this.#random = random;
   }
 
-  /** Reads the registry and the present state, then follows the stream. Each failure dispatches "failed". */
+  /** Reads the registry, then follows the stream. Until there are states, each failure dispatches "failed". */
   async start() {
     for (;;) {
       try {
-        await this.#begin();
+        await this.#readRegistry();
+        this.#follow();
         return;
       } catch {
         this.dispatchEvent(new Event("failed"));
@@ -58,46 +89,20 @@ export class Store extends EventTarget {
     }
   }
 
-  async #begin() {
+  async #readRegistry() {
     const registry = await read("v1/registry");
+    this.registry = registry.digest;
     this.ids = registry.ids;
     this.names = registry.names.map((name, row) => name || registry.ids[row]);
     this.latitudes = registry.latitudes;
     this.longitudes = registry.longitudes;
-    this.rows = new Map(registry.ids.map((id, row) => [id, row]));
-    this.earlier = (registry.earlier ?? []).map(({ digest, lacks }) => ({
-      digest, lacks: lacks.map((row) => registry.ids[row]),
-    }));
-    await this.#load();
   }
 
-  async #load() {
-    const asked = ServerClock.mark();
-    const state = await read("v1/records");
-    // What is known stays, because another server of the page may be behind the one that sent it.
-    this.#fold ??= this.#newFold(() => this.clock.now());
-    this.#fill(this.#fold, state.records);
-    this.#hear(state, asked);
-    this.#refresh();
-    this.#follow(state.position);
-  }
-
-  #newFold(now) {
-    return new Fold({ slot: this.#setup.slotMs, locations: this.ids, earlier: this.earlier, now });
-  }
-
-  #fill(fold, records) {
-    for (const record of records) fold.apply({ type: record.headers.ce_type, data: record.value });
-  }
-
-  #follow(position) {
+  #follow() {
     this.#source?.close();
-    const source = new EventSource(`v1/stream?after=${position}`);
+    const source = new EventSource("v1/stream?states=1");
     this.#source = source;
-    source.addEventListener("records", (event) => {
-      this.#dirty = true;
-      this.#fill(this.#fold, JSON.parse(event.data));
-    });
+    source.addEventListener("states", (event) => this.#take(JSON.parse(event.data)));
     source.addEventListener("beat", (event) => {
       const status = JSON.parse(event.data);
       if (this.clock.isLate(Date.parse(status.now))) {
@@ -108,20 +113,25 @@ export class Store extends EventTarget {
       }
       this.#check();
     });
-    source.addEventListener("reset", () => {
-      source.close();
-      this.#reload();
-    });
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) this.#reload();
     });
   }
 
-  /** Reads the state again after a pause. The pauses become longer until a beat comes. */
+  /** Reads the states after a pause, and opens the stream again. The pauses become longer until a beat comes. */
   #reload() {
-    this.#retry ??= setTimeout(() => {
+    this.#retry ??= setTimeout(async () => {
       this.#retry = null;
-      this.#load().catch(() => this.#reload());
+      const asked = ServerClock.mark();
+      try {
+        const states = await read("v1/states");
+        this.#hear(states, asked);
+        this.#take(states);
+        this.#follow();
+      } catch {
+        if (!this.#answers) this.dispatchEvent(new Event("failed"));
+        this.#reload();
+      }
     }, this.#pause());
   }
 
@@ -143,24 +153,29 @@ export class Store extends EventTarget {
   #hear(status, asked) {
     this.clock.set(Date.parse(status.now), asked);
     this.#silentMs = status.silent_seconds === null ? Infinity : status.silent_seconds * 1000;
-    if (!this.asOf || Date.parse(status.as_of) > Date.parse(this.asOf)) this.asOf = status.as_of;
-    const { registry = this.#fold.digest, slot_seconds: seconds = this.#setup.slotMs / 1000 } = status;
-    const settings = `${registry} ${seconds}`;
-    const differs = registry !== this.#fold.digest || seconds * 1000 !== this.#setup.slotMs;
-    if (differs && settings !== this.#settings) this.dispatchEvent(new Event("outdated"));
-    this.#settings = settings;
-    this.#outdated = seconds * 1000 !== this.#setup.slotMs; // another registry: the places of both are still known
+    this.slotMs = status.slot_seconds * 1000;
+    if (status.registry !== this.registry) this.dispatchEvent(new Event("outdated"));
+  }
+
+  /** Takes states, unless they are about another registry, or another server, which is behind, has sent them. */
+  #take({ answers, registry, position, as_of: asOf }) {
+    if (registry !== this.registry || (this.#position && isBefore(position, this.#position))) return;
+    this.#answers = spread(answers, this.ids.length);
+    this.#position = position;
+    this.asOf = asOf;
+    this.#refresh();
   }
 
   get #isReachable() {
-    return !this.#outdated && this.#silentMs + this.clock.elapsed() <= this.#setup.unreachableMs;
+    return this.#silentMs + this.clock.elapsed() <= this.#setup.unreachableMs;
   }
 
-  /** Reads the answers again if records came, an answer expired, or the source was lost or found. */
+  /** Shows the answers again if one has expired, or the source was lost or found. */
   #check() {
+    if (!this.#answers) return;
     const isSilent = this.clock.elapsed() > this.#setup.unreachableMs;
     if (isSilent && this.#source.readyState === EventSource.OPEN) this.#reload(); // open, but no beats: a dead connection
-    if (this.#dirty || this.clock.now() > this.#expires || this.#isReachable !== this.reachable) {
+    if (this.clock.now() > this.#expires || this.#isReachable !== this.reachable) {
       this.#refresh();
     } else {
       this.#wait();
@@ -169,18 +184,11 @@ export class Store extends EventTarget {
   }
 
   #refresh() {
-    this.#dirty = false;
     const reachable = this.#isReachable;
     if (!reachable && this.reachable) this.lostAt = new Date(this.clock.now() - this.clock.elapsed());
     this.reachable = reachable;
     const first = this.known.length === 0;
-    const fold = this.#past ?? this.#fold;
-    const hidden = !reachable && !this.#past;
-    this.known = this.ids.map((id, row) => {
-      const { current } = fold.get(id);
-      if (!this.#past && current.state !== "unknown") this.seen[row] = current;
-      return hidden ? { ...current, ...UNREACHABLE } : current;
-    });
+    this.known = this.ids.map((id, row) => this.#judge(lead(this.answers(row))));
     const changed = this.#past ? [] : this.#changes();
     this.#wait();
     this.dispatchEvent(new CustomEvent("change", { detail: { changed, first } }));
@@ -190,6 +198,7 @@ export class Store extends EventTarget {
   #changes() {
     const before = this.#present;
     this.#present = this.known;
+    this.known.forEach((known, row) => { if (known.state !== "unknown") this.seen[row] = known; });
     return this.known.flatMap(({ state }, row) => (before.length && before[row].state !== state ? [row] : []));
   }
 
@@ -198,9 +207,8 @@ export class Store extends EventTarget {
     clearTimeout(this.#timer);
     const now = this.clock.now();
     this.#expires = Infinity;
-    for (const { state, reason, validUntil } of this.#past ? [] : this.known) {
-      if (state !== "unknown") this.#expires = Math.min(this.#expires, validUntil);
-      else if (reason === "clock_behind") this.#expires = Math.min(this.#expires, now + 1000);
+    for (const answer of this.#past ? [] : this.#answers.flat()) {
+      if (answer.state !== "unknown" && answer.expires >= now) this.#expires = Math.min(this.#expires, answer.expires);
     }
     let next = Math.min(LONGEST_TIMER_MS, this.#expires - now + 1);
     if (this.reachable) {
@@ -209,10 +217,16 @@ export class Store extends EventTarget {
     this.#timer = setTimeout(() => this.#check(), Math.max(next, 20));
   }
 
-  /** All answers about a place, one for each monitor, as of now. */
+  /** Returns an answer as it has to be read now. One of the past stays as it was then. */
+  #judge(answer) {
+    if (this.#past) return answer;
+    if (!this.reachable) return hide(answer, "unreachable");
+    return answer.state !== "unknown" && this.clock.now() > answer.expires ? hide(answer, "too_old") : answer;
+  }
+
+  /** All answers about a place, the most cautious one first. */
   answers(row) {
-    const answers = (this.#past ?? this.#fold).answers(this.ids[row]).map((known) => known.current);
-    return this.reachable || this.#past ? answers : answers.map((answer) => ({ ...answer, ...UNREACHABLE }));
+    return (this.#past ?? this.#answers)[row].map((answer) => this.#judge(answer)).sort(byCaution);
   }
 
   /** Shows what was published as of a time (text); null: now. */
@@ -221,10 +235,10 @@ export class Store extends EventTarget {
     if (at === null) {
       this.#past = null;
     } else {
-      const { records } = await read(`v1/records?at=${encodeURIComponent(at)}`);
+      const { answers, registry } = await read(`v1/states?at=${encodeURIComponent(at)}`);
+      if (registry !== this.registry) throw new Error("these states are about another registry");
       if (this.at !== at) return; // meanwhile another time was chosen
-      this.#past = this.#newFold(() => Date.parse(at));
-      this.#fill(this.#past, records);
+      this.#past = spread(answers, this.ids.length);
     }
     this.#refresh();
   }

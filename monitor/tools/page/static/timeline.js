@@ -55,7 +55,7 @@ export class Timeline {
 
   #say() {
     const tick = this.#ticks[this.slider.value];
-    const text = tick ? this.words.time(new Date(tick.as_of)) : "";
+    const text = tick ? this.words.time(tick.as_of) : "";
     this.output.textContent = text;
     this.slider.setAttribute("aria-valuetext", text);
     this.back.hidden = Number(this.slider.value) === Number(this.slider.max);

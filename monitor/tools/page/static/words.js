@@ -1,4 +1,4 @@
-/* Describes answers in the words of the page's language. monitor/tools/page/words.py does the same on the server. */
+/* Describes answers, as the server sends them, in words. monitor/tools/page/words.py does the same on the server. */
 
 export class Words {
   constructor(texts, language) {
@@ -14,8 +14,8 @@ export class Words {
     return this.texts[key].replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
   }
 
-  time(date) {
-    return date ? this.moment.format(date) : "–";
+  time(text) {
+    return text ? this.moment.format(new Date(text)) : "–";
   }
 
   /** A few words: the answer, or why there is none. */
@@ -26,7 +26,7 @@ export class Words {
 
   /** Pairs of title and text: what an answer means, what it does not mean, and what to do. */
   sections(known) {
-    const hotSpot = known.state === "noisy_count" && known.about?.kind === "hot_spots";
+    const hotSpot = known.state === "noisy_count" && known.kind === "hot_spots";
     const kind = hotSpot ? "hot_spot" : known.state;
     return [
       [this.texts.means, this.#fill(this.#choose(known, "means"), known)],
@@ -35,26 +35,25 @@ export class Words {
     ];
   }
 
-  question(about) {
-    return this.fill(`${about.kind}_monitor`, { name: about.monitor });
+  question({ kind, monitor }) {
+    return this.fill(`${kind}_monitor`, { name: monitor });
   }
 
-  #choose({ state, countAtLeast, countAtMost }, kind) {
-    if (state !== "noisy_count" || !countAtLeast) return `${state}_${kind}`;
-    return countAtMost === null ? `at_least_${kind}` : `between_${kind}`;
+  #choose(known, kind) {
+    if (known.state !== "noisy_count" || !known.count_at_least) return `${known.state}_${kind}`;
+    return known.count_at_most === undefined ? `at_least_${kind}` : `between_${kind}`;
   }
 
-  #fill(key, { about, asOf, countAtMost, countAtLeast, reason, state }) {
-    const [start, end] = [this.time(about?.start), this.time(about?.end)];
-    const moment = Number(about?.start) === Number(about?.end);
+  #fill(key, known) {
+    const [start, end] = [this.time(known.start), this.time(known.end)];
     return this.fill(key, {
-      threshold: about?.threshold,
-      most: countAtMost,
-      least: countAtLeast,
-      resumes: this.time(about?.resumesAt),
-      as_of: this.time(asOf),
-      when: this.fill(moment ? "at_time" : "in_window", { start, end }),
-      reason: state === "unknown" ? this.texts[reason] : "",
+      threshold: known.threshold,
+      most: known.count_at_most,
+      least: known.count_at_least,
+      resumes: this.time(known.resumes_at),
+      as_of: this.time(known.as_of),
+      when: this.fill(known.start === known.end ? "at_time" : "in_window", { start, end }),
+      reason: known.state === "unknown" ? this.texts[known.reason] : "",
     });
   }
 }
