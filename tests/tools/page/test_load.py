@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from monitor.contracts.instants import format_instant
 from monitor.tools.page.protocol import LimitedProtocol
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
@@ -31,11 +32,11 @@ def read_memory() -> int:
     return int(status.partition("VmRSS:")[2].split()[0])
 
 
-async def subscribe(page: Page) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def subscribe(page: Page, query: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open a stream, and read until its first event."""
     address = urlsplit(page.url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=1 << 16)
-    writer.write(b"GET /v1/stream HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.write(f"GET /v1/stream{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     await reader.readuntil(b"event: beat")
     return reader, writer
 
@@ -54,13 +55,15 @@ async def follow(page: Page, town: Town) -> tuple[int, int, float]:
     before = read_memory()
     streams = []
     for _ in range(0, SUBSCRIBERS, 50):
-        streams += await asyncio.gather(*(subscribe(page) for _ in range(50)))
+        streams += await asyncio.gather(*(subscribe(page, query) for query in 25 * ("", "?states=1")))
     opened = read_memory()
     began = time.monotonic()
     for tick in range(FIRST + 1, FIRST + 1 + TICKS):
         await asyncio.to_thread(town.publish, tick)
-        wanted = f'"places/station-central/{tick}"'.encode()
-        await asyncio.gather(*(read_ticks(reader, wanted) for reader, _writer in streams))
+        record = f'"places/station-central/{tick}"'.encode()
+        state = f'"end":"{format_instant(town.parts.parameters.grid.as_of(tick))}"'.encode()
+        wanted = (record, state)
+        await asyncio.gather(*(read_ticks(reader, wanted[n % 2]) for n, (reader, _writer) in enumerate(streams)))
         if tick == FIRST + 2:
             opened = max(opened, read_memory())
     seconds = time.monotonic() - began
@@ -71,7 +74,7 @@ async def follow(page: Page, town: Town) -> tuple[int, int, float]:
 
 
 def test_thousand_subscribers(town: Town, open_page: OpenPage) -> None:
-    """1,000 subscribers get the records of every tick, and the memory does not grow with the ticks."""
+    """1,000 subscribers get the records or the states of every tick, and the memory does not grow with the ticks."""
     town.publish(FIRST)
     page = open_page(town, subscribers=SUBSCRIBERS)
     growth, further, seconds = asyncio.run(follow(page, town))
