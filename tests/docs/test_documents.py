@@ -19,6 +19,7 @@ from monitor.contracts.alerts import AtTimesSnapshot, OverTimeAlert
 from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from monitor.contracts.visits import Fault
 from monitor.ingest.decode import decode
+from monitor.tools.page.openapi import describe_api
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _COMMAND = re.compile(r"location-monitor +([a-z]+(?:-[a-z]+)*)\b([^`#\n]*)")
@@ -82,7 +83,7 @@ def test_configuration_examples_are_valid(document: Any, tmp_path: Path) -> None
 
 
 def test_json_examples_are_valid(document: Any) -> None:
-    """Each JSON example in a page is a valid record of visits or a valid answer, by its schema and its model."""
+    """Each JSON example in a page is a valid record of visits, answer or response, by its schema and its model."""
     for code in document.fences("json"):
         value = json.loads(code)
         if "kind" in value:
@@ -90,6 +91,9 @@ def test_json_examples_are_valid(document: Any) -> None:
             model = AtTimesSnapshot if value["kind"] == "at_times" else OverTimeAlert
             answer = model.model_validate(value)
             assert answer.model_dump(mode="json") == value
+        elif "answers" in value:
+            schema = {"$ref": "#/components/schemas/States", "components": describe_api()["components"]}
+            Draft202012Validator(schema).validate(value)
         else:
             VISITS.validate(value)
             decoded = decode(code.encode())
