@@ -1,4 +1,4 @@
-"""A place is added while the service, the page and the auditor run, in the order of docs/how-to/add-a-place.md.
+"""A place is added while the service, the page and the auditor run, in the order of docs/how-to/registry.md.
 
 The new place is first in the registry, so that all row numbers change. One instance runs, with slots of four seconds.
 """

@@ -156,12 +156,22 @@ def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None
 
 
 @pytest.mark.parametrize(("others", "settled"), [((BOB, EVE), False), ((), True)])
-def test_example_of_the_runtime_page(
+def test_reading_again_after_failover(
     windows: Windows, row: int, clock: SteppedClock, parameters: Parameters, others: Sequence[bytes], settled: bool
 ) -> None:
-    """The example of `opened` and `shown` is right (docs/architecture.md, section 3).
+    """After a failover to a slow clock tick 5 is read again, if nobody was reported in slot 6.
 
-    After a failover to a slow clock tick 5 is read again, if nobody was reported in slot 6.
+    Slots of one hour: slot 5 is from 05:00, and tick 5 closes it (docs/architecture.md, section 3).
+
+    Redis's clock  step                                   opened  shown  in the window   waiting
+    05:50:00       Ann, stamped in slot 5, is written     5       5      Ann
+    06:00:00.5     Bob, stamped in slot 6, is written     5       5      Ann             Bob
+    06:00:01       tick 5 is read: 1                      5       5      Ann             Bob
+    06:00:30       slot 6 is opened                       6       6      Ann, Bob
+    06:10:00       Eve, stamped in slot 6, is written     6       6      Ann, Bob, Eve
+    05:59:00       failover, then a write without facts   6       6      Ann, Bob, Eve
+    06:00:01       tick 5 is refused
+    07:00:01       tick 6 is read: 3                      6       6      Ann, Bob, Eve
     """
 
     def at(slot: int, seconds: float) -> None:
