@@ -72,11 +72,11 @@ Stated = Callable[[str], tuple[int, int]]
 
 @pytest.fixture(scope="session")
 def stated() -> Stated:
-    """The number of states and orders in docs/theory.md: `stated("No fault")`."""
-    theory = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    """The number of states and orders in tests/enumerated.txt: `stated("No fault")`."""
+    text = (Path(__file__).parents[1] / "enumerated.txt").read_text(encoding="utf-8")
 
     def of(label: str) -> tuple[int, int]:
-        ((states, orders),) = re.findall(rf"^\| {re.escape(label)} \| ([0-9,]+) \| ([0-9,]+) \|", theory, re.MULTILINE)
+        ((states, orders),) = re.findall(rf"^\| {re.escape(label)} \| ([0-9,]+) \| ([0-9,]+) \|", text, re.MULTILINE)
         return int(states.replace(",", "")), int(orders.replace(",", ""))
 
     return of

@@ -241,7 +241,7 @@ def test_designated_time_costs_its_epsilon(
 def test_number_of_streams_matches_the_theory(
     make_parameters: Callable[..., Parameters], stated_streams: Callable[[str], int]
 ) -> None:
-    """The enumeration covers the number of streams that docs/theory.md states, over all W, F, k and T."""
+    """The enumeration covers the number of streams that tests/enumerated.txt states, over all W, F, k and T."""
 
     def enumerated(ranges: Iterable[range], events: Sequence[str]) -> int:
         return sum(math.prod(map(len, choices(counted, events))) for counted in ranges)
