@@ -1,18 +1,41 @@
-"""`location-monitor servers`: run Kafka and Valkey until a signal, and print their addresses."""
+"""Start Kafka and Valkey together, for `demo`, `--embedded` and `location-monitor servers`."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
-from monitor.tools.servers.servers import start_servers
+from monitor.tools.servers.jars import Report
+from monitor.tools.servers.kafka import EmbeddedKafka
+from monitor.tools.servers.valkey import EmbeddedValkey
 
-Print = Callable[[str], None]
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A running Kafka and a running Valkey."""
+
+    kafka: EmbeddedKafka
+    valkey: EmbeddedValkey
+
+
+@contextmanager
+def start_servers(report: Report) -> Iterator[Servers]:
+    """Start Valkey (which takes 50 ms), then Kafka, and stop both at the end.
+
+    `report` is called with each progress message.
+
+    Raises:
+        EmbeddedError: a server was not found or did not start. Both folders are removed.
+    """
+    with EmbeddedValkey() as valkey, EmbeddedKafka(report=report) as kafka:
+        report(f"Kafka runs at {kafka.bootstrap_servers}, Valkey at {valkey.url}, both in temporary folders.")
+        yield Servers(kafka, valkey)
 
 
 def servers_command(
-    stop: threading.Event, signals: Callable[[], AbstractContextManager[None]], out: Print, report: Print
+    stop: threading.Event, signals: Callable[[], AbstractContextManager[None]], out: Report, report: Report
 ) -> None:
     """Start the servers, print the variables with their addresses, and wait for `stop`.
 

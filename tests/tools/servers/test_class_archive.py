@@ -9,8 +9,7 @@ import pytest
 from monitor.errors import EmbeddedError
 from monitor.tools.servers import EmbeddedKafka
 from monitor.tools.servers.class_archive import archive_options, archive_path, create_archive
-from monitor.tools.servers.jars import fetch_kafka
-from monitor.tools.servers.java import find_java
+from monitor.tools.servers.jars import fetch_kafka, find_java
 
 
 @pytest.fixture(autouse=True)

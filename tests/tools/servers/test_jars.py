@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
-import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -31,18 +28,13 @@ def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    monkeypatch.setattr("jgo.constants.MAVEN_CENTRAL_URL", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("JGO_CONFIG_FILE", str(tmp_path / "absent.conf"))
+    monkeypatch.setenv(jars.MIRROR, f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(jars, "read_pinned_jars", lambda: pinned)
     yield folder
     server.shutdown()
     server.server_close()
     thread.join()
-    with warnings.catch_warnings():
-        # After a failure jgo does not close the response that it was reading.
-        warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
-        gc.collect()
 
 
 def _publish(folder: Path, name: str, content: bytes) -> jars.Jar:
@@ -96,7 +88,7 @@ def test_altered_jar_is_refused(central: Path, tmp_path: Path) -> None:
 
 def test_no_network_error_message(central: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a network, the error says what to check."""
-    monkeypatch.setattr("jgo.constants.MAVEN_CENTRAL_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv(jars.MIRROR, "http://127.0.0.1:1")
     with pytest.raises(EmbeddedError, match=r"cannot be fetched from Maven Central.*Check the network"):
         jars.fetch_kafka(lambda _: None, tmp_path / "m2")
 
@@ -106,13 +98,6 @@ def test_missing_jar_raises_embedded_error(central: Path, tmp_path: Path) -> Non
     (central / jars.read_pinned_jars()[0].path).unlink()
     with pytest.raises(EmbeddedError, match="cannot be fetched from Maven Central"):
         jars.fetch_kafka(lambda _: None, tmp_path / "m2")
-
-
-def test_missing_jgo_error_names_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without jgo, the error names the extra to install."""
-    monkeypatch.setitem(sys.modules, "jgo.config", None)
-    with pytest.raises(EmbeddedError, match=r"jgo.*pip install 'location-monitor\[embedded\]'"):
-        jars.fetch_kafka(lambda _: None)
 
 
 def test_lock_has_one_version_each() -> None:

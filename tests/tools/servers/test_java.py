@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import EmbeddedError
-from monitor.tools.servers.java import find_java
+from monitor.tools.servers.jars import find_java
 
 
 @pytest.fixture

@@ -15,15 +15,14 @@ from typing import Any
 
 import pytest
 
-from monitor.errors import EmbeddedError
 from monitor.tools.servers import EmbeddedValkey
 from monitor.tools.servers.ports import ReservedPort
 from tests.shared_kafka import SharedKafka
 
 _REPORT = """
 def report(*servers):
-    guards = [server._guard._guardian.pid for server in servers]
-    processes = guards + [server.pid for server in servers]
+    watchdogs = [server._watchdog.pid for server in servers]
+    processes = watchdogs + [server.pid for server in servers]
     print(json.dumps({"processes": processes, "folders": [str(server.folder) for server in servers]}), flush=True)
 """
 _IMPORTS = "import json, os, signal, sys\nfrom monitor.tools.servers import *\n" + _REPORT
@@ -61,7 +60,7 @@ def _is_nothing_left(started: dict[str, Any]) -> bool:
 
 
 def test_sigkill_of_program_leaves_nothing(kafka: SharedKafka, eventually: Callable[..., Any]) -> None:
-    """After SIGKILL of the program, no server, guardian or folder is left."""
+    """After SIGKILL of the program, no server, watchdog or folder is left."""
     with _program(_BOTH) as (program, started):
         assert all(map(_is_alive, started["processes"]))
         assert all(Path(folder).is_dir() for folder in started["folders"])
@@ -79,7 +78,7 @@ def test_sigkill_of_program_leaves_nothing(kafka: SharedKafka, eventually: Calla
         ("os._exit(4)", 4),
         ("os.kill(os.getpid(), signal.SIGTERM); signal.pause()", -signal.SIGTERM),
         ("server.pause(); os._exit(5)", 5),
-        ("os.kill(server._guard._guardian.pid, signal.SIGTERM)", 0),
+        ("os.kill(server._watchdog.pid, signal.SIGKILL)", 0),
     ],
 )
 def test_every_program_end_stops_server(ending: str, code: int, eventually: Callable[..., Any]) -> None:
@@ -123,36 +122,6 @@ def test_forked_child_does_not_keep_server(eventually: Callable[..., Any]) -> No
             assert _is_alive(child)
         finally:
             os.kill(child, signal.SIGKILL)
-
-
-def test_starting_thread_may_end(eventually: Callable[..., Any]) -> None:
-    """The server keeps running when the thread that started it ends."""
-    code = (
-        "import threading\nserver = EmbeddedValkey()\nt = threading.Thread(target=server.start); t.start(); t.join()\n"
-    )
-    with _program(_IMPORTS + code + "report(server); input(); server.restart(); report(server); input()") as (
-        program,
-        started,
-    ):
-        assert program.stdin is not None
-        assert program.stdout is not None
-        program.stdin.write("\n")
-        program.stdin.flush()
-        assert json.loads(program.stdout.readline())["folders"] == started["folders"]
-
-
-def test_killed_guardian_is_reported(eventually: Callable[..., Any]) -> None:
-    """A call after the guardian was killed raises EmbeddedError."""
-    with EmbeddedValkey() as server:
-        guard = server._require_guard()
-        os.kill(guard._guardian.pid, signal.SIGKILL)
-        folder = server.folder
-        with pytest.raises(EmbeddedError, match="guardian process of an embedded server has ended"):
-            server.kill()
-        os.kill(server.pid, signal.SIGKILL)
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
 
 
 def test_taken_port_is_replaced() -> None:
