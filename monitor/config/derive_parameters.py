@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.config.charges import compute_max_lead
-from monitor.config.large_registry import list_ids
 from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
@@ -19,7 +18,7 @@ from monitor.privacy.over_time import OverTimeRule
 
 def derive_parameters(config: Config, locations: Sequence[Location]) -> Parameters:
     """Return the parameters. Every watched location must be in the registry (see `check_watched`)."""
-    registry = Registry(list_ids(locations), config.service.shards)
+    registry = Registry(tuple(location.id for location in locations), config.service.shards)
     grid = SlotGrid(config.clock.origin, config.clock.slot)
     max_lead = compute_max_lead(config)
     return Parameters(

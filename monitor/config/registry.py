@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from monitor.config.large_registry import LargeRegistry, read_large
 from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
@@ -27,19 +26,13 @@ _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
 _COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so the number of searches is limited
 
 
-def load_registry(path: Path) -> Sequence[Location]:
+def load_registry(path: Path) -> tuple[Location, ...]:
     """Return all locations in file order. The header must name location_id; name, latitude, longitude are optional.
 
     Raises:
         ConfigError: with the first 20 problems of the file and the number of others.
     """
-    content = _read_file(path)
-    large = read_large(content)
-    return _read_rows(path, content) if large is None else large
-
-
-def _read_rows(path: Path, content: bytes) -> tuple[Location, ...]:
-    rows = _split_rows(path, content)
+    rows = _split_rows(path, _read_file(path))
     reader = _Reader(tuple(rows[0][1]) if rows else ())
     problems = list(reader.find_header_problems())
     if not problems:
@@ -65,7 +58,7 @@ def check_watched(config: Config, registry: Sequence[Location]) -> None:
 
 def find_unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
     """Yield a problem for each watched location that is not in the registry. `monitors` maps index to monitor."""
-    known = registry.ids.rows if isinstance(registry, LargeRegistry) else {location.id for location in registry}
+    known = {location.id for location in registry}
     compared = 0
     for index, monitor in monitors.items():
         watched = monitor.location_ids if isinstance(monitor, OverTimeMonitor) else ()

@@ -15,7 +15,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.location_ids import LocationIds
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.privacy.dwell import DwellRule
@@ -37,15 +36,11 @@ class Registry:
     @cached_property
     def rows(self) -> Mapping[str, int]:
         """The row of each location id."""
-        if isinstance(self.ids, LocationIds):
-            return self.ids.rows
         return {location: row for row, location in enumerate(self.ids)}
 
     @cached_property
     def shard(self) -> NDArray[np.int64]:
         """The shard of each row; shape (locations,)."""
-        if isinstance(self.ids, LocationIds):
-            return (self.ids.hashes % np.uint64(self.shards)).astype(np.int64)
         return np.array([find_shard(location, self.shards) for location in self.ids], np.int64)
 
     @cached_property
@@ -59,15 +54,11 @@ class Registry:
     @cached_property
     def json_lengths(self) -> NDArray[np.int64]:
         """The bytes of each id as a JSON string; shape (locations,)."""
-        if isinstance(self.ids, LocationIds):
-            return self.ids.count_json_bytes()
         return np.array([len(json.dumps(location, ensure_ascii=False).encode()) for location in self.ids], np.int64)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all ids in file order, each followed by a newline, in hexadecimal."""
-        if isinstance(self.ids, LocationIds):
-            return hashlib.sha256(self.ids.block).hexdigest()
         return hashlib.sha256("".join(f"{location}\n" for location in self.ids).encode()).hexdigest()
 
 

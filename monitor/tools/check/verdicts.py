@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from monitor.config.charges import compute_max_lead
-from monitor.config.large_registry import find_padded
 from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import OverTimeMonitor
@@ -27,7 +26,7 @@ def list_verdicts(
     if overlap is not None and (warning := overlap.make_warning()) is not None:
         yield Verdict(RISKY, "visits", warning)
     yield from _judge_passwords(config)
-    if padded := find_padded(registry):
+    if padded := [location.id for location in registry if location.id != location.id.strip()]:
         text = (
             f"{len(padded)} ids begin or end with a space, such as {padded[0]!r}: a visit with the id without the "
             "space is a dead letter."
