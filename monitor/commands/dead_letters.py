@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
 from monitor.commands.options import EXISTING, add_config_option, report_errors
 from monitor.commands.settings import load_settings
-from monitor.contracts.clock import SystemClock
-from monitor.errors import UsageError
+from monitor.contracts.clock import Clock, SystemClock
+from monitor.contracts.instants import parse_duration, parse_instant
+from monitor.contracts.visits import Reason
+from monitor.errors import EXIT_DONE, EXIT_FAILED, DurationError, TimeError, UsageError
 from monitor.observe.logs import set_up_logging
-from monitor.tools.dead_letters.command import ShowOptions, export_command, list_reasons, resend_command, show_command
+from monitor.service.service import Settings
+from monitor.tools.dead_letters.letters import Filter, read_letters, summarize
+from monitor.tools.dead_letters.render import render, to_json
+from monitor.tools.dead_letters.resend import explain_counting, export_letters, plan_resending, send
 
 
 @click.command("dead-letters")
 @add_config_option
 @click.option(
-    "--reason", "reason", multiple=True, type=click.Choice(list_reasons()), help="Only this reason; repeatable."
+    "--reason",
+    "reasons",
+    multiple=True,
+    type=click.Choice([reason.value for reason in Reason]),
+    help="Only this reason; repeatable.",
 )
 @click.option("--since", help="Only since this time (RFC 3339), or within this duration before now, such as 2h.")
 @click.option("--latest", type=click.IntRange(0), default=20, show_default=True, help="How many to list.")
@@ -29,20 +37,76 @@ from monitor.tools.dead_letters.command import ShowOptions, export_command, list
 @click.option("--resend", type=EXISTING, help="Send the corrected visits of an exported file to the input topic.")
 @click.option("--dry-run", is_flag=True, help="With --resend: check the file and send nothing.")
 @report_errors
-def dead_letters(config_file: Path, export: Path | None, resend: Path | None, **options: Any) -> None:
+def dead_letters(
+    config_file: Path,
+    *,
+    reasons: tuple[str, ...],
+    since: str | None,
+    latest: int,
+    as_json: bool,
+    export: Path | None,
+    resend: Path | None,
+    dry_run: bool,
+) -> None:
     """Show refused visits by reason, or send corrected ones again.
 
     Values are never shown, because they name people. A visit that is sent again counts like a visit that is reported
     now: from the next tick on, and only if a window or horizon still contains it.
     """
     set_up_logging(30)
-    if (export is not None and resend is not None) or (options["dry_run"] and resend is None):
+    if (export is not None and resend is not None) or (dry_run and resend is None):
         raise UsageError("--export and --resend exclude each other, and --dry-run requires --resend")
     settings, clock = load_settings(config_file, bytes(16)), SystemClock()
-    show = ShowOptions(options["reason"], options["since"], options["latest"])
     if resend is not None:
-        sys.exit(resend_command(settings, resend, clock, click.echo, dry_run=options["dry_run"]))
-    elif export is not None:
-        export_command(settings, show, clock, export, click.echo)
+        sys.exit(_send_again(settings, resend, clock, dry_run=dry_run))
+    topic = settings.config.kafka.topics.dead_letters
+    letters = read_letters(settings.kafka, topic, Filter(frozenset(map(Reason, reasons)), _read_since(since, clock)))
+    if export is not None:
+        written = export_letters(letters, export)
+        click.echo(
+            f"{written} dead letters in {export}. The file names people: correct it, send it with --resend, and delete "
+            "it."
+        )
+        return
+    summary, console = summarize(topic, letters, latest), Console()
+    if as_json:
+        console.print(to_json(summary), markup=False, highlight=False, soft_wrap=True)
     else:
-        show_command(settings, show, clock, Console(), as_json=options["as_json"])
+        render(summary, console)
+
+
+def _read_since(text: str | None, clock: Clock) -> int | None:
+    """Return an instant. Raise UsageError if the text is neither a time nor a duration."""
+    if text is None:
+        return None
+    try:
+        return clock.now() - parse_duration(text)
+    except DurationError:
+        pass
+    try:
+        return parse_instant(text)
+    except TimeError as error:
+        raise UsageError(f"--since {text}: expected a duration such as 2h, or a time: {error}") from error
+
+
+def _send_again(settings: Settings, path: Path, clock: Clock, *, dry_run: bool) -> int:
+    """Send the visits of a file to the input topic, or with `dry_run` print what would be sent.
+
+    Return the exit code: 1 if the service would refuse some of the visits again. These are not sent, the others are.
+    """
+    parameters, topic = settings.parameters, settings.config.kafka.topics.visits
+    plan = plan_resending(parameters, path, clock.now())
+    for sentence in plan.explain_left_out():
+        click.echo(sentence)
+    if plan.has_refused:
+        click.echo("Correct the refused lines and send the file again: a visit that was sent twice counts once.")
+    amount = f"{plan.visits} visits of {len(plan.records)} lines"
+    if dry_run:
+        click.echo(f"{amount} would be sent to {topic}.")
+    elif not plan.records:
+        click.echo("Nothing to send.")
+    else:
+        stamp = send(settings.kafka, topic, plan)
+        click.echo(f"{amount} were sent to {topic}.")
+        click.echo(explain_counting(stamp, parameters))
+    return EXIT_FAILED if plan.has_refused else EXIT_DONE

@@ -1,4 +1,4 @@
-"""Send corrected visits to the input again, after checking each of them as the service will check it.
+"""Export dead letters to a file, and send the corrected visits of such a file to the input again.
 
 The fate of a visit depends on the visit, the broker's timestamp of its record and the configuration (docs/interface.md,
 section 1). A visit that is sent again gets a new timestamp: the earliest tick that can count it is the next one, and a
@@ -7,10 +7,11 @@ visit that is too late for every window and horizon stays too late. Messages nam
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,14 +21,16 @@ from monitor.contracts.dead_letters import encode_visit
 from monitor.contracts.instants import MILLISECOND, format_instant
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.visits import Fault, Reason, open_record
-from monitor.errors import TopicError
-from monitor.ingest.accept import APPLIED, DEAD_LETTER, EXPIRED, NOT_WATCHED, accept
+from monitor.errors import TopicError, UsageError
+from monitor.ingest.accept import APPLIED, EXPIRED, NOT_WATCHED, accept
 from monitor.ingest.decode import decode_records
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.hashing import HASH_BYTES
+from monitor.tools.dead_letters.letters import Letter
+from monitor.tools.dead_letters.render import describe
 
 SEND_SECONDS: Final = 30.0
-CLOSE_SECONDS: Final = 5.0
+OWNER_ONLY: Final = 0o600
 MOST_LINES: Final = 20
 """The most line numbers that a message lists."""
 
@@ -35,6 +38,43 @@ _WHY_NOT: Final = {
     EXPIRED: "too late: no window or horizon of this configuration contains the visit any more",
     NOT_WATCHED: "no monitor of this configuration watches its place and time",
 }
+
+
+def export_letters(letters: Iterable[Letter], path: Path) -> int:
+    """Write one line of JSON per dead letter, and return their number. Records of other programs are left out.
+
+    Each line is a batch of visits that `plan_resending` reads: `visits` has the refused visits. If they cannot be read,
+    `visits` is empty, and `value` has the text of the refused record. `dead_letter` describes the dead letter. The file
+    names people, so only its owner may read it.
+
+    Raises:
+        UsageError: the file exists, or cannot be created.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+    except FileExistsError as error:
+        raise UsageError(f"--export {path}: the file exists: give the name of a new file") from error
+    except OSError as error:
+        raise UsageError(f"--export {path}: the file cannot be created: {error.strerror}") from error
+    written = 0
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            for letter in letters:
+                if letter.headers is not None:
+                    file.write(json.dumps(_to_line(letter), ensure_ascii=False) + "\n")
+                    written += 1
+    except BaseException:
+        path.unlink()  # an incomplete export is useless, and it names people
+        raise
+    return written
+
+
+def _to_line(letter: Letter) -> dict[str, Any]:
+    visits = open_record(letter.value)
+    line: dict[str, Any] = {"dead_letter": describe(letter)}
+    if isinstance(visits, Fault):
+        return line | {"value": letter.value.decode("utf-8", "backslashreplace"), "visits": []}
+    return line | {"visits": visits}
 
 
 class _Nobody:
@@ -45,41 +85,31 @@ class _Nobody:
         return [bytes(HASH_BYTES)] * len(persons)
 
 
-@dataclass(frozen=True, slots=True)
-class LineVisits:
-    """The visits of a line of the file that will be sent, encoded as JSON. `number` counts lines from 1."""
-
-    number: int
-    visits: tuple[bytes, ...]
-
-    @property
-    def record(self) -> bytes:
-        """The value of the record to send."""
-        return b'{"visits":[' + b",".join(self.visits) + b"]}"
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ResendPlan:
-    """The lines to send, and what is not sent: the line, a fate or reason, and why, for each visit.
+    """The records to send, one for each line of the file, and the numbers of their visits and of lines.
 
-    `refused`: the service would refuse these again. `left_out`: nothing would count these.
+    `left_out`: the lines of the visits that are not sent, by fate or reason and why. `has_refused`: the service would
+    refuse some of these again.
     """
 
-    lines: tuple[LineVisits, ...]
-    refused: tuple[tuple[int, str, str], ...]
-    left_out: tuple[tuple[int, str, str], ...]
+    records: list[bytes] = field(default_factory=list)
+    visits: int = 0
+    left_out: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    has_refused: bool = False
 
-    @property
-    def visits(self) -> int:
-        """The number of visits to send."""
-        return sum(len(line.visits) for line in self.lines)
+    def leave_out(self, line: int, name: str, why: str) -> None:
+        """Add a visit that is not sent."""
+        self.left_out.setdefault((name, why), []).append(line)
+
+    def refuse(self, line: int, fault: Fault) -> None:
+        """Add a visit or a line that the service would refuse."""
+        self.has_refused = True
+        self.leave_out(line, fault.reason.value, fault.error)
 
     def explain_left_out(self) -> Iterator[str]:
         """Yield a sentence for each cause of visits that are not sent, with their lines."""
-        causes: dict[tuple[str, str], list[int]] = {}
-        for number, name, why in (*self.refused, *self.left_out):
-            causes.setdefault((name, why), []).append(number)
-        for (name, why), numbers in causes.items():
+        for (name, why), numbers in self.left_out.items():
             yield f"{len(numbers)} not sent ({name}), lines {_list_numbers(numbers)}: {why}"
 
 
@@ -87,26 +117,6 @@ def _list_numbers(numbers: Sequence[int]) -> str:
     distinct = sorted(set(numbers))
     more = f" and {len(distinct) - MOST_LINES} more" if len(distinct) > MOST_LINES else ""
     return ", ".join(map(str, distinct[:MOST_LINES])) + more
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The fates of the visits that were sent, by the timestamps of the brokers, and the last of these (an instant)."""
-
-    fates: Mapping[str, int]
-    stamped: int
-
-
-def judge(parameters: Parameters, visit: bytes, stamp: int) -> tuple[str, Fault | None]:
-    """Return the fate of a visit whose record is stamped at an instant, and the reason if it is refused.
-
-    The code is that of the service, so the service will decide the same.
-    """
-    columns = decode_records([b'{"visits":[' + visit + b"]}"], parameters.default_stay)
-    accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.find_slot(stamp)]))
-    if accepted.refused:
-        return DEAD_LETTER, accepted.refused[0].fault
-    return next(fate for fate, count in accepted.fates.items() if count), None
 
 
 def plan_resending(parameters: Parameters, path: Path, now: int) -> ResendPlan:
@@ -117,88 +127,63 @@ def plan_resending(parameters: Parameters, path: Path, now: int) -> ResendPlan:
         path: a file as `--export` writes it. Only the visits are sent, without the other keys of a line.
         now: the present instant.
     """
-    refused: list[tuple[int, str, str]] = []
-    lines: list[LineVisits] = []
-    left_out: list[tuple[int, str, str]] = []
-    for number, visits in _read_lines(path, refused):
-        kept = []
-        for visit in map(encode_visit, visits):
-            fate, fault = judge(parameters, visit, now)
-            if fault is not None:
-                refused.append((number, fault.reason.value, fault.error))
-            elif fate == APPLIED:
-                kept.append(visit)
-            else:
-                left_out.append((number, fate, _WHY_NOT[fate]))
-        if kept:
-            lines.append(LineVisits(number, tuple(kept)))
-    return ResendPlan(tuple(lines), tuple(refused), tuple(left_out))
+    plan = ResendPlan()
+    for number, text in enumerate(path.read_bytes().splitlines(), 1):
+        visits = open_record(text.strip()) if text.strip() else None
+        if isinstance(visits, Fault):
+            plan.refuse(number, visits)
+        elif visits is not None:
+            _plan_line(plan, parameters, number, visits, now)
+    return plan
 
 
-def _read_lines(path: Path, refused: list[tuple[int, str, str]]) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the number and the visits of each line, and add lines without visits to the refused ones."""
-    with path.open("rb") as file:
-        for number, text in enumerate(file, 1):
-            if not text.strip():
-                continue
-            visits = open_record(text.strip())
-            if isinstance(visits, Fault):
-                refused.append((number, visits.reason.value, visits.error))
-            elif not visits:
-                refused.append((number, Reason.NOT_A_VISIT.value, "visits: expected at least one visit"))
-            else:
-                yield number, visits
+def _plan_line(plan: ResendPlan, parameters: Parameters, number: int, visits: list[Any], now: int) -> None:
+    """Judge each visit of a line with the code of the service, so that the service will decide the same."""
+    if not visits:
+        plan.refuse(number, Fault(Reason.NOT_A_VISIT, "visits: expected at least one visit"))
+    kept = []
+    for visit in map(encode_visit, visits):
+        columns = decode_records([b'{"visits":[' + visit + b"]}"], parameters.default_stay)
+        accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.find_slot(now)]))
+        fate = next((fate for fate, count in accepted.fates.items() if count), "")
+        if accepted.refused:
+            plan.refuse(number, accepted.refused[0].fault)
+        elif fate == APPLIED:
+            kept.append(visit)
+        else:
+            plan.leave_out(number, fate, _WHY_NOT[fate])
+    if kept:
+        plan.records.append(b'{"visits":[' + b",".join(kept) + b"]}")
+        plan.visits += len(kept)
 
 
-def send(connections: KafkaConnections, topic: str, plan: ResendPlan, parameters: Parameters) -> Sent:
-    """Send one record per line, wait until all in-sync replicas have them, and return the visits' fates.
+def send(connections: KafkaConnections, topic: str, plan: ResendPlan) -> int:
+    """Send one record per line, and wait until all in-sync replicas have them. Return the last timestamp, an instant.
 
     Raises:
         TopicError: the input topic does not exist.
         UnreachableError: Kafka does not accept a record. Some may have been written: send the file again, because a
             visit that arrives twice counts once.
     """
-    _require_topic(connections, topic)
-    fates: Counter[str] = Counter()
-    stamped = 0
-    with connections.translate_errors(), closing(_Producer(connections)) as producer:
-        sent = [(line, producer.client.send(topic, value=line.record)) for line in plan.lines]
-        producer.client.flush(timeout=SEND_SECONDS)
-        for line, future in sent:
-            stamp = int(future.get(timeout=SEND_SECONDS).timestamp) * MILLISECOND
-            fates.update(judge(parameters, visit, stamp)[0] for visit in line.visits)
-            stamped = max(stamped, stamp)
-    return Sent(fates, stamped)
-
-
-class _Producer:
-    """A producer whose `close` waits for a limited time."""
-
-    def __init__(self, connections: KafkaConnections) -> None:
-        self.client = connections.create_producer(linger_ms=5)
-
-    def close(self) -> None:
-        """Close the producer."""
-        self.client.close(timeout=CLOSE_SECONDS)
-
-
-def _require_topic(connections: KafkaConnections, topic: str) -> None:
     with connections.translate_errors(), closing(connections.create_consumer()) as consumer:
         if not consumer.partitions_for_topic(topic):
             raise TopicError(
                 f"kafka.topics.visits is {topic!r}: there is no such topic, so nothing was sent; correct "
                 "kafka.topics.visits or kafka.bootstrap_servers"
             )
+    with connections.translate_errors():
+        producer = connections.create_producer(linger_ms=5)
+        try:
+            sent = [producer.send(topic, value=record) for record in plan.records]
+            return max(int(future.get(timeout=SEND_SECONDS).timestamp) for future in sent) * MILLISECOND
+        finally:
+            producer.close(timeout=SEND_SECONDS)
 
 
-def explain(sent: Sent, parameters: Parameters) -> Iterator[str]:
-    """Yield sentences about the fates of the sent visits, and the first tick that counts all of them."""
+def explain_counting(stamp: int, parameters: Parameters) -> str:
+    """Return a sentence about the first tick that counts visits whose last record has this timestamp (an instant)."""
     grid = parameters.grid
-    stamped, as_of = format_instant(sent.stamped), format_instant(grid.as_of(grid.find_slot(sent.stamped)))
-    fates = ", ".join(f"{fate} {count}" for fate, count in sent.fates.items())
-    yield (
-        f"Their fates: {fates}. The last one has the timestamp {stamped}, so they count from the tick at {as_of} on. "
-        "Earlier answers are not revised."
+    return (
+        f"The last one has the timestamp {format_instant(stamp)}, so they count from the tick at "
+        f"{format_instant(grid.as_of(grid.find_slot(stamp)))} on. Earlier answers are not revised."
     )
-    if set(sent.fates) != {APPLIED}:
-        yield "Some were not applied, because a slot ended after the check, or because a clock differs."

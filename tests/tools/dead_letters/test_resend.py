@@ -33,7 +33,7 @@ def write_lines(path: Path, *lines: object) -> Path:
 @pytest.mark.promise(22)
 def test_corrected_visits_are_sent(refused: Refused, tmp_path: Path) -> None:
     """
-    An exported dead letter is corrected and sent, and the command prints the fate of the visit.
+    An exported dead letter is corrected and sent, and the command prints from when on the visit counts.
 
     The location "in" is corrected to "inn". The record has the visit only, without the notes of the export.
     """
@@ -47,7 +47,6 @@ def test_corrected_visits_are_sent(refused: Refused, tmp_path: Path) -> None:
     output = run(refused, "--resend", write_lines(file, line)).output
     assert refused.sent() == [{"visits": [refused.visit("inn")]}]
     assert "1 visits of 1 lines were sent" in output
-    assert "Their fates: applied 1." in output
     assert "so they count from the tick at" in output
     assert "Earlier answers are not revised." in output
 
