@@ -12,13 +12,18 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Final
 
-_FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["monitor.cli", "monitor.commands.run", "monitor.commands.topics", "monitor.observe.failpoints", "argparse"]
+FORKS: Final = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    [
+        *("monitor.cli", "monitor.commands.run", "monitor.commands.topics", "monitor.observe.failpoints", "argparse"),
+        *("pytest", "hypothesis", "tests.conftest", "tests.topic_fixtures"),  # for tests/mutants
+    ]
 )
 
 
@@ -39,7 +44,7 @@ class Program:
     ) -> None:
         own = dict(os.environ if environment is None else environment)
         arguments = (list(argv), output, errors or output, own, folder or Path.cwd())
-        self._process = _FORKS.Process(target=_execute, args=arguments)
+        self._process = FORKS.Process(target=_execute, args=arguments)
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
@@ -93,7 +98,8 @@ def run_program(argv: Sequence[str], folder: Path, timeout: float) -> subprocess
 
 
 def _execute(argv: list[str], output: Path, errors: Path, environment: dict[str, str], folder: Path) -> None:
-    """Run a Python file as `python argv…` does. It runs in the new process."""
+    """Run a Python file as `python argv…` does, in the new process. It ends if the tests are killed."""
+    threading.Thread(target=_end_with_tests, name="end-with-tests", daemon=True).start()
     for number, path in ((1, output), (2, errors)):
         with path.open("ab") as opened:
             os.dup2(opened.fileno(), number)
@@ -102,3 +108,10 @@ def _execute(argv: list[str], output: Path, errors: Path, environment: dict[str,
     os.chdir(folder)
     sys.argv = argv
     runpy.run_path(argv[0], run_name="__main__")
+
+
+def _end_with_tests() -> None:
+    tests = multiprocessing.parent_process()
+    assert tests is not None
+    wait([tests.sentinel])
+    os._exit(1)

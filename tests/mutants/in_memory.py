@@ -1,67 +1,94 @@
-"""Apply the changes of a mutant to a process that has already imported the code.
+"""Run tests with changes of the code, in a process that has already imported it.
 
 A function gets new code in place, so every module that has imported it calls the new code. The Lua scripts are read
-from changed copies. A change that has no effect on the imported code is refused. Use it in a forked process only: the
-changes cannot be undone.
+from changed copies. The changes cannot be undone, so each call of `run_changed` needs a process of its own.
 """
 
 from __future__ import annotations
 
 import ast
-import gc
+import functools
+import inspect
+import io
 import shutil
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Final
+from typing import Final, NamedTuple
+
+import pytest
 
 from monitor.store import scripts
 from tests.mutants.mutants import Change, apply_change, change_tree
 
 REPOSITORY: Final = Path(__file__).parents[2]
-_LUA: Final = "monitor/store"
-
-Functions = Mapping[tuple[str, str], Sequence[FunctionType]]
-"""The imported functions by file and qualified name, also those within wrappers."""
-
-
-def find_functions() -> Functions:
-    """Return all functions of this repository that exist in this process."""
-    found = defaultdict(list)
-    gc.unfreeze()  # tests/conftest.py has exempted them, and get_objects would leave them out
-    for each in gc.get_objects():
-        if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(str(REPOSITORY)):
-            found[each.__code__.co_filename, each.__code__.co_qualname].append(each)
-    return found
+_LUA: Final = Path("monitor/store")
+_IMPORTED: Final = "ignore::pytest.PytestAssertRewriteWarning"  # the parent process has imported plugins already
+_WITHOUT: Final = ("cacheprovider", "xdist", "anyio", "valkey", "rerunfailures")
+_OPTIONS: Final = (*(word for name in _WITHOUT for word in ("-p", f"no:{name}")), "-q", "-m", "", "-W", _IMPORTED)
 
 
-def apply_changes(changes: Sequence[Change], functions: Functions, folder: Path) -> None:
-    """Apply changes to this process. The changed Lua scripts are written into a folder.
+class Report(NamedTuple):
+    """The outcome of a phase (`setup`, `call`, `teardown`) of a test, and the text of its failure."""
+
+    test: str
+    phase: str
+    outcome: str
+    text: str
+
+
+class _Reports:
+    """A plugin of pytest that keeps all reports."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.reports.append(Report(report.nodeid, str(report.when), report.outcome, report.longreprtext))
+
+
+def run_changed(changes: Sequence[Change], tests: Sequence[str], folder: Path) -> list[Report]:
+    """Change this process, run tests in it, and return their reports. The folder is for temporary files.
 
     Raises:
-        AssertionError: a change has no effect here.
+        AssertionError: a change is not possible.
     """
-    _replace_functions([change for change in changes if change.file.endswith(".py")], functions)
+    _replace_functions([change for change in changes if change.file.endswith(".py")])
     _replace_scripts([change for change in changes if not change.file.endswith(".py")], folder)
+    kept = _Reports()
+    with redirect_stdout(io.StringIO()):
+        pytest.main([*_OPTIONS, f"--rootdir={REPOSITORY}", f"--basetemp={folder / 'tests'}", *tests], plugins=[kept])
+    return kept.reports
 
 
-def _replace_functions(changes: Sequence[Change], functions: Functions) -> None:
+def _replace_functions(changes: Sequence[Change]) -> None:
     trees: dict[str, ast.Module] = {}
     for change in changes:
         tree = trees.get(change.file) or ast.parse((REPOSITORY / change.file).read_text(encoding="utf-8"))
         trees[change.file] = change_tree(change, tree)
     for change in {(change.file, change.function): change for change in changes}.values():
-        file = str(REPOSITORY / change.file)
-        compiled = compile(trees[change.file], file, "exec", dont_inherit=True)
-        codes = [code for code in _find_nested_codes(compiled) if code.co_qualname == change.function]
-        present = functions.get((file, change.function), ())
-        where = f"{change.mutant}: {change.function} of {change.file}"
-        assert present, f"{where} is not imported, or not a function"
-        assert len(codes) == 1, f"{where} has {len(codes)} definitions"
-        for function in present:
-            assert function.__code__ != codes[0], f"{where} is unchanged: only changes within its body are possible"
-            function.__code__ = codes[0]
+        compiled = compile(trees[change.file], str(REPOSITORY / change.file), "exec", dont_inherit=True)
+        (code,) = (code for code in _find_nested_codes(compiled) if code.co_qualname == change.function)
+        function = _find_function(change)
+        assert function.__code__ != code, f"{change.mutant}: only changes within the body of a function are possible"
+        function.__code__ = code
+
+
+def _find_function(change: Change) -> FunctionType:
+    """Return the function itself, also of a property, a class method or a decorated function."""
+    found: object = import_module(change.file.removesuffix(".py").replace("/", "."))
+    for name in change.function.split("."):
+        found = inspect.getattr_static(found, name)
+    match found:
+        case property(fget=function) | functools.cached_property(func=function):
+            found = function
+        case staticmethod(__func__=function) | classmethod(__func__=function):
+            found = function
+    unwrapped = inspect.unwrap(found)  # type: ignore[arg-type]  # checked in the next line
+    assert isinstance(unwrapped, FunctionType), f"{change.mutant}: {change.function} is not a function"
+    return unwrapped
 
 
 def _find_nested_codes(code: CodeType) -> Iterator[CodeType]:
@@ -74,9 +101,7 @@ def _find_nested_codes(code: CodeType) -> Iterator[CodeType]:
 def _replace_scripts(changes: Sequence[Change], folder: Path) -> None:
     """Let the service read its Lua scripts from copies with the changes, also if there are none."""
     copies = folder / _LUA
-    copies.mkdir(parents=True)
-    for script in (REPOSITORY / _LUA).glob("*.lua"):
-        shutil.copy(script, copies)
+    shutil.copytree(REPOSITORY / _LUA, copies, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for change in changes:
         apply_change(change, folder)
     scripts.files = lambda _package: copies  # type: ignore[assignment,attr-defined]  # an imported name

@@ -1,11 +1,13 @@
 """Read and apply known mutants: small changes of the code that break a promise.
 
-Most are a TOML file of `known/`:
+Most are a table in a file of `known/`:
 
+    [name-of-the-mutant]
     breaks = "the rule of docs/rules.md that the change breaks: what the changed code does"
     caught_by = ["tests/….py::test_…"]          # the tests that must fail
+    servers = true                               # if they start servers
 
-    [[change]]
+    [[name-of-the-mutant.change]]
     file = "monitor/privacy/over_time.py"
     function = "step"                            # or "Class.method"; "" for the level of the module
     find = "noisy_count < rule.threshold"        # an expression, or whole statements
@@ -54,31 +56,30 @@ class Change:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One known mutant: its name, what it breaks, the tests that catch it, and its changes."""
+    """One known mutant: its name, what it breaks, the tests that catch it, its changes, whether tests start servers."""
 
     name: str
     breaks: str
     tests: tuple[str, ...]
     changes: tuple[Change, ...]
+    servers: bool = False
 
 
 def read_mutants() -> Iterator[Mutant]:
     """Read all known mutants."""
     for path in sorted((_FOLDER / "known").glob("*.toml")):
-        yield _read_mutant(path)
+        for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            yield _read_mutant(name, table)
     for table in tomllib.loads((_FOLDER / "mechanisms.toml").read_text(encoding="utf-8"))["mechanism"]:
         yield from _read_mechanism(table)
 
 
-def _read_mutant(path: Path) -> Mutant:
-    tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    wrong = tree.keys() ^ {"breaks", "caught_by", "change"}
-    assert not wrong, (
-        f"{path.name}: expected the keys breaks, caught_by and change; missing or unknown: {sorted(wrong)}"
-    )
-    assert tree["caught_by"], f"{path.name}: expected at least one test in caught_by"
-    changes = tuple(_read_changes(path.name, tree["change"]))
-    return Mutant(path.stem, tree["breaks"], tuple(tree["caught_by"]), changes)
+def _read_mutant(name: str, table: dict[str, Any]) -> Mutant:
+    wrong = table.keys() - {"servers"} ^ {"breaks", "caught_by", "change"}
+    assert not wrong, f"{name}: expected the keys breaks, caught_by and change; missing or unknown: {sorted(wrong)}"
+    assert table["caught_by"], f"{name}: expected at least one test in caught_by"
+    changes = tuple(_read_changes(name, table["change"]))
+    return Mutant(name, table["breaks"], tuple(table["caught_by"]), changes, table.get("servers", False))
 
 
 def _read_mechanism(table: dict[str, Any]) -> Iterator[Mutant]:
