@@ -190,23 +190,6 @@ def test_partial_ticks_are_no_success(
     assert sum("has been read, but some of the last ticks" in line for line in caplog.messages) == 1
 
 
-def test_stretch_without_configuration_is_not_ready(
-    run: Published, kafka: SharedKafka, eventually: Eventually, caplog: pytest.LogCaptureFixture
-) -> None:
-    """While no given configuration is in force the auditor is not ready, and it is once one is in force again."""
-    run.report()
-    other = charges() | {"ahead": 9}
-    run.publish(owner(other), *(line for line in run.tiny.records if line["value"]["tick"] < 3))
-    with caplog.at_level(logging.INFO), run_auditor(write_service(run, kafka)) as auditor:
-        eventually(lambda: auditor.value("ticks_total", outcome="unjudged") == 3, 30)
-        eventually(lambda: auditor.value("state", state="judging") == 1, 30)
-        assert not ready(auditor)
-        assert JUDGED not in caplog.messages
-        run.publish(owner(charges()), *(line for line in run.tiny.records if line["value"]["tick"] >= 3))
-        eventually(lambda: ready(auditor), 30)
-    assert caplog.messages.count(JUDGED) == 1
-
-
 def test_commands_of_runbooks_run(run: Published, kafka: SharedKafka, eventually: Eventually) -> None:
     """The commands of runbooks that query the auditor succeed and print something, on an auditor with a finding."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])

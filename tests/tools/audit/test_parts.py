@@ -68,6 +68,16 @@ def test_interrupted_tick_may_lack_totals(totals: Tiny, repeats: bool) -> None:
     assert find(totals, [owner(), *earlier, taken_over, *repeated, *later]) == []
 
 
+def test_owner_record_excuses_no_partial_tick(tiny: Tiny) -> None:
+    """A tick before the owner record that an owner repeats from time to time must be complete."""
+    tiny.remove("walk/park/3")
+    earlier, later = (
+        [line for line in tiny.records if (line["value"]["tick"] > 3) is is_later] for is_later in (False, True)
+    )
+    repeated = owner(input_partitions=2)
+    assert find(tiny, [owner(), *earlier, repeated, *later]) == ["partition 0, tick 3: walk has 0 of 1 records"]
+
+
 def watch_only_busiest(tiny: Tiny) -> None:
     """Let hot spots be the only monitor, so that the other ticks have no answers."""
     tiny.config = tiny.config.partition("  - {name: walk")[0]
