@@ -20,7 +20,7 @@ from monitor.service.service import Settings
 from monitor.store.facts import Question
 from monitor.tools.audit import audit_topics
 from monitor.tools.audit.follow import Sources
-from monitor.tools.auditor.topic_facts import KafkaTopics
+from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.tools.servers import EmbeddedValkey
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
@@ -127,7 +127,7 @@ def test_service_survives_strange_records(
     kept = Counter(location for one in expected for location, _person in one.kept)
     letters = count_dead_letters(settings)
     topics = settings.config.kafka.topics
-    with closing(KafkaTopics(settings.kafka)) as facts:
+    with closing(KafkaTopics(settings.kafka.create_admin)) as facts:
         consumer = settings.kafka.create_consumer
         sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
         audited, _visits, _alerts = audit_topics([tmp_path / "service.yaml"], sources)

@@ -10,15 +10,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from monitor.tools.audit.engine import Engine, Run
-from monitor.tools.audit.input import PATIENCE_SECONDS, Input
+from monitor.tools.audit.input import Input
 from monitor.tools.audit.reader import (
+    PATIENCE_SECONDS,
     HiddenRecordsError,
     OpenConsumer,
     TopicContents,
-    TopicFacts,
     TopicReader,
     UnreadableTopicError,
 )
@@ -26,6 +26,7 @@ from monitor.tools.audit.records import PublishedRecord, decode_record
 from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.ticks import TickOrder
+from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.audit.visit_totals import VisitTotals
 from monitor.tools.audit.watching import ProvenStretch, Watcher
 
@@ -47,7 +48,7 @@ class Sources:
 
     alerts: str
     open_output: OpenConsumer
-    facts: TopicFacts
+    facts: KafkaTopics
     visits: str = ""
     open_input: OpenConsumer | None = None
     explain: Callable[[Exception], str] = repr
@@ -183,24 +184,21 @@ class Follower:
 
     def _find_next_tick(self) -> int | None:
         """Read until the next record of every partition is known. Return the lowest tick; None if no record remains."""
-        heard = time.monotonic()
-        while wanted := {
+        self._output.read_while(self._find_unknown, self._queue)
+        return min((queue[0][0] for queue in self._queues.values() if queue), default=None)
+
+    def _find_unknown(self) -> Mapping[int, int]:
+        """Return the partitions whose next record is not known, with their ends."""
+        return {
             partition: end
             for partition, end in self._ends.items()
             if not self._queues.get(partition) and self._output.positions.get(partition, 0) < end
-        }:
-            before = dict(self._output.positions)
-            for partition, records in self._output.poll(wanted).items():
-                for record in records:
-                    read = decode_record(f"partition {partition}, offset {record.offset}", partition, record)
-                    queue = self._queues.setdefault(partition, deque())
-                    queue.append((self._order.find(partition, read.value), read))
-            if self._output.positions != before:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > PATIENCE_SECONDS:
-                self._output.close()
-                raise UnreadableTopicError(f"the topic {self._output.name} returned no records for half a minute")
-        return min((queue[0][0] for queue in self._queues.values() if queue), default=None)
+        }
+
+    def _queue(self, partition: int, record: Any) -> None:
+        read = decode_record(f"partition {partition}, offset {record.offset}", partition, record)
+        queue = self._queues.setdefault(partition, deque())
+        queue.append((self._order.find(partition, read.value), read))
 
     def _extend_ends(self) -> bool:
         """Extend the ends to include records that were read beyond them. Return whether there are any."""

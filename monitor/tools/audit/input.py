@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from monitor.tools.audit.reader import HiddenRecordsError, TopicReader, UnreadableTopicError
+from monitor.tools.audit.reader import PATIENCE_SECONDS, HiddenRecordsError, TopicReader
 from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.visits import decode
 
-PATIENCE_SECONDS: Final = 30.0
 _UNKNOWN: Final = 2**62
 
 
@@ -61,19 +60,7 @@ class Input:
             HiddenRecordsError: an open transaction, or a lagging follower, hides records that the counts need.
             UnreadableTopicError: the topic cannot be read, or returns no records.
         """
-        heard = time.monotonic()
-        while wanted := self._find_wanted(as_of + self._ahead, ends):
-            before = dict(self.reader.positions)
-            for partition, records in self.reader.poll(wanted).items():
-                for record in records:
-                    self._feed(partition, record)
-            if self.reader.positions != before:
-                heard = time.monotonic()
-                continue
-            self.reader.require_readable(wanted)
-            if time.monotonic() - heard > PATIENCE_SECONDS:
-                self.reader.close()
-                raise UnreadableTopicError(f"the topic {self.reader.name} returned no records for half a minute")
+        self.reader.read_while(lambda: self._find_wanted(as_of + self._ahead, ends), self._feed, waits=False)
 
     def read_rest(self) -> None:
         """Read to the end offsets of the last request, also what no tick counts. Raises as `read_to` does."""

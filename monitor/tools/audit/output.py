@@ -13,7 +13,7 @@ from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import KINDS, OWNER_KINDS, Judge
 from monitor.tools.audit.owners import read_owner
 from monitor.tools.audit.parts import TickParts
-from monitor.tools.audit.recent import Delivery, RecentBytes
+from monitor.tools.audit.recent import RecentBytes
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.stretches import Stretches
 from monitor.tools.audit.terms import Grid
@@ -109,13 +109,13 @@ class OutputChecks:
             self._findings.add(TICKS, f"{record.place}: the answer is ahead of the clock, so it is not judged")
             waiting.flawed = True
             return False
-        delivery = self._recent.take(record, waiting.tick)
-        if delivery is Delivery.CHANGED:
+        is_same = self._recent.take(record, waiting.tick)
+        if is_same is False:
             self._findings.add(BYTES, f"{record.place}: its ce_id was published before with other bytes")
             waiting.flawed = True
-        if delivery is not Delivery.NEW and record.kind in KINDS and self.parts.take_repeat(record.partition):
+        if is_same is not None and record.kind in KINDS and self.parts.take_repeat(record.partition):
             self.stretches.doubt(record.partition)
-        return delivery is Delivery.NEW
+        return is_same is None
 
     def _take_new(self, record: PublishedRecord, waiting: WaitingTick) -> None:
         if record.kind in OWNER_KINDS:

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import time
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from monitor.tools.audit.fields import Fields, FormError, check_texts, parse_recorded_epsilon
 from monitor.tools.audit.records import PublishedRecord
-from monitor.tools.audit.terms import Grid
+from monitor.tools.audit.terms import AuditTerms, Grid, TimedTerms
 from monitor.tools.audit.text import parse_duration, parse_instant
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
@@ -19,35 +19,69 @@ _TIMED_KINDS: Final = ("at_times", "hot_spots", "at_least", "dwell")
 _LEDGER: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceCharges:
-    """The charges of an `over_time` monitor: k, W (in slots), and ε_l by location."""
+class LocationCharges(NamedTuple):
+    """The charges of an `over_time` monitor: k, W (in slots), and ε_l by location, sorted."""
 
+    monitor: str
     answers: int
     window: int
-    shares: dict[str, Fraction]
+    shares: tuple[tuple[str, Fraction], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TimeCharges:
-    """The charges of a monitor of designated times. `horizon` is in microseconds."""
+class TimeCharges(NamedTuple):
+    """The charges of a monitor of designated times. `horizon` is in microseconds; `zone` is empty without `daily`."""
 
     monitor: str
     kind: str
     epsilon: Fraction
     horizon: int
-    zone: str | None
+    zone: str
     daily: tuple[str, ...]
     instants: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Charges:
-    """The charges of a configuration. `ahead` is F. `places` (by monitor) or `times` is None if it was too long."""
+class Charges(NamedTuple):
+    """The charges of a configuration, sorted. `ahead` is F. `places` or `times` is None if it was too long."""
 
     ahead: int
-    places: dict[str, PlaceCharges] | None
+    places: list[LocationCharges] | None
     times: list[TimeCharges] | None
+
+    @property
+    def are_stated(self) -> bool:
+        """Whether the owner did not leave any out."""
+        return self.places is not None and self.times is not None
+
+    def match(self, terms: AuditTerms) -> bool:
+        """Return whether these are the charges of a configuration, as far as they are stated."""
+        return self == list_charges(terms) if self.are_stated else self.ahead == terms.max_lead
+
+
+def list_charges(terms: AuditTerms) -> Charges:
+    """Return the charges of a configuration."""
+    places = [
+        LocationCharges(monitor.name, monitor.answers, monitor.window, tuple(sorted(monitor.shares.items())))
+        for monitor in terms.over_time
+    ]
+    charged: list[tuple[TimedTerms, str, Fraction]] = [
+        *((monitor, "at_times", monitor.epsilon) for monitor in terms.at_times),
+        *((monitor, "at_least", monitor.at_least) for monitor in terms.at_times if monitor.at_least is not None),
+        *((monitor, "hot_spots", monitor.epsilon) for monitor in terms.hot_spots),
+        *((monitor, "dwell", monitor.epsilon) for monitor in terms.dwell),
+    ]
+    times = [
+        TimeCharges(
+            monitor=monitor.name,
+            kind=kind,
+            epsilon=epsilon,
+            horizon=monitor.horizon,
+            zone="" if monitor.zone is None else monitor.zone.key,
+            daily=tuple(sorted(at.isoformat() for at in monitor.daily)),
+            instants=tuple(sorted(monitor.instants)),
+        )
+        for monitor, kind, epsilon in charged
+    ]
+    return Charges(terms.max_lead, sorted(places), sorted(times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +142,16 @@ def _read_charges(fields: Fields) -> Charges:
         fields.get(name)
     places = fields.read_optional("places", fields.read_objects)
     times = fields.read_optional("times", fields.read_objects)
-    by_monitor = None if places is None else {place.read_text("monitor"): _read_places(place) for place in places}
-    if len(by_monitor or ()) < len(places or ()):
+    if len({place.read_text("monitor") for place in places or ()}) < len(places or ()):
         raise FormError("places: a monitor has two entries")
     return Charges(
         fields.read_whole("ahead", 0),
-        by_monitor,
-        None if times is None else [_read_times(charged) for charged in times],
+        None if places is None else sorted(map(_read_places, places)),
+        None if times is None else sorted(map(_read_times, times)),
     )
 
 
-def _read_places(place: Fields) -> PlaceCharges:
+def _read_places(place: Fields) -> LocationCharges:
     shares: dict[str, Fraction] = {}
     for text, locations in place.read_table("shares").items():
         epsilon = parse_recorded_epsilon(text, "shares")
@@ -126,7 +159,8 @@ def _read_places(place: Fields) -> PlaceCharges:
             if location in shares:
                 raise FormError("shares: a location has two entries")
             shares[location] = epsilon
-    return PlaceCharges(place.read_whole("answers", 1), place.read_whole("window", 1), shares)
+    answers, window = place.read_whole("answers", 1), place.read_whole("window", 1)
+    return LocationCharges(place.read_text("monitor"), answers, window, tuple(sorted(shares.items())))
 
 
 def _read_times(charged: Fields) -> TimeCharges:
@@ -144,7 +178,7 @@ def _read_times(charged: Fields) -> TimeCharges:
         kind=charged.read_choice("kind", *_TIMED_KINDS),
         epsilon=charged.read_epsilon("epsilon"),
         horizon=horizon,
-        zone=charged.read_optional("timezone", charged.read_text),
+        zone=(charged.read_optional("timezone", charged.read_text) or "") if daily else "",
         daily=tuple(sorted(daily)),
         instants=tuple(sorted(instants)),
     )

@@ -6,15 +6,18 @@ right to read the topic.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from monitor.tools.audit.text import AuditError
+from monitor.tools.audit.topic_facts import KafkaTopics
 
 OpenConsumer = Callable[..., Any]
 """A function that opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
@@ -23,6 +26,7 @@ If a batch cannot be read, a consumer of the input topic may return a record in 
 The value of this record is an object: `records` is the number of records in the batch, and `end` the offset after them.
 """
 
+PATIENCE_SECONDS: Final = 30.0
 _POLL_MS: Final = 250
 _MAX_RECORDS: Final = 2_000
 
@@ -39,24 +43,6 @@ class TopicChangedError(AuditError):
 
 class HiddenRecordsError(UnreadableTopicError):
     """The end of the topic cannot be read yet: a transaction is open, or replicas have not copied the last records."""
-
-
-class TopicFacts(Protocol):
-    """Facts that a consumer does not provide: the id of a topic, and the ends of its logs.
-
-    Raises:
-        KafkaError, OSError: (any method) Kafka does not answer, or refuses.
-    """
-
-    def read_topic_id(self, name: str) -> str:
-        """Return the id of a topic; empty if there is no such topic."""
-
-    def log_ends(self, name: str) -> Mapping[int, int]:
-        """Return the offset after the last record of each partition; nothing if there is no such topic.
-
-        Before these ends are also records that a consumer does not see yet: records of an open transaction or after its
-        start, and records that followers have not copied.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +69,7 @@ class TopicReader:
         self,
         open_consumer: OpenConsumer,
         name: str,
-        facts: TopicFacts,
+        facts: KafkaTopics,
         *,
         committed: bool,
         explain: Callable[[Exception], str] = repr,
@@ -111,23 +97,35 @@ class TopicReader:
         """
         return self._call(self._find_ends)
 
-    def require_readable(self, ends: Mapping[int, int]) -> None:
-        """Check that the records before these ends can be read now.
+    def read_while(
+        self, find_wanted: Callable[[], Mapping[int, int]], take: Callable[[int, Any], None], *, waits: bool = True
+    ) -> None:
+        """Give records to `take(partition, record)` until nothing is wanted.
+
+        Args:
+            find_wanted: returns the partitions that must be read further, each with the offset to read to.
+            take: takes the next record of a partition.
+            waits: wait for records that are hidden by an open transaction or a lagging replica.
 
         Raises:
-            HiddenRecordsError: they cannot be read yet.
-            UnreadableTopicError: Kafka does not answer, or refuses.
-        """
-        self._call(lambda: self._require_readable(ends))
-
-    def poll(self, wanted: Mapping[int, int]) -> dict[int, list[Any]]:
-        """Return the next records of the partitions that have not been read to the wanted offsets.
-
-        Raises:
-            UnreadableTopicError: Kafka does not answer, or refuses.
+            HiddenRecordsError: `waits` is False, and wanted records are hidden.
+            UnreadableTopicError: Kafka does not answer, refuses, or returns no records for half a minute.
             TopicChangedError: the topic was re-created.
         """
-        return self._call(lambda: self._poll(wanted))
+        heard = time.monotonic()
+        while wanted := find_wanted():
+            before = dict(self.positions)
+            for partition, records in self._call(partial(self._poll, wanted)).items():
+                for record in records:
+                    take(partition, record)
+            if self.positions != before:
+                heard = time.monotonic()
+                continue
+            if not waits:
+                self._call(partial(self._require_readable, wanted))
+            if time.monotonic() - heard > PATIENCE_SECONDS:
+                self.close()
+                raise UnreadableTopicError(f"the topic {self.name} returned no records for half a minute")
 
     def compute_lag(self, ends: Mapping[int, int]) -> int:
         """Return the number of offsets between the positions and the ends."""

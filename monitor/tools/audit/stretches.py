@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.owners import Charges, OwnerFacts, PlaceCharges, TimeCharges
+from monitor.tools.audit.owners import Charges, OwnerFacts
 from monitor.tools.audit.records import PublishedRecord
-from monitor.tools.audit.terms import AuditTerms, TimedTerms
+from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import is_utc
 from monitor.tools.audit.ticks import read_tick
 
@@ -26,48 +25,6 @@ STATED: Final = frozenset({"epsilon"})
 
 REGISTRY: Final = frozenset({"registry", "shards"})
 PUBLIC: Final = STATED | REGISTRY | {"threshold", "top"}
-
-
-def matches_charges(charges: Charges, terms: AuditTerms) -> bool:
-    """Return whether the charges of an owner record are those of a configuration."""
-    if charges.ahead != terms.max_lead:
-        return False
-    if charges.places is None or charges.times is None:  # the owner left them out: they are too long for a record
-        return True
-    places = {
-        monitor.name: PlaceCharges(monitor.answers, monitor.window, dict(monitor.shares)) for monitor in terms.over_time
-    }
-    return charges.places == places and sorted(map(_list_times, charges.times)) == sorted(_expect_times(terms))
-
-
-def _list_times(charged: TimeCharges) -> tuple[str, ...]:
-    zone = charged.zone if charged.daily else None
-    return (
-        charged.monitor,
-        charged.kind,
-        str(charged.epsilon),
-        str(charged.horizon),
-        str(zone),
-        *charged.daily,
-        *sorted(map(str, charged.instants)),
-    )
-
-
-def _expect_times(terms: AuditTerms) -> list[tuple[str, ...]]:
-    bounds = [(monitor, "at_least", monitor.at_least) for monitor in terms.at_times if monitor.at_least is not None]
-    charged: list[tuple[TimedTerms, str, Fraction]] = [
-        *((monitor, "at_times", monitor.epsilon) for monitor in terms.at_times),
-        *((monitor, "hot_spots", monitor.epsilon) for monitor in terms.hot_spots),
-        *((monitor, "dwell", monitor.epsilon) for monitor in terms.dwell),
-        *bounds,
-    ]
-    return [_list_times(_expect_time(monitor, kind, epsilon)) for monitor, kind, epsilon in charged]
-
-
-def _expect_time(monitor: TimedTerms, kind: str, epsilon: Fraction) -> TimeCharges:
-    zone = None if monitor.zone is None else monitor.zone.key
-    daily = tuple(sorted(at.isoformat() for at in monitor.daily))
-    return TimeCharges(monitor.name, kind, epsilon, monitor.horizon, zone, daily, tuple(sorted(monitor.instants)))
 
 
 def matches_public_values(record: PublishedRecord, terms: AuditTerms, names: Collection[str] = PUBLIC) -> bool:
@@ -117,8 +74,7 @@ class Stretch:
         Charges state the places, the designated times and ε; the fingerprint covers the registry. Neither says anything
         about thresholds, so an answer with another one may be that of a configuration that was not given.
         """
-        stated = self.charges is not None and None not in (self.charges.places, self.charges.times)
-        if not stated or not self.candidates:
+        if self.charges is None or not self.charges.are_stated or not self.candidates:
             return None
         judge = self.registry or self.candidates[0]
         names = STATED if self.registry is None else STATED | REGISTRY
@@ -151,7 +107,7 @@ class Stretches:
             self._begin(partition, known.fingerprint, known.charges)
 
     def _begin(self, partition: int, fingerprint: str, charges: Charges | None) -> Stretch:
-        fitting = [judge for judge in self.judges if charges is None or matches_charges(charges, judge.terms)]
+        fitting = [judge for judge in self.judges if charges is None or charges.match(judge.terms)]
         stretch = self._stretches[partition] = Stretch(fingerprint, charges, fitting)
         return stretch
 

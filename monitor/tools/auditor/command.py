@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,11 @@ from monitor.tools import audit
 from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Sources
 from monitor.tools.audit.reader import UnreadableTopicError
+from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from monitor.tools.auditor.metrics import AuditMetrics
 from monitor.tools.auditor.process import AuditProcess
 from monitor.tools.auditor.result import ResultFile
-from monitor.tools.auditor.topic_facts import KafkaTopics
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ def audit_topics(config_files: Sequence[Path], environ: Mapping[str, str], conso
     files = list_configs(config_files)
     config = load_config(files[0], environ)
     kafka = connect(config)
-    with closing(KafkaTopics(kafka)) as facts:
+    with closing(KafkaTopics(partial(_open, kafka.create_admin))) as facts:
         sources = _make_sources(config, kafka, facts)
         try:
             report, source, output = audit.audit_topics(files, sources)
@@ -95,7 +96,7 @@ def follow_topics(
     if config.auditor.username is None and config.kafka.uses_sasl:
         log.warning("the auditor uses the service's user: set auditor.username to a user that may only read")
     metrics, health = AuditMetrics(), Health()
-    facts = KafkaTopics(kafka)
+    facts = KafkaTopics(partial(_open, kafka.create_admin))
     sources = _make_sources(config, kafka, facts, output_only=options.output_only)
     run = Run(ends=False, since=_parse_since(options.since), now=SystemClock().now)
     process = AuditProcess(files, sources, run, metrics, health, result=result)
@@ -112,12 +113,10 @@ def follow_topics(
 
 def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *, output_only: bool = False) -> Sources:
     topics = config.kafka.topics
-
-    def open_output(**settings: str) -> Any:
-        return _open_consumer(kafka, settings)
+    open_output = partial(_open, kafka.create_consumer)
 
     def open_input(**settings: str) -> Any:
-        return read_leniently(_open_consumer(kafka, settings), FetchState(tries=1))
+        return read_leniently(open_output(**settings), FetchState(tries=1))
 
     def explain(error: Exception) -> str:
         return str(error) if isinstance(error, ConnectionError) else str(kafka.make_unreachable_error(error))
@@ -126,10 +125,10 @@ def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *
     return Sources(topics.alerts, open_output, facts, topics.visits, source, explain)
 
 
-def _open_consumer(kafka: KafkaConnections, settings: Mapping[str, str]) -> Any:
-    """Open a consumer. Raise ConnectionError for UnreachableError, because the audit does not know this error."""
+def _open(create: Callable[..., Any], **settings: str) -> Any:
+    """Open a client. Raise ConnectionError for UnreachableError, because the audit does not know this error."""
     try:
-        return kafka.create_consumer(**settings)
+        return create(**settings)
     except UnreachableError as error:
         raise ConnectionError(str(error)) from error
 

@@ -24,8 +24,8 @@ from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import parse_instant
+from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.audit.watching import Outcome
-from monitor.tools.auditor.topic_facts import KafkaTopics
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner
 from tests.tools.audit.modes import Reports
@@ -107,7 +107,7 @@ class Published:
 @pytest.fixture
 def run(tiny: Tiny, kafka: SharedKafka) -> Iterator[Published]:
     name, connections = uuid.uuid4().hex[:10], KafkaConnections((kafka.bootstrap_servers,))
-    with closing(KafkaTopics(connections)) as facts:
+    with closing(KafkaTopics(connections.create_admin)) as facts:
         made = Published(tiny, connections, f"visits-{name}", f"alerts-{name}", facts)
         made.create()
         yield made
@@ -222,7 +222,7 @@ def test_answer_past_the_end_is_compared(run: Published) -> None:
                 run.publish(*last)
             return ends
 
-    facts = Late(run.kafka)
+    facts = Late(run.kafka.create_admin)
     sources = Sources(run.alerts, run.kafka.create_consumer, facts, run.visits, run.kafka.create_consumer)
     with closing(facts), closing(run.follow(reports, sources=sources)) as follower:
         while follower.take_turn() or reports.last[0] < 6:
@@ -349,24 +349,25 @@ def test_recreated_input_is_noticed_later(run: Published) -> None:
     assert reports.findings == []
 
 
-class LateFacts:
+class LateFacts(KafkaTopics):
     """Facts about topics; the first request for the input's `ends`, or for its `id`, fails."""
 
     def __init__(self, run: Published, late: str) -> None:
-        self._run, self._late = run, late
+        super().__init__(run.kafka.create_admin)
+        self._late = run.visits, late
 
     def _fails(self, name: str, what: str) -> bool:
-        fails = (name, what) == (self._run.visits, self._late)
-        self._late = "" if fails else self._late
+        fails = (name, what) == self._late
+        self._late = ("", "") if fails else self._late
         return fails
 
     def read_topic_id(self, name: str) -> str:
-        return "" if self._fails(name, "id") else self._run.facts.read_topic_id(name)
+        return "" if self._fails(name, "id") else super().read_topic_id(name)
 
     def log_ends(self, name: str) -> Mapping[int, int]:
         if self._fails(name, "ends"):
             raise KafkaError("no leader")
-        return self._run.facts.log_ends(name)
+        return super().log_ends(name)
 
 
 @pytest.mark.parametrize(("kind", "late"), [("at_least", "ends"), ("dwell", "id")])
@@ -380,8 +381,9 @@ def test_earlier_input_causes_no_findings(run: Published, kind: str, late: str) 
     run.publish(owner(None, input_topic_id="a" * 32), *run.tiny.records)
     reports = Reports()
     consumer = run.kafka.create_consumer
-    sources = Sources(run.alerts, consumer, LateFacts(run, late), run.visits, consumer)
-    with closing(run.follow(reports, sources=sources)) as follower:
+    facts = LateFacts(run, late)
+    sources = Sources(run.alerts, consumer, facts, run.visits, consumer)
+    with closing(facts), closing(run.follow(reports, sources=sources)) as follower:
         follower.take_turn()
         assert follower.waiting_ticks
         while follower.take_turn() or follower.waiting_ticks:

@@ -20,8 +20,8 @@ from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.audit.watching import Outcome
-from monitor.tools.auditor.topic_facts import KafkaTopics
 from monitor.tools.servers import EmbeddedValkey
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.modes import Reports
@@ -110,7 +110,7 @@ def _follow(config: Path, report: AuditReport) -> None:
     loaded = load_config(config, {})
     reports, consumer, topics = Reports(), build_kafka_connections(loaded).create_consumer, loaded.kafka.topics
     kept = 0
-    facts = KafkaTopics(build_kafka_connections(loaded))
+    facts = KafkaTopics(build_kafka_connections(loaded).create_admin)
     sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
     with closing(facts), closing(Follower([read_terms(config)], sources, reports, Run(ends=False))) as follower:
         while follower.take_turn():

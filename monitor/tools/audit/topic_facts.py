@@ -10,9 +10,6 @@ from kafka import OffsetSpec
 from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from monitor.errors import UnreachableError
-from monitor.kafka.connections import KafkaConnections
-
 _T = TypeVar("_T")
 
 # A leader returns the end of its log to this replica id. To a consumer it returns the high watermark or, with
@@ -24,12 +21,14 @@ _NO_SUCH_TOPIC: Final = 3
 class KafkaTopics:
     """The topics as an admin client describes them. It needs only the right Describe, and is reopened after an error.
 
+    `open_admin` opens an admin client of kafka-python.
+
     Raises:
-        ConnectionError, KafkaError: (any method) Kafka does not answer, or refuses.
+        KafkaError, OSError: (any method) Kafka does not answer, or refuses.
     """
 
-    def __init__(self, connections: KafkaConnections) -> None:
-        self._connections = connections
+    def __init__(self, open_admin: Callable[[], Any]) -> None:
+        self._open = open_admin
         self._client: Any = None
 
     def read_topic_id(self, name: str) -> str:
@@ -37,7 +36,11 @@ class KafkaTopics:
         return str(self._call(lambda: self._describe(name).get("topic_id", "")))
 
     def log_ends(self, name: str) -> Mapping[int, int]:
-        """Return the offset after the last record of each partition; nothing if there is no such topic."""
+        """Return the offset after the last record of each partition; nothing if there is no such topic.
+
+        Before these ends are also records that a consumer does not see yet: records of an open transaction or after its
+        start, and records that followers have not copied.
+        """
         return self._call(lambda: self._read_ends(name))
 
     def close(self) -> None:
@@ -50,10 +53,8 @@ class KafkaTopics:
     def _call(self, operation: Callable[[], _T]) -> _T:
         try:
             if self._client is None:
-                self._client = self._connections.create_admin()
+                self._client = self._open()
             return operation()
-        except UnreachableError as error:  # the audit does not know this project's errors
-            raise ConnectionError(str(error)) from error
         except (KafkaError, OSError):
             self.close()
             raise
