@@ -1,9 +1,8 @@
 """A subscriber: derives the current state of each location from the records of the output topic."""
 
-from monitor.tools.client.command import watch_command
-from monitor.tools.client.known import About, Answer, Known, Reason, State
-from monitor.tools.client.known_places import KnownPlaces
+from monitor.tools.client.known import About, Answer, Known, KnownPlaces, Reason, State
 from monitor.tools.client.places import Places, Update, connect, subscribe
+from monitor.tools.client.watch import watch_command
 
 __all__ = [
     "About",

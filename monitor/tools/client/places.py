@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -11,25 +13,87 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+import msgspec
+
 from monitor.config import load_registry, load_valid_config
 from monitor.contracts.alerts import DWELL, HOT_SPOTS
 from monitor.contracts.clock import Clock, SystemClock
-from monitor.contracts.instants import DAY, MILLISECOND, parse_duration, parse_instant, to_instant
+from monitor.contracts.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
 from monitor.contracts.parameters import Registry
-from monitor.errors import TimeError
+from monitor.errors import TimeError, TokenError
 from monitor.kafka.connections import KafkaConnections
 from monitor.service.service import build_kafka_connections
-from monitor.tools.client.known import NOTHING, Answer, Known
-from monitor.tools.client.known_places import VALID_SLOTS, KnownPlaces
-from monitor.tools.client.steady_time import SteadyTime
+from monitor.tools.client.known import NOTHING, VALID_SLOTS, Answer, Known, KnownPlaces
 from monitor.tools.client.subscriber import BACK_TICKS, Published, Subscriber
 from monitor.tools.client.subscriber_view import Change, SubscriberView, keep_for
-from monitor.tools.client.token import Token, decode_token
 
+_VERSION: Final = 1  # of the token
 FINAL_FOR: Final = DAY
 """How long the last answer about a designated time stays valid."""
-
 _TOTALS: Final = {HOT_SPOTS.encode(), DWELL.encode()}
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A position in the output topic. `offsets`: of the next record, by partition. `as_of` and `taken`: instants.
+
+    `as_of` is that of the latest record folded; None if there was no record. `topic_id` is Kafka's id of the topic.
+    """
+
+    topic: str
+    offsets: dict[int, int]
+    taken: int
+    topic_id: str
+    as_of: int | None = None
+    version: int = _VERSION
+
+    def encode(self) -> str:
+        """Return the token as text that is safe in URLs and file names."""
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+
+def decode_token(text: str, topic: str, topic_id: str) -> Token:
+    """Read a token.
+
+    Raises:
+        TokenError: the text is not a token of this version, or it is of another topic, or of an earlier one of the same
+            name, whose offsets mean nothing in this one.
+    """
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
+    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+        raise TokenError(
+            f"the token is {text[:40]!r}: expected the text of `Places.token`. Start without a token."
+        ) from error
+    if token.version != _VERSION or token.topic != topic:
+        raise TokenError(
+            f"the token is of topic {token.topic!r} and version {token.version}: expected {topic!r} and version "
+            f"{_VERSION}. Start without a token."
+        )
+    if token.topic_id != topic_id:
+        raise TokenError(
+            f"the token is of topic {topic!r} with the id {token.topic_id}: expected the id {topic_id}, because the "
+            "topic was re-created since the token was taken. Start without a token."
+        )
+    return token
+
+
+class SteadyTime:
+    """The time of a clock or, if that is later, the last time returned plus the time elapsed since then.
+
+    Without this, an answer would be valid for longer after the clock is set back. Thread-safe.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._last, self._elapsed = clock.now(), clock.elapsed()
+
+    def now(self) -> int:
+        """Return the present instant, in microseconds since the epoch."""
+        with self._lock:
+            elapsed = self._clock.elapsed()
+            onward = self._last + int((elapsed - self._elapsed) * SECOND)
+            self._last, self._elapsed = max(self._clock.now(), onward), elapsed
+            return self._last
 
 
 class Update(NamedTuple):

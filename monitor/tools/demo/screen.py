@@ -15,8 +15,8 @@ from rich.text import Text
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.contracts.instants import parse_instant, to_datetime
 from monitor.tools.client.designated_time import AtTime, AtTimeStatus
-from monitor.tools.client.screen import STYLES, SYMBOLS
 from monitor.tools.client.subscriber_view import Alert
+from monitor.tools.client.watch import STYLES, SYMBOLS
 from monitor.tools.client.words import moment, span
 from monitor.tools.demo.story import Story
 

@@ -21,16 +21,14 @@ from monitor.config.page import LANGUAGES
 from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
 from monitor.tools.page import answers
-from monitor.tools.page.bodies import Bodies, Body, StampedBodies
+from monitor.tools.page.bodies import Bodies, Body, StampedBodies, respond
 from monitor.tools.page.feed import RETRY
 from monitor.tools.page.headers import Headers
 from monitor.tools.page.history import prepare_history
-from monitor.tools.page.html import Html, View, count_pages
-from monitor.tools.page.late import round_seconds_left
+from monitor.tools.page.html import Html, View, count_pages, round_seconds_left
 from monitor.tools.page.metrics import CountResponses
 from monitor.tools.page.openapi import describe_api
 from monitor.tools.page.present import Present, Recount
-from monitor.tools.page.responses import respond
 from monitor.tools.page.states import States, prepare_past_states, prepare_records
 from monitor.tools.page.static import Static
 from monitor.tools.page.texts import choose_language

@@ -1,7 +1,7 @@
 """Bodies of responses, built at most once for each state. All of them together have a limited size.
 
 A body is stored once, compressed, and all responses with this body read the same bytes. A client that does not accept
-gzip gets them decompressed, one chunk at a time.
+gzip gets them decompressed, one chunk at a time. They are sent only as fast as the client reads.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import gzip
 import hashlib
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 CHUNK: Final = 16_384
 """The most bytes that are given to a connection at a time. The next ones follow once the client has read."""
@@ -210,3 +214,59 @@ def _begin(state: Hashable, write: Callable[[], bytes]) -> _Beginning:
     content, compressor = write(), zlib.compressobj(LEVEL, wbits=GZIP)
     compressed = compressor.compress(content) + compressor.flush(zlib.Z_SYNC_FLUSH)
     return _Beginning(state, Body(SharedBytes(compressed), zipped=True, length=len(content), tag=""), compressor)
+
+
+class BodyResponse(Response):
+    """A response whose body is sent in chunks: the next one follows once the client has read most of the last one."""
+
+    def __init__(self, body: Body, media_type: str, headers: Mapping[str, str], *, zipped: bool) -> None:
+        self._shared, self._zipped = body, zipped
+        length = body.stored if zipped else body.length
+        super().__init__(media_type=media_type, headers={**headers, "Content-Length": str(length)})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response. `transport` in the state of the scope is the connection (`LimitedProtocol`)."""
+        transport = scope["state"]["transport"]
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            for chunk in () if scope["method"] == "HEAD" else self._shared.read(zipped=self._zipped):
+                if transport.is_closing():
+                    break
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except DroppedError:
+            transport.abort()  # a response that ended here would look complete to some clients
+        if transport.is_closing():
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        else:
+            await send({"type": "http.response.body", "body": b""})
+
+
+def respond(request: Request, body: Body, media_type: str, caching: str, **further: str) -> Response:
+    """Return a body, compressed if the client accepts that; 304 if the client has it already."""
+    zipped = body.zipped and accepts_gzip(request.headers.get("accept-encoding", ""))
+    tag = f'"{body.tag}-gzip"' if zipped else f'"{body.tag}"'
+    headers = {"Cache-Control": caching, "ETag": tag, "Vary": "Accept-Encoding", **further}
+    wanted = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+    if tag in wanted:
+        return Response(status_code=304, headers=headers)
+    if zipped:
+        headers["Content-Encoding"] = "gzip"
+    return BodyResponse(body, media_type, headers, zipped=zipped)
+
+
+def accepts_gzip(accepted: str) -> bool:
+    """Return whether an Accept-Encoding header lists gzip with a weight above 0. An invalid weight counts as 0."""
+    for part in accepted.lower().split(","):
+        coding, _, weight = part.partition(";")
+        name, _, value = weight.strip().partition("=")
+        if coding.strip() in {"gzip", "x-gzip"} and (not weight or (name == "q" and _is_positive(value))):
+            return True
+    return False
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False

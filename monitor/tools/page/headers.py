@@ -7,7 +7,7 @@ from typing import Final
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.tools.page.late import STYLE_SOURCE
+from monitor.tools.page.html import STYLE_SOURCE
 
 _POLICY: Final = (
     f"default-src 'self'; style-src 'self' {STYLE_SOURCE}; base-uri 'none'; form-action 'none'; object-src 'none'; "

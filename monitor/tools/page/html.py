@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,17 +13,39 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from monitor.config.page import LANGUAGES, Language
+from monitor.contracts.instants import SECOND
 from monitor.tools.client.known import Answer
 from monitor.tools.page.answers import count_states
-from monitor.tools.page.late import STYLE
-from monitor.tools.page.places import STATES, Place
-from monitor.tools.page.present import Recount
+from monitor.tools.page.present import STATES, Place, Recount
 from monitor.tools.page.static import Static
-from monitor.tools.page.texts import Texts
-from monitor.tools.page.words import Words, format_machine_time, format_time
+from monitor.tools.page.texts import Texts, Words, format_machine_time, format_time
 
+SECONDS: Final = (120, 60, 30, 10, 1)
+"""How long the list may stay, in seconds. Without JavaScript the page reloads each minute."""
+
+STYLE: Final = (
+    "@keyframes hide{to{visibility:hidden}}@keyframes tell{to{visibility:visible;height:auto}}"
+    ".late{visibility:hidden;height:0;margin:0;overflow:hidden}"
+    ".served #list,.served #counts{animation:hide 0s forwards}.served .late{animation:tell 0s forwards}"
+) + "".join(
+    f".left-{seconds} #list,.left-{seconds} #counts,.left-{seconds} .late{{animation-delay:{seconds}s}}"
+    for seconds in reversed(SECONDS)
+)
+"""The content of the page's style element: it hides the list when its answers expire, if no script has replaced it.
+
+A style does this, because it works when the script cannot be read. It is inline, because a server of another version
+has neither the script nor the style sheet that the page names.
+"""
+
+STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
+"""The source that allows the style in a Content-Security-Policy."""
 PAGE_SIZE: Final = 500
 _STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
+
+
+def round_seconds_left(left: int) -> int:
+    """Return the greatest of `SECONDS` that is not above `left` (microseconds); the least one if all are above."""
+    return next((seconds for seconds in SECONDS if seconds * SECOND <= left), SECONDS[-1])
 
 
 @dataclass(frozen=True, slots=True)

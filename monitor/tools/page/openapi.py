@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from monitor import __version__
 from monitor.tools.client.known import Reason
-from monitor.tools.page.places import STATES
+from monitor.tools.page.present import STATES
 
 _TIME: Final = {"type": "string", "format": "date-time"}
 _COUNT: Final = {"type": "integer", "minimum": 0}

@@ -1,6 +1,6 @@
-"""The present state of all places, computed again only after a record, an expiry, or a change of reachability.
+"""The places with what is known about each of them, computed again only if it may have changed.
 
-It is also computed again when the clock, which was behind an answer, has caught up.
+That is after a record, an expiry, or a change of reachability, and when the clock has caught up with an answer.
 """
 
 from __future__ import annotations
@@ -17,15 +17,53 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from monitor.config import Location
 from monitor.contracts.instants import DAY, SECOND, parse_instant
 from monitor.contracts.parameters import Parameters
-from monitor.tools.client.known import Answer
-from monitor.tools.client.known_places import KnownPlaces
+from monitor.tools.client.known import Answer, KnownPlaces, State
 from monitor.tools.page.feed import Feed, format_position
-from monitor.tools.page.places import Place, read_place
 
+STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")
+"""All states, the one that counts most first: a place is safe only if all answers about it say so."""
+
+UNREACHABLE: Final = "unreachable"
+"""The reason for which every place is unknown while Kafka does not answer."""
 RECOUNT_FOR: Final = 2 * DAY
 """For how long a recount is shown. Later, it would be taken for one of the present answers."""
-
 _AT_A_TIME: Final = 500  # places, between other requests
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A location, the answer that counts, and the answers of all monitors. `reachable`: whether Kafka answers."""
+
+    location: Location
+    leading: Answer
+    answers: tuple[Answer, ...]
+    reachable: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the place, or its id."""
+        return self.location.name or self.location.id
+
+    def find_reason(self, answer: Answer) -> str:
+        """Return why an answer has its state."""
+        return answer.reason if self.reachable else UNREACHABLE
+
+
+def read_place(location: Location, known: KnownPlaces, now: int, *, reachable: bool) -> Place:
+    """Return what is known about a location at an instant. If Kafka is not reachable, it is unknown."""
+    most_cautious = known.get(location.id)
+    found = most_cautious.answers
+    if known.view.hot_spots:  # they count only without other answers, but are shown in any case
+        found = tuple(answer for each in known.answers(location.id) for answer in each.answers)
+    answers = tuple(sorted((answer.at(now, known.slot) for answer in found), key=lambda answer: answer.caution))
+    leading = most_cautious.at(now)
+    if reachable:
+        return Place(location, leading, answers)
+    return Place(location, _hide(leading), tuple(_hide(answer) for answer in answers), reachable=False)
+
+
+def _hide(answer: Answer) -> Answer:
+    return replace(answer, state="unknown", count_at_most=None, count_at_least=0)
 
 
 class Recount(BaseModel):

@@ -28,9 +28,8 @@ from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
 from monitor.tools.page.bodies import Body, make_body
-from monitor.tools.page.feed import BEAT_SECONDS, Feed
+from monitor.tools.page.feed import BEAT_SECONDS, Feed, Hub
 from monitor.tools.page.html import Html
-from monitor.tools.page.hub import Hub
 from monitor.tools.page.metrics import PageMetrics
 from monitor.tools.page.present import Present, read_recount
 from monitor.tools.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol

@@ -10,13 +10,11 @@ from typing import Final
 import msgspec
 
 from monitor.contracts.instants import format_instant
-from monitor.tools.client.known import Answer
-from monitor.tools.client.known_places import KnownPlaces
+from monitor.tools.client.known import Answer, KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.answers import describe_answer
 from monitor.tools.page.board import Board
-from monitor.tools.page.places import Place, read_place
-from monitor.tools.page.present import Present, Snapshot
+from monitor.tools.page.present import Place, Present, Snapshot, read_place
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -11,8 +11,7 @@ import pytest
 
 from monitor.contracts.instants import SECOND, parse_instant, to_instant
 from monitor.contracts.parameters import Registry
-from monitor.tools.client.known import Known
-from monitor.tools.client.known_places import KnownPlaces
+from monitor.tools.client.known import Known, KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 from tests.tools.client.vectors import FOLDER, render, vectors
 

@@ -22,7 +22,7 @@ from monitor.contracts.parameters import HotSpots
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import TopicError
-from monitor.tools.client.command import list_final_ticks, watch
+from monitor.tools.client.watch import list_final_ticks, watch
 from tests.tools.client.conftest import CONFIG, Published
 
 Record = Callable[..., OutputRecord]

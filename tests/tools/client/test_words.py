@@ -12,8 +12,8 @@ from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.contracts.parameters import Registry
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.privacy.paired import PairedTotals
-from monitor.tools.client.screen import Screen, describe_view
 from monitor.tools.client.subscriber_view import SubscriberView
+from monitor.tools.client.watch import Screen, describe_view
 from monitor.tools.client.words import News, Words, chance, moment, span
 from tests.tools.client.records import dwell
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.page.bodies import CHUNK, Bodies, Body, DroppedError, StampedBodies, cut, make_body
-from monitor.tools.page.responses import BodyResponse
+from monitor.tools.page.bodies import CHUNK, Bodies, Body, BodyResponse, DroppedError, StampedBodies, cut, make_body
 
 SEED = 20260106
 CONTENT = random.Random(SEED).randbytes(10 * CHUNK)

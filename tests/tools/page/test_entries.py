@@ -12,12 +12,11 @@ import pytest
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, SECOND, parse_instant
 from monitor.contracts.parameters import Registry
-from monitor.tools.client.known_places import KnownPlaces
+from monitor.tools.client.known import KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.board import Board
 from monitor.tools.page.entries import Entry, read_entries
-from monitor.tools.page.feed import Feed
-from monitor.tools.page.hub import Hub
+from monitor.tools.page.feed import Feed, Hub
 from tests.tools.client.test_vectors import NAMES, describe, parse_times, read
 
 

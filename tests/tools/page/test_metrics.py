@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from monitor.contracts.instants import MINUTE, SECOND
 from monitor.errors import UsageError
-from monitor.tools.page.hub import QUEUED_EVENTS, Hub
+from monitor.tools.page.feed import QUEUED_EVENTS, Hub
 from monitor.tools.page.metric_catalog import OTHER, PAGE_METRICS, ROUTES
 from monitor.tools.page.metrics import PageMetrics
 from monitor.tools.page.server import Page

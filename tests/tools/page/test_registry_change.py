@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor.config import ValidConfig, load_valid_config
-from monitor.tools.page.command import page_command
-from monitor.tools.page.config_updates import ConfigUpdates
+from monitor.tools.page.command import ConfigUpdates, page_command
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
 from tests.tools.page.conftest import OpenPage

@@ -13,9 +13,8 @@ import pytest
 from monitor.config.page import LANGUAGES, Language, PageSettings
 from monitor.contracts.instants import to_datetime
 from monitor.tools.client.known import About, Answer, Kind, Reason, State
-from monitor.tools.page.places import STATES
-from monitor.tools.page.texts import build_texts, choose_language, read_texts
-from monitor.tools.page.words import Words
+from monitor.tools.page.present import STATES
+from monitor.tools.page.texts import Words, build_texts, choose_language, read_texts
 
 PAGE = Path(__file__).parents[3] / "monitor" / "tools" / "page"
 SUBJECTS = (*STATES, "between", "at_least", "hot_spot")

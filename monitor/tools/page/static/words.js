@@ -1,4 +1,4 @@
-/* Describes answers, as the server sends them, in words. monitor/tools/page/words.py does the same on the server. */
+/* Describes answers, as the server sends them, in words. monitor/tools/page/texts.py does the same on the server. */
 
 export class Words {
   constructor(texts, language) {
