@@ -11,7 +11,7 @@ import monitor
 from monitor.config import load_config, load_registry
 from monitor.tools.demo.examples import copy_examples
 
-ROOT = Path(monitor.__file__).parents[2]
+ROOT = Path(monitor.__file__).parents[1]
 
 
 def test_checkout_has_demo_files(tmp_path: Path) -> None:
