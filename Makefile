@@ -22,7 +22,7 @@ demo: $(READY)  ## run the service on a simulated town, with its own Kafka and V
 	@echo "To see the page that the public sees: $(BIN)/location-monitor demo --page"
 
 unit: $(DEV)  ## run the fast tests, without servers
-	$(BIN)/pytest -m "not servers and not long and not soak" --numprocesses 2 --dist worksteal
+	$(BIN)/pytest -m "not servers and not long and not soak" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 one: $(DEV)  ## run one test, file or folder and show its output: make one T=tests/…/test_….py::test_…
 	@test -n "$(T)" || { echo "make one: set T to a test, for example T=tests/contracts/test_visits.py" >&2; exit 2; }
@@ -33,7 +33,7 @@ check: lint types  ## check style and types: what the pre-commit hook runs
 test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs
-	$(BIN)/pytest -m "not servers and not soak" --numprocesses 2 --dist worksteal
+	$(BIN)/pytest -m "not servers and not soak" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 	$(BIN)/pytest -m "servers and not soak" --numprocesses 8 --dist loadfile --no-loadscope-reorder --reruns 1
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 import pytest
 import redis
@@ -76,14 +76,11 @@ _LONG = (
 _POLL_SECONDS = 0.01
 _LONGEST_POLL_SECONDS = 0.1
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
 
 class Eventually(Protocol):
     """The type of the fixture `eventually`."""
 
-    def __call__(self, condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
+    def __call__(self, condition: Callable[..., Any], deadline_seconds: float = 10.0) -> Any:
         """Return the condition's first true value, or fail the test."""
 
 
@@ -222,7 +219,7 @@ def topic() -> Callable[[str], str]:
 def eventually() -> Eventually:
     """`eventually(lambda: consumer.poll(0), deadline_seconds=5)` waits for the first true value, and returns it."""
 
-    def wait(condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
+    def wait(condition: Callable[..., Any], deadline_seconds: float = 10.0) -> Any:
         began = time.monotonic()
         while not (value := condition()):
             waited = time.monotonic() - began

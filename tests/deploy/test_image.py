@@ -22,12 +22,12 @@ from monitor import __version__
 from monitor.stop_times import STOP_SECONDS
 from monitor.tools.servers import EmbeddedValkey
 from monitor.tools.servers.ports import ReservedPort
+from tests.conftest import Eventually
 from tests.deploy.engine import Container, Engine, make_bundle
 from tests.service.test_run import Site
 from tests.shared_kafka import SharedKafka
 
 Skip = Callable[[str, str], NoReturn]
-Eventually = Callable[..., Any]
 Start = Callable[..., Container]
 TOOLS = ("buildah", "runc", "ldd", "dpkg")
 

@@ -19,10 +19,8 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.store.hashing import PersonHasher
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_parameters, watch
-from tests.ingest.world import (
-    Eventually,
-    World,
-)
+from tests.conftest import Eventually
+from tests.ingest.world import World
 from tests.shared_kafka import SharedKafka
 
 

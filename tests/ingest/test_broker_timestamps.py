@@ -12,7 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
-from tests.ingest.world import Eventually
+from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 
 TYPE = "message.timestamp.type"

@@ -18,10 +18,11 @@ from monitor.ingest.source import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
 from monitor.kafka.kafka_python_3_0.fetcher import POLL_BYTES, TRIES, FetchState, _Records
+from tests.conftest import Eventually
 from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD
 from tests.ingest.crafted_batches import ACCEPTED, PACKS, RECORDS, VALUES, find_unread
-from tests.ingest.world import Damage, Eventually
+from tests.ingest.world import Damage
 from tests.shared_kafka import SharedKafka
 
 

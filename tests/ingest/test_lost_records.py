@@ -12,7 +12,8 @@ from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.keys import Keys
-from tests.ingest.world import FINGERPRINT, NOW_SLOT, Drain, Eventually, World, persons
+from tests.conftest import Eventually
+from tests.ingest.world import FINGERPRINT, NOW_SLOT, Drain, World, persons
 
 
 @pytest.mark.promise(7)

@@ -10,7 +10,8 @@ from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.ingest.source import InputLog
 from monitor.store.facts import COMPLETE_FROM_START
-from tests.ingest.world import NOW_SLOT, Drain, Eventually, World, persons, read_committed
+from tests.conftest import Eventually
+from tests.ingest.world import NOW_SLOT, Drain, World, persons, read_committed
 
 
 def test_added_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
-from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, Eventually, World, persons, read_committed
+from tests.conftest import Eventually
+from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, World, persons, read_committed
 
 
 def read_letter_offsets(world: World) -> list[int]:

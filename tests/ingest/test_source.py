@@ -12,7 +12,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest.columns import Value
 from monitor.ingest.source import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
-from tests.ingest.world import Eventually
+from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]

@@ -7,7 +7,8 @@ import pytest
 from monitor.contracts.instants import HOUR
 from monitor.errors import UnreachableError
 from monitor.store.facts import COMPLETE_FROM_START
-from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, Eventually, RealClock, World, persons, read_committed
+from tests.conftest import Eventually
+from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, RealClock, World, persons, read_committed
 
 
 def test_whole_log_is_complete(world: World, drain: Drain) -> None:

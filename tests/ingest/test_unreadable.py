@@ -29,9 +29,10 @@ from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.tools.servers import EmbeddedValkey
+from tests.conftest import Eventually
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
-from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, Eventually, World, persons, read_all
+from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, World, persons, read_all
 from tests.shared_kafka import SharedKafka
 
 JUNK = 2_000_000

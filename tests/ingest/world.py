@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 from kafka import TopicPartition
@@ -41,13 +41,6 @@ from tests.shared_kafka import SharedKafka
 NOW_SLOT = 45
 HORIZON_START = 19
 FINGERPRINT = "0123456789abcdef"
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """Return the condition's first true value."""
 
 
 class RealClock:

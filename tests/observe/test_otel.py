@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,8 +21,6 @@ from monitor.observe.spans import NO_SPANS
 from monitor.service.service import Settings, open_telemetry
 from monitor.stop_times import EXPORT_SECONDS
 from tests.observe.collector import Collector, attributes, points, run_collector
-
-Eventually = Callable[..., Any]
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -15,8 +15,7 @@ from monitor.service.run import prepare
 from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.service.setup import Beginning, set_up
 from monitor.tools.replay.topics import adapt_topic_needs
-
-Eventually = Callable[..., Any]
+from tests.conftest import Eventually
 
 ANSWER_SECONDS: Final = 60.0
 

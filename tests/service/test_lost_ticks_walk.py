@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from monitor.contracts.instants import SECOND
+from tests.conftest import Eventually
 from tests.service.running import (
     RunningInstance,
     create_topics,
@@ -20,8 +21,6 @@ from tests.service.running import (
     wait_next_tick,
     wait_until,
 )
-
-Eventually = Callable[..., Any]
 
 SLOTS: Final = 9
 PARTITIONS: Final = (0, 1)

@@ -10,6 +10,7 @@ import pytest
 
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
+from tests.conftest import Eventually
 from tests.service.running import (
     create_topics,
     find_missing_ticks,
@@ -21,8 +22,6 @@ from tests.service.running import (
     wait_next_tick,
     wait_until,
 )
-
-Eventually = Callable[..., Any]
 
 RELEASE_SECONDS: Final = 2
 

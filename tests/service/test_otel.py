@@ -11,11 +11,11 @@ import pytest
 from monitor.observe.metric_catalog import METRICS
 from monitor.observe.spans import ATTRIBUTES
 from monitor.tools.servers import EmbeddedValkey
+from tests.conftest import Eventually
 from tests.observe.collector import Collector, attributes, points, run_collector
 from tests.service.test_run import PLANTED, Site
 from tests.shared_kafka import SharedKafka
 
-Eventually = Callable[..., Any]
 PEOPLE = [PLANTED, "second-8123", "third-5309", "fourth-2718"]
 PLACES = ("inn", "bath", "attic")
 RESOURCE = {"service.name", "service.version", "service.instance.id", "telemetry.sdk.language", "telemetry.sdk.name"}

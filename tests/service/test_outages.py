@@ -17,6 +17,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.observe import failpoints
 from monitor.ticks.ledger import EncodedRecord, Writer
 from monitor.tools.servers import NodeSettings
+from tests.conftest import Eventually
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_connections import ProxiedKafka, find_free_port
 from tests.service.running import (
@@ -29,8 +30,6 @@ from tests.service.running import (
     statuses,
     wait_next_tick,
 )
-
-Eventually = Callable[..., Any]
 
 AWAY_SECONDS: Final = 5
 SLOT_SECONDS: Final = 15  # ten seconds are enough on an idle machine

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 import redis
@@ -27,17 +27,11 @@ from monitor.kafka.groups import list_groups, name_input_group
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.servers.ports import ReservedPort
 from tests.builders import build_visit
+from tests.conftest import Eventually
 from tests.programs import Program, run_program
 from tests.shared_kafka import SharedKafka
 
 PLANTED = "planted-person-4711"
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """Return the condition's first true value."""
 
 
 class Site:

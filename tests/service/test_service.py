@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -19,15 +19,9 @@ from monitor.service.preflight import Preflight
 from monitor.service.run import prepare
 from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.driver import Replay
+from tests.conftest import Eventually
 
 PERSONS = [f"p-{n}" for n in range(9)]
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """Return the condition's first true value."""
 
 
 def run_ticks(run: Replay, *ticks: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -18,16 +18,10 @@ from monitor.service.service import Service, Settings, create_noise, create_wind
 from monitor.service.setup import Beginning, set_up
 from monitor.ticks.owner import LedgerPlace
 from monitor.tools.replay.driver import Replay
+from tests.conftest import Eventually
 from tests.service.running import to_replay
 
 PERSONS = [f"p-{n}" for n in range(5)]
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """Return the condition's first true value."""
 
 
 def watch(locations: list[str], stated: str = "4000") -> dict[str, Any]:

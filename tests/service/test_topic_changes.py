@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -16,18 +15,12 @@ import monitor.service.run
 from monitor.commands.settings import load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.tools.servers import EmbeddedValkey
+from tests.conftest import Eventually
 from tests.service.test_run import Site
 from tests.shared_kafka import SharedKafka
 
 TYPE = "message.timestamp.type"
 WINDOW = 4  # slots of two seconds; F = 1
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """Return the condition's first true value."""
 
 
 class RunThread:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from monitor.tools.servers import EmbeddedValkey
+from tests.conftest import Eventually
 from tests.programs import Program
-from tests.service.test_run import PLANTED, Eventually, Process, Site
+from tests.service.test_run import PLANTED, Process, Site
 from tests.shared_kafka import SharedKafka
 
 THREADS = {"reader.polled": "the reading thread failed", "tick.read": "the thread of ledger partition 0 failed"}

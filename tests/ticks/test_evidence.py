@@ -19,11 +19,11 @@ from monitor.store.keys import PROGRESS, Keys
 from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.tools.servers import EmbeddedValkey
+from tests.conftest import Eventually
 from tests.ticks.worlds import FrozenClock, SpiedWindows, make_short_slots, release_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
-Eventually = Callable[..., Any]
 ANN, BOB = b"a" * 16, b"b" * 16
 MERGED = 50_000  # waiting facts that one script merges
 

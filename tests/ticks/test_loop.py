@@ -18,13 +18,13 @@ from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.observe import failpoints
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerPlace
+from tests.conftest import Eventually
 from tests.ticks.worlds import FakeOwner, FixedOwnership, World, release_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
 MakeWorld = Callable[..., World]
 RunWorld = Callable[..., World]
-Eventually = Callable[..., Any]
 
 
 def note_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:

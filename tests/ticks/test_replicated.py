@@ -27,11 +27,10 @@ from monitor.ticks.ledger import EncodedRecord, Writer
 from monitor.ticks.owner import LedgerPlace
 from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from monitor.tools.servers.kafka import Quorum
+from tests.conftest import Eventually
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_brokers import find_free_ports
 from tests.topic_fixtures import read_topic_id
-
-Eventually = Callable[..., Any]
 
 IN_SYNC_MS = "60000"
 

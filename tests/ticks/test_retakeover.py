@@ -13,11 +13,11 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.ledger import EncodedRecord, read_partition
+from tests.conftest import Eventually
 from tests.ticks.worlds import release_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
-Eventually = Callable[..., Any]
 
 
 @pytest.mark.promise(30)

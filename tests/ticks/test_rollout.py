@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_groups, list_member_ids
 from monitor.kafka.membership import Membership
 from monitor.ticks.rollout import Candidate, DelayedMembership, JoinPolicy
+from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
@@ -122,9 +123,6 @@ def join(connections: KafkaConnections, alerts: str, topic: Callable[[str], str]
     yield joining
     for member in members:
         member.close()
-
-
-Eventually = Callable[..., Any]
 
 
 @pytest.mark.promise(39)

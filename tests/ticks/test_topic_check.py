@@ -20,12 +20,12 @@ from monitor.store.facts import Question, Span
 from monitor.store.packing import pack_shard_facts
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerPlace
+from tests.conftest import Eventually
 from tests.ticks.worlds import FixedOwnership, World, make_short_slots
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
 MakeWorld = Callable[..., World]
-Eventually = Callable[..., Any]
 ANN = b"a" * 16
 
 

@@ -22,9 +22,9 @@ from kafka import TopicPartition
 from monitor.kafka.groups import name_release_group
 from monitor.ticks.ledger import read_partition
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
+from tests.conftest import Eventually
 from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site, write_configuration
 
-Eventually = Callable[..., Any]
 START_SECONDS: Final = 90.0
 AHEAD_SLOTS: Final = 12
 STALL_MS: Final = 7_000

@@ -12,7 +12,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,11 +24,11 @@ import yaml
 from monitor.kafka.connections import KafkaConnections
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from monitor.tools.servers.ports import ReservedPort
+from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 
-Eventually = Callable[..., Any]
 JOB: Final = "location-monitor"
 AUDITOR_JOB: Final = "location-monitor-auditor"
 PAGE_JOB: Final = "location-monitor-page"

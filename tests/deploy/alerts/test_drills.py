@@ -6,17 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.conftest import Eventually
 from tests.deploy.alerts.drills import DRILLS, NOT_CAUSED, Drill
 from tests.deploy.alerts.runbooks import alerts, find_anchor
 from tests.deploy.alerts.scaled import write_scaled_rules
 from tests.deploy.alerts.site import Site, run_site
 from tests.shared_kafka import SharedKafka
 
-Eventually = Callable[..., Any]
 QUIET_SECONDS = 400.0
 DETECT_SECONDS = 240.0
 CLEAR_SECONDS = 400.0

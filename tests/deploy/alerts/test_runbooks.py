@@ -11,17 +11,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from tests.conftest import Eventually
 from tests.deploy.alerts.faults import foreign_member, full_store
 from tests.deploy.alerts.runbooks import RULES
 from tests.deploy.alerts.site import JOB, PAGE_JOB, PUBLIC_JOB, Site, run_site
 from tests.deploy.grafana.queries import Query, list_event_queries, list_panel_queries
 from tests.shared_kafka import SharedKafka
 
-Eventually = Callable[..., Any]
 DETECT_SECONDS = 60.0
 CLEAR_SECONDS = 90.0
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from monitor.config.servers import AuditorSettings, KafkaSettings
 from monitor.tools.auditor.command import FollowOptions, follow_topics
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
 from monitor.tools.servers.ports import ReservedPort
+from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner
@@ -33,7 +34,6 @@ from tests.tools.audit.test_follow import HIDDEN, Published, open_transaction, r
 
 __all__ = ["run"]  # a fixture
 
-Eventually = Callable[..., Any]
 ROOT = Path(__file__).parents[3]
 JUDGED = "everything that was published has been judged"
 RUNBOOKS = ("audit-finding", "auditor-absent", "auditor-no-success", "audit-ticks-missing")

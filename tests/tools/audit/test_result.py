@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -17,6 +17,7 @@ from monitor.contracts.clock import SteppedClock
 from monitor.kafka.connections import KafkaConnections
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.page.server import Page, PageParts
+from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import charges, owner
 from tests.tools.audit.modes import Reports
@@ -25,7 +26,6 @@ from tests.tools.audit.test_follow import Published, run
 
 __all__ = ["run"]  # a fixture
 
-Eventually = Callable[..., Any]
 PAGE = "page: {port: 0, audit_file: result.json}\n"
 
 

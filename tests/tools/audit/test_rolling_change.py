@@ -20,10 +20,11 @@ from monitor.cli import main
 from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.watching import Outcome
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
+from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner, walk
 from tests.tools.audit.modes import Reports, encode, follow_parts
-from tests.tools.audit.test_auditor import Eventually, ready, run_auditor, write_service
+from tests.tools.audit.test_auditor import ready, run_auditor, write_service
 from tests.tools.audit.test_follow import Published, run
 
 __all__ = ["run"]  # a fixture

@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -26,11 +25,11 @@ from monitor.service.run import check_clock, prepare
 from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
+from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 from tests.tools.check.configurations import TWISTS, Drawn, Maker
 
 KEY = "qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA="
-Eventually = Callable[..., Any]
 
 
 def run_command(*words: str | Path) -> Result:

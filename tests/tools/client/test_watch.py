@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
 
 import pytest
 from click.testing import CliRunner
@@ -23,13 +22,10 @@ from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import TopicError
 from monitor.tools.client.watch import list_final_ticks, watch
+from tests.conftest import Eventually
 from tests.tools.client.conftest import CONFIG, Published
 
 Record = Callable[..., OutputRecord]
-
-
-class Eventually(Protocol):
-    def __call__(self, condition: Callable[[], object], deadline_seconds: float = 10.0) -> object: ...
 
 
 def output(valid: ValidConfig, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:

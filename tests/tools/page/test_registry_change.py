@@ -26,8 +26,7 @@ def read_states(page: Page) -> dict[str, str]:
 
 def read_changed(updates: ConfigUpdates, eventually: Eventually) -> ValidConfig:
     """Return the configuration once its files are read again."""
-    changed = eventually(updates.read)
-    assert changed is not None
+    changed: ValidConfig = eventually(updates.read)
     return changed
 
 
