@@ -90,7 +90,7 @@ def read_ledger(
     now: Callable[[], int] = lambda: NO_CLOCK,
 ) -> LedgerReader:
     """Read all partitions of the ledger's topic, including those outside the ledger. Return the reader, to continue."""
-    reader = LedgerReader(connections, parameters, topic, partitions, now)
+    reader = LedgerReader(connections, parameters, topic, range(partitions), now)
     reader.refresh()
     return reader
 

@@ -39,14 +39,13 @@ from monitor.store.fingerprint import compute_fingerprint, compute_published_fin
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
-from monitor.ticks.configuration_version import compute_version
-from monitor.ticks.context import ReleaseContext
+from monitor.ticks.context import ReleaseContext, StoreClock
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import ReleaseLoop
-from monitor.ticks.owner import LedgerPlace, OwnerFactory
+from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
-from monitor.ticks.rollout import Candidate, DelayedMembership
-from monitor.ticks.store_clock import StoreClock
+from monitor.ticks.rollout import Candidate, DelayedMembership, compute_version
+from monitor.ticks.takeover import take_over
 
 log = logging.getLogger(__name__)
 
@@ -163,11 +162,11 @@ def create_windows(settings: Settings, found: Preflight, now: Callable[[], int] 
     return RedisWindows(settings.parameters, settings.compute_fingerprint(found), create_client(settings.redis), now)
 
 
-def make_ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
+def make_ledger_topic(settings: Settings, found: Preflight, seen_at: int) -> LedgerTopic:
     """Return the ledger and the input topic. `seen_at`: an instant at which the input topic existed."""
     topics = settings.config.kafka.topics
     visits, alerts = found.topics[topics.visits], found.topics[topics.alerts]
-    return LedgerPlace(
+    return LedgerTopic(
         topics.alerts,
         alerts.topic_id,
         visits.topic_id,
@@ -253,14 +252,17 @@ class Service:
 
     def _create_loop(self, reader: Reader) -> ReleaseLoop:
         settings, topics = self._settings, self._settings.config.kafka.topics
-        place = make_ledger_place(settings, self._found, self._input_seen_at)
-        check = self._create_period_check(place)
-        owners = OwnerFactory(settings.kafka, place, settings.parameters, self._noise, self._clock, check)
+        parameters = settings.parameters
+        ledger = make_ledger_topic(settings, self._found, self._input_seen_at)
+        records = OwnerRecords(ledger, parameters, self._cautious_now)
+        check = self._create_period_check(records)
         context = ReleaseContext(
-            settings.parameters,
+            parameters,
             self._windows,
-            InputTopic(settings.kafka, topics.visits, place.input_topic_id, (place.topic, place.topic_id)),
-            owners.take_over,
+            InputTopic(settings.kafka, topics.visits, ledger.input_topic_id, (ledger.topic, ledger.topic_id)),
+            lambda partition: take_over(
+                settings.kafka, partition, records, self._noise, self._clock, check.end_takeover
+            ),
             self._metrics,
             self._clock,
             reader.progressed,
@@ -270,12 +272,10 @@ class Service:
         )
         return ReleaseLoop(context, self._membership, self.ledger_partitions)
 
-    def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
-        settings, reader = self._settings, self._found.ledger_reader
-        limits = PeriodLimits(settings.config.privacy.epsilon, settings.worst)
-        return PeriodCheck(
-            settings.kafka, place, settings.parameters, limits, reader, self.ledger_partitions, self._cautious_now
-        )
+    def _create_period_check(self, records: OwnerRecords) -> PeriodCheck:
+        limits = PeriodLimits(self._settings.config.privacy.epsilon, self._settings.worst)
+        reader = self._found.ledger_reader
+        return PeriodCheck(self._settings.kafka, records, limits, reader, self.ledger_partitions)
 
     def _cautious_now(self) -> int:
         """Return the present instant, by a clock that is not ahead of the store's clock."""

@@ -2,68 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
+from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
 from monitor.store.facts import Windows
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import Owner
-from monitor.ticks.store_clock import StoreClock
 
 
-class ReleaseObserver(Protocol):
-    """A receiver of the metrics of a release. Called by the threads of several partitions."""
+class StoreClock:
+    """An estimate of the store's clock: its last reading plus the time that has passed on a monotonic clock.
 
-    def count_tick(
-        self,
-        partition: int,
-        as_of_seconds: float,
-        outcomes: Mapping[str, str],
-        answers: Mapping[tuple[str, str], int],
-    ) -> None:
-        """Count a decided tick of an output partition: its outcome by monitor, its answers by (monitor, status)."""
+    It continues while the store is unreachable. This machine's system clock may have been stepped since the last
+    reading; a monotonic clock is never stepped. The estimate is never ahead of the store's clock, because each reading
+    is older than the moment at which it arrives.
+    """
 
-    def count_lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
-        """Count the ticks of an output partition that no instance decided."""
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._reading: tuple[int, float] | None = None
 
-    def count_refused(self, partition: int, monitors: Sequence[str]) -> None:
-        """Count a tick that closed while the output partition's ledger was ahead of it."""
+    def update(self, instant: int) -> None:
+        """Record an instant that the store's clock has just returned."""
+        self._reading = instant, self._monotonic()
 
-    def forget_partition(self, partition: int) -> None:
-        """Drop the series of an output partition that this instance no longer decides."""
+    def has_reached(self, instant: int) -> bool:
+        """Return whether the store's clock has certainly reached the instant; False before the first reading."""
+        estimate = self._estimate()
+        return estimate is not None and estimate >= instant
 
-    def count_unknown(self, shards: Mapping[str, int]) -> None:
-        """Count the shards that were unknown at a tick, by cause."""
+    def cap(self, instant: int) -> int:
+        """Return the earlier of an instant of this machine's clock and the estimate."""
+        estimate = self._estimate()
+        return instant if estimate is None else min(instant, estimate)
 
-    def set_missing(self, records: Mapping[int, int]) -> None:
-        """Set the number of records that a tick lacked, by input partition; empty if it is not known."""
-
-    def record_tick(self, seconds: float, delay_seconds: float) -> None:
-        """Observe how long a tick took, without the wait for its release time, and how late its answers were."""
-
-    def count_recovery(self, cause: str) -> None:
-        """Count a takeover of a partition, by its `cause`."""
+    def _estimate(self) -> int | None:
+        if self._reading is None:
+            return None
+        instant, read_at = self._reading
+        return instant + int((self._monotonic() - read_at) * 1_000_000)
 
 
 @dataclass(frozen=True)
 class ReleaseContext:
     """The objects that the partition threads of an instance share. All of them are thread-safe.
 
-    `take_over` creates the owner of a partition, which fences earlier owners. `progressed` is signalled when this
-    instance's reader has written to the windows; polling detects the writes of other instances. `tick_ends` tells this
-    reader the end offsets of the latest tick. `decided` is signalled after each decided tick.
+    `take_over` takes a partition over and returns its owner, which has fenced earlier owners. `progressed` is signalled
+    when this instance's reader has written to the windows; polling detects the writes of other instances. `tick_ends`
+    tells this reader the end offsets of the latest tick. `decided` is signalled after each decided tick.
     """
 
     parameters: Parameters
     windows: Windows
     input_topic: InputTopic
     take_over: Callable[[int], Owner]
-    observer: ReleaseObserver
+    metrics: Metrics
     clock: Clock
     progressed: Signal
     tick_ends: TickEnds = field(default_factory=TickEnds)

@@ -14,19 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts import alerts
+from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
 from monitor.contracts.unknown import FACTS_MISSING, LEDGER_LOST
 from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
+from monitor.privacy.paired import PairedTotals
 from monitor.store.facts import Question, Reading
 from monitor.ticks.decide_over_time import OverTimeDecider
-from monitor.ticks.dwell_record import build_dwell_record
+from monitor.ticks.evidence import Evidence, find_input_since
 from monitor.ticks.ledger import EncodedRecord
-from monitor.ticks.readings import Evidence, find_input_since
 from monitor.ticks.state import LedgerState
-
-__all__ = ["Decider", "Decision", "Evidence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +249,7 @@ class Decider:
         if isinstance(monitor, Dwell):
             stays = (stay for shard in shards for stay in evidence.readings[shard].stays[time])
             totals = dwell.step(monitor.rule, stays, self._noise) if complete else None
-            return [build_dwell_record(self._parameters, monitor, time, tick, totals)]
+            return [self._build_dwell_record(monitor, time, tick, totals)]
         drawn = self._draw_hot_spots(monitor, time, evidence) if complete else None
         return [self._build_hot_spots_record(monitor, time, tick, drawn)]
 
@@ -278,6 +277,24 @@ class Decider:
             top=monitor.top,
             epsilon=monitor.epsilon,
             hot_spots=drawn,
+        )
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
+
+    def _build_dwell_record(self, monitor: Dwell, time: int, tick: int, totals: PairedTotals | None) -> EncodedRecord:
+        parameters, rule = self._parameters, monitor.rule
+        as_of = parameters.grid.as_of(tick)
+        key, value, headers = make_dwell_record(
+            source=parameters.name,
+            monitor=monitor.name,
+            time=time,
+            tick=tick,
+            as_of=as_of,
+            registry=parameters.registry.digest,
+            locations=len(parameters.registry.ids),
+            epsilon=rule.epsilon,
+            longest=rule.longest,
+            per_person=rule.per_person,
+            totals=totals,
         )
         return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 

@@ -15,8 +15,8 @@ from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
 from monitor.store.facts import Window
+from monitor.ticks.evidence import Evidence, find_input_since
 from monitor.ticks.ledger import EncodedRecord
-from monitor.ticks.readings import Evidence, find_input_since
 from monitor.ticks.state import LedgerState
 
 _Key = TypeVar("_Key", int, Fraction)

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.errors import MonitorError, UnreachableError
@@ -15,6 +15,7 @@ from monitor.ticks.context import ReleaseContext
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.owner import Owner
 from monitor.ticks.partition import PartitionRelease, collect_records
+from monitor.ticks.rollout import DelayedMembership
 from monitor.ticks.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -26,27 +27,15 @@ READ_EVERY: Final = 6 * SECOND  # how often partitions of other instances are re
 REPEAT_SECONDS: Final = 60.0  # how long before the same error is logged again
 
 
-class Ownership(Protocol):
-    """The output partitions that this instance owns."""
-
-    @property
-    def owned(self) -> frozenset[int]:
-        """The partitions that it owns now."""
-
-    @property
-    def joined(self) -> bool:
-        """Whether this instance is a member of the release group. Before that, it waits until it may join."""
-
-
 class ReleaseLoop:
     """The runner of the owned partitions, each on a separate thread, so that none blocks another. Used by one thread.
 
     `ledger_partitions` (Q) is the number of output partitions that have shards. Other partitions are not run.
     """
 
-    def __init__(self, context: ReleaseContext, ownership: Ownership, ledger_partitions: int) -> None:
+    def __init__(self, context: ReleaseContext, membership: DelayedMembership, ledger_partitions: int) -> None:
         self._context = context
-        self._ownership = ownership
+        self._membership = membership
         self._ledger_partitions = ledger_partitions
         self._upkeep = Upkeep(context.parameters, context.windows)
         self._running: dict[int, _PartitionThread] = {}
@@ -118,7 +107,7 @@ class ReleaseLoop:
         """
         if self._failure is not None:
             raise self._failure
-        owned = {partition for partition in self._ownership.owned if partition < self._ledger_partitions}
+        owned = {partition for partition in self._membership.owned if partition < self._ledger_partitions}
         for partition in self._running.keys() - owned:
             self._stopping.append(self._running.pop(partition))
             self._stopping[-1].stop.set()
@@ -178,7 +167,7 @@ class ReleaseLoop:
             self._warned_slot = slot
             return
         self._checked_slot = slot
-        if not self._ownership.joined:
+        if not self._membership.joined:
             self._upkeep.evict_while_waiting()
         if undecided is not None:
             self._report_undecided(undecided, grid.as_of(slot - 2))
@@ -191,7 +180,7 @@ class ReleaseLoop:
         slots are short and no problem is reported, the ledger is read only in some slots, and None is returned in the
         others.
         """
-        if not self._ownership.joined:
+        if not self._membership.joined:
             self._member_since = None
             return []
         self._member_since = slot if self._member_since is None else self._member_since

@@ -1,56 +1,51 @@
-"""The owner of one ledger partition: it decides the partition's ticks, and is its only writer."""
+"""The owner of one ledger partition: it is the partition's only writer, and knows which ticks it may decide."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from monitor.contracts.clock import Clock
-from monitor.contracts.parameters import Parameters, Total, find_shard
-from monitor.kafka.connections import KafkaConnections
+from monitor.contracts.parameters import Total, find_shard
 from monitor.privacy.noise import Noise
-from monitor.store.facts import Question
-from monitor.ticks.decide import Decider, Decision, Evidence
-from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
-from monitor.ticks.owner_records import LedgerPlace, OwnerRecords
-from monitor.ticks.takeover import Takeover, TakeoverCheck
-
-__all__ = ["LedgerPlace", "Owner", "OwnerFactory", "TakeoverCheck"]
+from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord, Writer
+from monitor.ticks.owner_records import OwnerRecords
+from monitor.ticks.state import LedgerState
 
 OWNER_RECORDS_PER_LIFETIME: Final = 4
 
 
 class Owner:
-    """The owner of one ledger partition. A new owner fences every earlier one (docs/architecture.md, section 4).
+    """The owner of one ledger partition, as `take_over` returns it. A new owner fences every earlier one.
+
+    `state`: the state of the partition. `decider` decides its ticks. If the answers of a tick are not appended, close
+    this owner, because `state` already contains them. Nobody has seen them, so the next owner may draw again.
+
+    Args:
+        partition: the number of the partition.
+        writer: the writer of the partition, which has fenced every earlier one.
+        state: the state that was read from the partition.
+        records: the builder of owner records.
+        noise: the source of one-sided noise.
+        slot: the slot of the takeover.
 
     Raises:
-        UnreachableError: (any method) the outcome is not known; create a new owner.
+        UnreachableError: (any method) the outcome is not known; take over again.
         FencedError: (any method) another owner has taken over.
-        LedgerError: the ledger belongs to another service, is uninitialised, or cannot be read.
-        LedgerChangedError: the ledger's topic was re-created, so the fence and the records would be in two topics.
-        PeriodError: with the answers of other configurations, one person may pay more than the stated ε.
     """
 
     def __init__(
-        self,
-        connections: KafkaConnections,
-        place: LedgerPlace,
-        partition: int,
-        parameters: Parameters,
-        noise: Noise,
-        clock: Clock,
-        check: TakeoverCheck | None = None,
+        self, partition: int, writer: Writer, state: LedgerState, records: OwnerRecords, noise: Noise, slot: int
     ) -> None:
         self.partition = partition
-        self._parameters = parameters
-        charges, now = (None, clock.now) if check is None else (check.charges, check.now)
-        self._records = OwnerRecords(place, parameters, charges, now)
-        self._writer, self.state = Takeover(connections, partition, self._records, check).run()
+        self.state = state
+        self._writer = writer
+        self._records = records
+        self._parameters = records.parameters
         self.shards, totals = self._find_assigned()
-        self._decider = Decider(parameters, self.shards, noise, totals)
-        slot = parameters.grid.find_slot(clock.now())
-        owned_since = self.state.owned_since
-        self.first_tick = slot if owned_since is None else min(slot, parameters.grid.find_slot(owned_since))
+        self.decider = Decider(self._parameters, self.shards, noise, totals)
+        owned_since = state.owned_since
+        self.first_tick = slot if owned_since is None else min(slot, self._parameters.grid.find_slot(owned_since))
         self._owner_record_at = slot
         self._input_grew = False
 
@@ -71,10 +66,6 @@ class Owner:
         if terms is not None and partitions > terms.input_partitions:
             self.state.terms = replace(terms, input_partitions=partitions)
             self._input_grew = True
-
-    def build_questions(self, tick: int) -> dict[int, Question]:
-        """Return the question to ask each owned shard at a tick."""
-        return self._decider.build_questions(tick)
 
     @property
     def first_undecided(self) -> int:
@@ -97,13 +88,6 @@ class Owner:
         self.first_tick = min(self.first_tick, slot)
         self._owner_record_at = min(self._owner_record_at, slot)
 
-    def decide(self, tick: int, evidence: Evidence) -> Decision:
-        """Draw every answer of a tick. If they are not appended, close this owner: its state already contains them.
-
-        Nobody has seen answers that were not appended, so the next owner may draw again.
-        """
-        return self._decider.decide(tick, evidence, self.state)
-
     def append(self, tick: int, decision: Decision, within: float = ACKNOWLEDGED_SECONDS) -> None:
         """Append the answers of a tick. When this returns, they are in the ledger.
 
@@ -111,12 +95,11 @@ class Owner:
         The append is given up after about `within` seconds (`Writer.append`).
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
-        records = [*self._build_due_owner_records(tick, empty=not decision.records), *decision.records]
-        self._writer.append(records, within)
-        oldest = (
-            self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
-        )
-        self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
+        parameters, grid = self._parameters, self._parameters.grid
+        owner_records = self._build_due_owner_records(tick, empty=not decision.records)
+        self._writer.append([*owner_records, *decision.records], within)
+        oldest = grid.as_of(tick) - (parameters.longest_horizon + 1) * grid.length
+        self.state.forget(tick, parameters.mark_lifetime, oldest, parameters.memory_slots)
 
     def _build_due_owner_records(self, tick: int, *, empty: bool) -> list[EncodedRecord]:
         """Return an owner record if one is due.
@@ -133,23 +116,3 @@ class Owner:
     def close(self) -> None:
         """Close the writer."""
         self._writer.close()
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerFactory:
-    """A factory of the owners of ledger partitions."""
-
-    connections: KafkaConnections
-    place: LedgerPlace
-    parameters: Parameters
-    noise: Noise
-    clock: Clock
-    check: TakeoverCheck | None = None
-
-    def take_over(self, partition: int) -> Owner:
-        """Take a partition over and return its owner.
-
-        Raises:
-            UnreachableError, FencedError, LedgerError, LedgerChangedError, PeriodError: as `Owner`.
-        """
-        return Owner(self.connections, self.place, partition, self.parameters, self.noise, self.clock, self.check)

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from monitor.contracts import alerts
-from monitor.contracts.charges import Charges
 from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerError
 from monitor.observe.failpoints import failpoint
 from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.ledger_reader import LedgerReader
+from monitor.ticks.period_account import declare_charges
 from monitor.ticks.state import OwnerTerms, find_later
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerPlace:
+class LedgerTopic:
     """The ledger's topic and its id, and the id of the input topic from which the facts are read.
 
     `fingerprint` is that of `compute_published_fingerprint`. `input_seen_at` is an instant at which the input topic
@@ -32,14 +33,17 @@ class LedgerPlace:
     input_partitions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class OwnerRecords:
-    """A builder of owner records. `now` returns their timestamp, by which they expire. Its clock must not be ahead."""
+    """A builder of owner records, which contain the charges of this configuration.
 
-    place: LedgerPlace
-    parameters: Parameters
-    charges: Charges | None
-    now: Callable[[], int]
+    `now` returns their timestamp, by which they expire. Its clock must not be ahead.
+    """
+
+    def __init__(self, ledger: LedgerTopic, parameters: Parameters, now: Callable[[], int]) -> None:
+        self.ledger = ledger
+        self.parameters = parameters
+        self.charges = declare_charges(parameters)
+        self.now = now
 
     def update_terms(self, known: OwnerTerms | None, partition: int) -> OwnerTerms:
         """Return the terms of the next owner record, given the terms that were read from the partition.
@@ -47,27 +51,27 @@ class OwnerRecords:
         Raises:
             LedgerError: the partition has no first record, or belongs to another service.
         """
-        place = self.place
+        ledger = self.ledger
         if known is None:
             raise LedgerError(
-                f"partition {partition} of {place.topic} has no first record, so the spent ε is not known: run "
+                f"partition {partition} of {ledger.topic} has no first record, so the spent ε is not known: run "
                 "`location-monitor topics --create`"
             )
-        known.require_service(self.parameters.name, place.topic)
-        same = known.input_topic_id == place.input_topic_id
+        known.require_service(self.parameters.name, ledger.topic)
+        same = known.input_topic_id == ledger.input_topic_id
         return replace(
             known,
-            input_topic_id=place.input_topic_id,
+            input_topic_id=ledger.input_topic_id,
             input_since=self._find_input_since(known),
-            fingerprint=place.fingerprint,
-            input_partitions=max(known.input_partitions if same else 0, place.input_partitions),
+            fingerprint=ledger.fingerprint,
+            input_partitions=max(known.input_partitions if same else 0, ledger.input_partitions),
             charges=self.charges,
         )
 
     def _find_input_since(self, known: OwnerTerms) -> int | None:
         since, tolerance = known.input_since, self.parameters.tolerance
-        if known.input_topic_id not in ("", self.place.input_topic_id):
-            since = find_later(since, self._find_complete_slot(self.place.input_seen_at + tolerance))
+        if known.input_topic_id not in ("", self.ledger.input_topic_id):
+            since = find_later(since, self._find_complete_slot(self.ledger.input_seen_at + tolerance))
         if known.fingerprint == "" and known.lost_at is not None:
             # Only the lost ledger contained the id of its input topic, so the present topic may be another one.
             since = find_later(since, self._find_complete_slot(known.lost_at + tolerance))
@@ -96,9 +100,7 @@ class OwnerRecords:
         )
         return EncodedRecord(key, value, tuple(headers), now // 1_000)
 
-    def announce(
-        self, writer: Writer, partition: int, known: OwnerTerms | None, read: Callable[[int], OwnerTerms | None]
-    ) -> OwnerTerms:
+    def announce(self, writer: Writer, partition: int, reader: LedgerReader) -> OwnerTerms:
         """Append an owner record, read up to it, and return its terms.
 
         A read up to the writer's own record is complete, even if a leader reports an outdated log end. If the records
@@ -107,14 +109,14 @@ class OwnerRecords:
         Args:
             writer: the writer of the partition, which has fenced every earlier one.
             partition: the number of the partition.
-            known: the terms read so far.
-            read: reads up to an offset, and returns the terms at that offset.
+            reader: has read the partition, and continues.
         """
-        terms = self.update_terms(known, partition)
+        terms = self.update_terms(reader.get_state(partition).terms, partition)
         while True:
             offset = writer.append([self.build(terms, partition)])
             failpoint("owner.announced")
-            updated = self.update_terms(read(offset), partition)
+            reader.read_to(partition, offset)
+            updated = self.update_terms(reader.get_state(partition).terms, partition)
             updated = replace(updated, input_since=find_later(updated.input_since, terms.input_since))
             if updated == terms:
                 return terms

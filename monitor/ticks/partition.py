@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor.contracts.instants import SECOND, format_instant
+from monitor.contracts.parameters import Parameters
 from monitor.contracts.unknown import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
 from monitor.errors import FencedError, UnreachableError
 from monitor.observe.failpoints import failpoint
 from monitor.observe.log_fields import log_fields
 from monitor.ticks.context import ReleaseContext
-from monitor.ticks.decide import Decision, Evidence
-from monitor.ticks.evidence import EvidenceReader
+from monitor.ticks.decide import Decision
+from monitor.ticks.evidence import Evidence
+from monitor.ticks.evidence_reader import EvidenceReader
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.owner import Owner
 from monitor.ticks.upkeep import Upkeep
@@ -55,6 +57,7 @@ class PartitionRelease:
         self.last_tick: int | None = None
         self.last_records: Sequence[EncodedRecord] = ()
         self._context = context
+        self._parameters = context.parameters
         self._upkeep = upkeep
         self._taken_at = 0
         self._reason = _NO_OWNER
@@ -93,7 +96,7 @@ class PartitionRelease:
     def _decide_next(self, stop: threading.Event) -> bool:
         """Wait for the next tick and decide it. Return whether it was decided."""
         tick = self.find_next_tick()
-        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        as_of = format_instant(self._parameters.grid.as_of(tick))
         with log_fields(ledger_partition=self.partition, tick=as_of):
             if not self._wait_until_closed(tick, stop):
                 return False
@@ -120,8 +123,8 @@ class PartitionRelease:
         self._context.input_topic.expect_partitions(0 if terms is None else terms.input_partitions)
         self._taken_at = self._context.clock.now()
         self.trouble = ""
-        self._context.observer.count_recovery("takeover")
-        self._context.observer.count_lost(self.partition, self._context.monitors, 0)
+        self._context.metrics.count_recovery("takeover")
+        self._context.metrics.count_lost(self.partition, self._context.monitors, 0)
         self._count_skipped(self.owner)
         return True
 
@@ -138,7 +141,7 @@ class PartitionRelease:
     def find_next_tick(self) -> int:
         """Return the last closed tick if it can still be decided, else the tick that closes next."""
         now = self._context.clock.now()
-        slot = self._context.parameters.grid.find_slot(now)
+        slot = self._parameters.grid.find_slot(now)
         owner = self.owner
         if owner is None:
             return slot
@@ -155,7 +158,7 @@ class PartitionRelease:
                 self._refused_slot = None
                 self.trouble = ""
             return
-        until = format_instant(self._context.parameters.grid.as_of(last))
+        until = format_instant(self._parameters.grid.as_of(last))
         self.trouble = self._reason = (
             f"ledger partition {self.partition} contains answers up to {until}, which is ahead of the clock: no tick "
             "is decided before then"
@@ -163,13 +166,13 @@ class PartitionRelease:
         if self._refused_slot is None:
             log.error("%s", self.trouble)
         elif slot > self._refused_slot:
-            self._context.observer.count_refused(self.partition, self._context.monitors)
+            self._context.metrics.count_refused(self.partition, self._context.monitors)
         self._refused_slot = slot
 
     def _wait_until_closed(self, tick: int, stop: threading.Event) -> bool:
         """Wait until a tick has closed. Return False on a stop, or if the clock was set back before the tick's slot."""
-        clock, grid = self._context.clock, self._context.parameters.grid
-        closes = grid.as_of(tick) + self._context.parameters.tolerance
+        clock, grid = self._context.clock, self._parameters.grid
+        closes = grid.as_of(tick) + self._parameters.tolerance
         while clock.now() < closes:
             self._note_heartbeat()
             if stop.is_set() or grid.find_slot(clock.now()) < tick:
@@ -177,24 +180,9 @@ class PartitionRelease:
             clock.wait_until(min(closes, clock.now() + LONGEST_WAIT), stop)
         return not stop.is_set()
 
-    def find_release_time(self, tick: int) -> int:
-        """Return when a tick's answers are published: a fixed delay after as_of, or after the takeover if it was later.
-
-        The delay is fixed because the moment at which reading ends would reveal the load. The answers are published no
-        later than `_find_latest_release`.
-        """
-        grid = self._context.parameters.grid
-        from_takeover = max(grid.as_of(tick), self._taken_at) + self._context.parameters.release_delay
-        return min(from_takeover, self._find_latest_release(tick))
-
-    def _find_latest_release(self, tick: int) -> int:
-        """Return the last instant at which a tick's answers may be published: no clock has closed the next slot yet."""
-        parameters = self._context.parameters
-        return parameters.grid.as_of(tick + 1) - 2 * parameters.tolerance
-
     def _is_too_late(self, tick: int, margin: int = 0) -> bool:
         """Return whether a tick's latest release time passed more than `margin` ago."""
-        return max(self._context.clock.now(), self._taken_at) > self._find_latest_release(tick) + margin
+        return max(self._context.clock.now(), self._taken_at) > find_latest_release(self._parameters, tick) + margin
 
     def decide_tick(self, tick: int, stop: threading.Event) -> bool:
         """Decide a tick at its release time. Return False if it was not decided, or if the outcome is not known.
@@ -212,8 +200,8 @@ class PartitionRelease:
         decision = self._try_to_decide(owner, tick, stop)
         if decision is None:
             return False
-        delay = (self._context.clock.now() - self._context.parameters.grid.as_of(tick)) / SECOND
-        self._context.observer.record_tick(time.perf_counter() - began - self._waited, delay)
+        delay = (self._context.clock.now() - self._parameters.grid.as_of(tick)) / SECOND
+        self._context.metrics.record_tick(time.perf_counter() - began - self._waited, delay)
         self.last_records = decision.records
         self.last_tick = tick
         self._report_decision(tick, decision)
@@ -230,7 +218,7 @@ class PartitionRelease:
         Whatever depends on the visits is done before the wait, because the time of publication would reveal how many
         there are (docs/rules.md, rule 10).
         """
-        due, spans = self.find_release_time(tick), self._context.spans
+        due, spans = find_release_time(self._parameters, tick, self._taken_at), self._context.spans
         try:
             with spans.span("tick.read"):
                 evidence = self._read_evidence(owner, tick, due, stop)
@@ -245,7 +233,7 @@ class PartitionRelease:
             self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
             failpoint("tick.read")
             self._skipped = (owner.first_undecided, tick - 1) if tick > owner.first_undecided else None
-            decision = owner.decide(tick, evidence)
+            decision = owner.decider.decide(tick, evidence, owner.state)
             with spans.span("tick.wait"):
                 hindrance = self._wait_for_release(tick, due, stop)
             if hindrance:
@@ -261,14 +249,14 @@ class PartitionRelease:
             return None
 
     def _read_evidence(self, owner: Owner, tick: int, due: int, stop: threading.Event) -> Evidence | None:
-        questions = owner.build_questions(tick)
+        questions = owner.decider.build_questions(tick)
         return EvidenceReader(self._context, tick, questions, due, stop, self._note_heartbeat, self._reached).read()
 
     def _report_not_closed(self, tick: int, stop: threading.Event) -> None:
         """Report a tick that has closed by this machine's clock but not by the store's clock, unless stopping."""
         if stop.is_set():
             return
-        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        as_of = format_instant(self._parameters.grid.as_of(tick))
         trouble = f"the store's clock is not known to have reached {as_of}: that tick is not decided yet"
         if self.trouble != trouble:
             log.error("ledger partition %d: %s", self.partition, trouble)
@@ -292,7 +280,7 @@ class PartitionRelease:
             clock.wait_until(min(due, now + LONGEST_WAIT), never if stopping else stop)
         self._waited = time.perf_counter() - waits
         # The margin is for answers that are due at the last instant: they are appended just after it.
-        return _TOO_LATE if self._is_too_late(tick, self._context.parameters.tolerance) else ""
+        return _TOO_LATE if self._is_too_late(tick, self._parameters.tolerance) else ""
 
     def _append(self, owner: Owner, tick: int, evidence: Evidence, decision: Decision) -> Decision:
         owner.note_input_partitions(self._context.input_topic.most_partitions)
@@ -308,7 +296,8 @@ class PartitionRelease:
         This is half of the time that is left. The other half is for the takeover, and ends before the release delay
         that follows.
         """
-        left = self._find_latest_release(tick) - self._context.clock.now() - self._context.parameters.release_delay
+        release_delay = self._parameters.release_delay
+        left = find_latest_release(self._parameters, tick) - self._context.clock.now() - release_delay
         return left / 2 / SECOND
 
     def _count_skipped(self, owner: Owner) -> None:
@@ -320,7 +309,7 @@ class PartitionRelease:
 
     def _report_lost(self, first: int, last: int) -> None:
         """Report ticks that the ledger skips: no instance has decided them. They are counted only here."""
-        grid = self._context.parameters.grid
+        grid = self._parameters.grid
         log.error(
             "ledger partition %d: the ticks of %s to %s are lost (%d): %s",
             self.partition,
@@ -329,29 +318,29 @@ class PartitionRelease:
             last - first + 1,
             self._reason,
         )
-        self._context.observer.count_lost(self.partition, self._context.monitors, last - first + 1)
+        self._context.metrics.count_lost(self.partition, self._context.monitors, last - first + 1)
 
     def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> str:
         """Count the causes of an unknown tick, and log them in one line, the same causes at most once a minute.
 
         Return what an operator has to end: a transaction that keeps the input from being read. Empty if there is none.
         """
-        observer = self._context.observer
-        observer.set_missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
+        metrics = self._context.metrics
+        metrics.set_missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
         causes = count_causes(evidence.causes.values(), decision.unknown)
         before, self._unknown = self._unknown, frozenset(causes)
         if not causes:
             if before:
                 log.warning("ledger partition %d: ticks are known again", self.partition)
             return ""
-        observer.count_unknown(causes)
+        metrics.count_unknown(causes)
         stable = self._read_stable_ends(evidence) if INPUT_BEHIND in causes else {}
         hidden = "; ".join(explain_hidden(evidence.behind, stable))
         now = time.monotonic()
         if self._unknown == before and now - self._unknown_logged_at < REPEAT_SECONDS:
             return hidden
         self._unknown_logged_at = now
-        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        as_of = format_instant(self._parameters.grid.as_of(tick))
         reasons = explain(causes, evidence.behind, stable)
         log.warning("ledger partition %d: the tick of %s is unknown: %s", self.partition, as_of, reasons)
         return hidden
@@ -367,15 +356,30 @@ class PartitionRelease:
     def _report_decision(self, tick: int, decision: Decision) -> None:
         unknown = {monitor for monitor, status in decision.answers if status == "unknown"}
         outcomes = {name: "unknown" if name in unknown else "decided" for name in self._context.monitors}
-        as_of = self._context.parameters.grid.as_of(tick) / SECOND
-        self._context.observer.count_tick(self.partition, as_of, outcomes, decision.answers)
+        as_of = self._parameters.grid.as_of(tick) / SECOND
+        self._context.metrics.count_tick(self.partition, as_of, outcomes, decision.answers)
 
     def close(self) -> None:
         """Close the owner and drop the partition's metrics."""
         if self.owner is not None:
             self.owner.close()
             self.owner = None
-        self._context.observer.forget_partition(self.partition)
+        self._context.metrics.forget_partition(self.partition)
+
+
+def find_release_time(parameters: Parameters, tick: int, taken_at: int) -> int:
+    """Return when a tick's answers are published: a fixed delay after as_of, or after the takeover if it was later.
+
+    The delay is fixed because the moment at which reading ends would reveal the load. The answers are published no
+    later than `find_latest_release`. `taken_at`: the instant of the takeover.
+    """
+    from_takeover = max(parameters.grid.as_of(tick), taken_at) + parameters.release_delay
+    return min(from_takeover, find_latest_release(parameters, tick))
+
+
+def find_latest_release(parameters: Parameters, tick: int) -> int:
+    """Return the last instant at which a tick's answers may be published: no clock has closed the next slot yet."""
+    return parameters.grid.as_of(tick + 1) - 2 * parameters.tolerance
 
 
 def _compute_backoff(failures: int, longest: float) -> float:

@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Final
 
 from monitor.contracts.charges import Charges
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ticks.declared_charges import declare_charges
 from monitor.ticks.ledger import Writer, require_ledger
 from monitor.ticks.ledger_reader import LedgerReader
-from monitor.ticks.owner_records import LedgerPlace, OwnerRecords
+from monitor.ticks.owner_records import OwnerRecords
 from monitor.ticks.period_account import PeriodAccount
 from monitor.ticks.state import LedgerState, Spent
 
@@ -79,40 +77,24 @@ class PeriodCheck:
 
     Args:
         connections: the connections to Kafka.
-        place: the ledger.
-        parameters: the parameters of the service.
+        records: the builder of this instance's owner records, with the charges of its configuration.
         limits: what one person may pay.
         reader: reads all partitions of the ledger's topic.
         partitions: Q, the number of partitions that have shards.
-        now: returns the present instant, by a clock that is not ahead.
     """
 
     def __init__(
         self,
         connections: KafkaConnections,
-        place: LedgerPlace,
-        parameters: Parameters,
+        records: OwnerRecords,
         limits: PeriodLimits,
         reader: LedgerReader,
         partitions: int,
-        now: Callable[[], int],
     ) -> None:
-        self._connections, self._place, self._parameters = connections, place, parameters
-        self._limits, self._reader, self._partitions = limits, reader, partitions
-        self._now = now
-        self._charges = declare_charges(parameters)
-        self._rules = TakeoverRules(parameters, limits, self._charges)
-        self._records = OwnerRecords(place, parameters, self._charges, now)
+        self._connections, self._records, self._limits = connections, records, limits
+        self._reader, self._partitions = reader, partitions
+        self._rules = TakeoverRules(records.parameters, limits, records.charges)
         self._announcing = threading.Lock()
-
-    @property
-    def charges(self) -> Charges:
-        """The charges of this configuration."""
-        return self._charges
-
-    def now(self) -> int:
-        """Return the present instant, by a clock that is not ahead."""
-        return self._now()
 
     def end_takeover(self, partition: int, state: LedgerState) -> None:
         """Check what one person may pay. The partition already contains the owner's record; `state` is its state.
@@ -122,7 +104,8 @@ class PeriodCheck:
             UnreachableError: the ledger cannot be read or written now, or other instances keep taking over.
             FencedError: another instance takes over at the same time.
         """
-        tick = self._parameters.grid.find_slot(self._now()) - 1  # a new owner may still decide the last closed tick
+        parameters = self._records.parameters
+        tick = parameters.grid.find_slot(self._records.now()) - 1  # a new owner may still decide the last closed tick
         self._reader.forget(tick)
         for _ in range(ATTEMPTS):
             self._reader.refresh()
@@ -130,17 +113,18 @@ class PeriodCheck:
             others = self._rules.find_others(spent)
             if others and self._rules.fits_with(spent, others, tick):
                 return
-            PeriodAccount(self._parameters, self._limits.worst, spent).require(self._limits.stated, tick)
+            PeriodAccount(parameters, self._limits.worst, spent).require(self._limits.stated, tick)
             if not others:
                 return
             self._announce(others)
         raise UnreachableError(
-            f"instances with another configuration keep taking over partitions of {self._place.topic}: if both answer "
-            "in turns, one person may pay too much; the takeover is tried again"
+            f"instances with another configuration keep taking over partitions of {self._records.ledger.topic}: if "
+            "both answer in turns, one person may pay too much; the takeover is tried again"
         )
 
     def _announce(self, partitions: Collection[int]) -> None:
         """Fence the owners of these partitions, and append an owner record to each of them."""
+        ledger = self._records.ledger
         with self._announcing:
             for partition in sorted(partitions):
                 log.warning(
@@ -148,7 +132,6 @@ class PeriodCheck:
                     "much if both answer",
                     partition,
                 )
-                with closing(Writer(self._connections, self._place.topic, self._place.topic_id, partition)) as writer:
-                    known, read_to = self._reader.terms(partition), partial(self._reader.read_to, partition)
-                    self._records.announce(writer, partition, known, read_to)
-                    require_ledger(self._connections, self._place.topic, self._place.topic_id)
+                with closing(Writer(self._connections, ledger.topic, ledger.topic_id, partition)) as writer:
+                    self._records.announce(writer, partition, self._reader)
+                    require_ledger(self._connections, ledger.topic, ledger.topic_id)

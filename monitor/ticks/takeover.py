@@ -1,98 +1,61 @@
-"""Take a ledger partition over, in the order of docs/architecture.md, section 4.
-
-1. Create a writer with the transactional id of the partition. This fences every earlier owner.
-2. Read the partition, and append an owner record (`monitor.ticks.owner_records`).
-3. Read up to this record. All records of earlier owners are before it.
-4. Append the records of the last tick again, unchanged, because their transaction may have been aborted.
-5. Check what one person may pay within a period (`monitor.ticks.period_check`).
-"""
+"""Take a ledger partition over, in the order of docs/architecture.md, section 4."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
 
-from monitor.contracts.charges import Charges
+from monitor.contracts.clock import Clock
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.failpoints import failpoint
-from monitor.ticks.ledger import Writer, read_partition, require_ledger
+from monitor.privacy.noise import Noise
+from monitor.ticks.ledger import Writer, require_ledger
+from monitor.ticks.ledger_reader import LedgerReader
+from monitor.ticks.owner import Owner
 from monitor.ticks.owner_records import OwnerRecords
-from monitor.ticks.state import LedgerState, OwnerTerms
+from monitor.ticks.state import LedgerState
 
 log = logging.getLogger(__name__)
 
-
-class TakeoverCheck(Protocol):
-    """The charges of this configuration, and the check that ends each takeover. Thread-safe."""
-
-    @property
-    def charges(self) -> Charges:
-        """The charges of this configuration, for owner records."""
-
-    def now(self) -> int:
-        """Return the present instant, by a clock that is not ahead."""
-
-    def end_takeover(self, partition: int, state: LedgerState) -> None:
-        """Check what one person may pay. The partition already contains the owner's record; `state` is its state.
-
-        Raises:
-            PeriodError: the sum is larger than the stated ε, so no tick may be decided.
-            UnreachableError, FencedError: the check could not be completed; take over again later.
-        """
+Check = Callable[[int, LedgerState], None]
+"""The last step of a takeover, given the partition and its state: `PeriodCheck.end_takeover`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Takeover:
-    """The takeover of one ledger partition. Without a `check`, the last step is left out."""
+def take_over(
+    connections: KafkaConnections, partition: int, records: OwnerRecords, noise: Noise, clock: Clock, check: Check
+) -> Owner:
+    """Take a ledger partition over, and return its owner.
 
-    connections: KafkaConnections
-    partition: int
-    records: OwnerRecords
-    check: TakeoverCheck | None
-
-    def run(self) -> tuple[Writer, LedgerState]:
-        """Take the partition over, and return its writer and its state.
-
-        Raises:
-            UnreachableError, FencedError, LedgerError, LedgerChangedError, PeriodError: as `Owner`.
-        """
-        place = self.records.place
-        writer = Writer(self.connections, place.topic, place.topic_id, self.partition)
-        failpoint("owner.fenced")
-        try:
-            return writer, self._announce_and_read(writer)
-        except BaseException:
-            writer.close()
-            raise
-
-    def _announce_and_read(self, writer: Writer) -> LedgerState:
-        state = LedgerState()
-        next_offset = self._read(state, 0, None)
-
-        def read_to(until: int) -> OwnerTerms | None:
-            nonlocal next_offset
-            next_offset = self._read(state, next_offset, until)
-            return state.terms
-
-        terms = self.records.announce(writer, self.partition, state.terms, read_to)
+    Raises:
+        UnreachableError: the outcome is not known; take over again.
+        FencedError: another owner has taken over.
+        LedgerError: the ledger belongs to another service, is uninitialised, or cannot be read.
+        LedgerChangedError: the ledger's topic was re-created, so the fence and the records would be in two topics.
+        PeriodError: with the answers of other configurations, one person may pay more than the stated ε.
+    """
+    ledger, parameters = records.ledger, records.parameters
+    # 1. Create a writer with the transactional id of the partition. This fences every earlier owner.
+    writer = Writer(connections, ledger.topic, ledger.topic_id, partition)
+    failpoint("owner.fenced")
+    try:
+        # 2. Read the partition.
+        reader = LedgerReader(connections, parameters, ledger.topic, [partition], records.now)
+        reader.refresh()
+        # 3. Append an owner record, and read up to it. All records of earlier owners are before it.
+        terms = records.announce(writer, partition, reader)
         # The topic's id is checked after the owner record is written. Kafka never reuses an id, so a match shows that
         # the record is in the topic on which the earlier owners were fenced.
-        require_ledger(self.connections, self.records.place.topic, self.records.place.topic_id)
+        require_ledger(connections, ledger.topic, ledger.topic_id)
+        state = reader.get_state(partition)
         state.begin_ownership(terms)
         failpoint("owner.read")
+        # 4. Append the records of the last tick again, unchanged, because their transaction may have been aborted.
         writer.append(list(state.last_records.values()))
         failpoint("owner.repeated")
-        if self.check is not None:
-            self.check.end_takeover(self.partition, state)
-        log.info("owns ledger partition %d: %d records read", self.partition, state.records)
-        return state
-
-    def _read(self, state: LedgerState, start: int, until: int | None) -> int:
-        """Fold the records from `start` to `until` (default: the present end), and return the next offset to read."""
-        next_offset, parameters = start, self.records.parameters
-        now = self.records.now() + parameters.tolerance
-        for offset, record in read_partition(self.connections, self.records.place.topic, self.partition, until, start):
-            state.read(offset, record, parameters.grid, now)
-            next_offset = offset + 1
-        return next_offset
+        # 5. Check what one person may pay within a period.
+        check(partition, state)
+    except BaseException:
+        writer.close()
+        raise
+    log.info("owns ledger partition %d: %d records read", partition, state.records)
+    return Owner(partition, writer, state, records, noise, parameters.grid.find_slot(clock.now()))

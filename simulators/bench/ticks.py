@@ -37,8 +37,10 @@ from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import EncodedRecord, Writer
-from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.takeover import take_over
 from monitor.ticks.upkeep import Upkeep
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from simulators.bench.bench import Bench
@@ -97,25 +99,27 @@ def open_partition(bootstrap_servers: str, parameters: Parameters) -> Iterator[O
     clock = SteppedClock(_GRID.start(_FIRST_TICK))
     with ExitStack() as stack:
         server = stack.enter_context(EmbeddedValkey(ValkeySettings(appendonly=True)))
-        place = _create_topics(connections, parameters)
+        ledger = _create_topics(connections, parameters)
         windows = RedisWindows(parameters, "bench", create_client(RedisAddress(server.url)), clock.now)
         stack.callback(windows.close)
         windows.begin(0, 0, COMPLETE_FROM_START)
-        ledger = (place.topic, place.topic_id)
-        watching = InputTopic(connections, f"{parameters.name}-visits", place.input_topic_id, ledger)
+        output = (ledger.topic, ledger.topic_id)
+        watching = InputTopic(connections, f"{parameters.name}-visits", ledger.input_topic_id, output)
         stack.callback(watching.close)
         noise = OneSidedNoise(SystemEntropy())
 
-        def take_over(partition: int) -> Owner:
-            return Owner(connections, place, partition, parameters, noise, clock)
+        records = OwnerRecords(ledger, parameters, clock.now)
 
-        context = ReleaseContext(parameters, windows, watching, take_over, Metrics(), clock, Signal())
+        def own(partition: int) -> Owner:
+            return take_over(connections, partition, records, noise, clock, lambda _partition, _state: None)
+
+        context = ReleaseContext(parameters, windows, watching, own, Metrics(), clock, Signal())
         release = stack.enter_context(closing(PartitionRelease(0, context, Upkeep(parameters, windows))))
         release.take_over()
         yield OpenPartition(release, windows, parameters, clock)
 
 
-def _create_topics(connections: KafkaConnections, parameters: Parameters) -> LedgerPlace:
+def _create_topics(connections: KafkaConnections, parameters: Parameters) -> LedgerTopic:
     name = parameters.name
     names = (f"{name}-visits", f"{name}-alerts")
     configs = {"retention.ms": "-1", "max.message.bytes": str(32 * 2**20)}
@@ -126,7 +130,7 @@ def _create_topics(connections: KafkaConnections, parameters: Parameters) -> Led
     first = make_ledger_record(source=name, service=name, partitions=1, lost_at=None, partition=0, at=_ORIGIN)
     with closing(Writer(connections, names[1], alerts, 0)) as writer:
         writer.append([EncodedRecord(first.key, first.value, tuple(first.headers), _ORIGIN // 1_000)])
-    return LedgerPlace(names[1], alerts, visits, "bench", _ORIGIN, 1)
+    return LedgerTopic(names[1], alerts, visits, "bench", _ORIGIN, 1)
 
 
 def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequence[AtTimes] = ()) -> Parameters:

@@ -25,13 +25,14 @@ from monitor.contracts.instants import MINUTE
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
+from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.facts import Question, Reading, Span, Windows
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence import EvidenceReader
-from monitor.ticks.partition import PartitionRelease
+from monitor.ticks.evidence_reader import EvidenceReader
+from monitor.ticks.partition import find_release_time
 from monitor.ticks.upkeep import Upkeep
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import PLACES, Plan
@@ -79,8 +80,15 @@ class World:
         self._batches: dict[BatchName, Batch] = {}
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [self._reader(log) for log in self._logs]
-        parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
-        self._parts = ReleaseContext(*cast("Any", parts))
+        self._parts = ReleaseContext(
+            plan.parameters,
+            self.windows,
+            cast("Any", HandTopic(plan, self.clock)),
+            take_over=cast("Any", None),  # the owners are those of this world
+            metrics=Metrics(),
+            clock=self.clock,
+            progressed=Signal(),
+        )
         shards = [
             [s for s in range(plan.shards) if s % plan.ledger_partitions == q] for q in range(plan.ledger_partitions)
         ]
@@ -175,9 +183,8 @@ class World:
             yield ("replicate",) if self._replica is None else ("failover",)
 
     def _due(self, partition: int) -> int:
-        release = PartitionRelease(partition, self._parts, cast("Any", None))
-        release._taken_at = self.plan.instant(self._owners[partition].taken_at)
-        return release.find_release_time(self.tick)
+        taken_at = self.plan.instant(self._owners[partition].taken_at)
+        return find_release_time(self.plan.parameters, self.tick, taken_at)
 
     def _is_due(self, partition: int) -> bool:
         return self.clock.now() >= self._due(partition)
@@ -229,13 +236,13 @@ class World:
     def _look(self, partition: int) -> None:
         """Let the owner look once, and check that the counts it could decide from are those of the log."""
         evidence = self._evidence_of(partition)
-        before = set(evidence._readings)
-        evidence._read_once()
-        for shard in evidence._readings.keys() - before:
-            self._compare(self._questions[partition](self.tick)[shard], shard, evidence._readings[shard])
+        before = set(evidence.readings)
+        evidence.read_once()
+        for shard in evidence.readings.keys() - before:
+            self._compare(self._questions[partition](self.tick)[shard], shard, evidence.readings[shard])
         owner = self._owners[partition]
-        end_offsets = None if evidence._end_offsets is None else frozenset(evidence._end_offsets.items())
-        self._owners[partition] = owner._replace(end_offsets=end_offsets, read=owner.read.union(evidence._readings))
+        end_offsets = None if evidence.end_offsets is None else frozenset(evidence.end_offsets.items())
+        self._owners[partition] = owner._replace(end_offsets=end_offsets, read=owner.read.union(evidence.readings))
 
     def _evidence_of(self, partition: int) -> EvidenceReader:
         known = self._evidence[partition]
@@ -246,7 +253,7 @@ class World:
         unread = {shard: question for shard, question in questions.items() if shard not in owner.read}
         due = self._due(partition)
         reader = EvidenceReader(self._parts, self.tick, unread, due, threading.Event(), lambda: None)
-        reader._end_offsets = None if owner.end_offsets is None else dict(owner.end_offsets)
+        reader.end_offsets = None if owner.end_offsets is None else dict(owner.end_offsets)
         self._evidence[partition] = reader
         return reader
 

@@ -32,7 +32,8 @@ from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.store.hashing import PersonHasher
-from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.decide import Decider
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.state import LedgerState
 from tests.builders import ORIGIN, build_parameters, build_visit
 from tests.store.memory import MemoryWindows

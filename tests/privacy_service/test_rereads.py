@@ -14,10 +14,11 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.ingest.reader import Reader
+from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question
 from monitor.ticks.context import ReleaseContext
-from monitor.ticks.evidence import EvidenceReader
+from monitor.ticks.evidence_reader import EvidenceReader
 from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 
@@ -138,10 +139,11 @@ def test_reading_is_complete_and_timely(
     windows = MemoryWindows(parameters, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
-    parts = ReleaseContext(parameters, windows, *(cast("Any", None),) * 3, clock, Signal())
+    parts = ReleaseContext(parameters, windows, *(cast("Any", None),) * 2, Metrics(), clock, Signal())
     reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, due, threading.Event(), lambda: None)
-    reader._read_complete({0: 5, 1: 7})
-    assert (0 in reader._readings) == complete
+    reader.end_offsets = {0: 5, 1: 7}
+    reader.read_once()
+    assert (0 in reader.readings) == complete
 
 
 @pytest.mark.parametrize("store", ["before as_of", "within the tolerance", "in the slot", "after the slot"])

@@ -14,13 +14,16 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.contracts.clock import SteppedClock
+from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
+from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.state import LedgerState
 from monitor.ticks.upkeep import Upkeep
@@ -73,8 +76,7 @@ def test_decided_ticks_are_not_decided_again(make_town: Callable[..., Any]) -> N
     """A tick in the ledger is decided, by any owner, because a retry would be a second draw (docs/rules.md, rule 4)."""
     town = make_town(2, 0, 1, 2, times=())
     records = Decider(town.parameters, [0], Given([0])).decide(2, town._evidence(2, {}), LedgerState()).records
-    owner = object.__new__(Owner)  # as after a takeover, but without Kafka
-    owner.state, owner.first_tick = LedgerState(), 0
+    owner = make_owner(town.parameters, Unacknowledged(), Given([0]))
     assert owner.may_decide(2)
     for record in records:
         owner.state.fold(record, town.parameters.grid)
@@ -98,6 +100,12 @@ class Unacknowledged:
         self.closed = True
 
 
+def make_owner(parameters: Parameters, ledger: Unacknowledged, noise: Given) -> Owner:
+    """Return the owner of partition 0 of an empty ledger, as after a takeover."""
+    records = OwnerRecords(LedgerTopic("alerts", "", "", "", 0), parameters, lambda: 0)
+    return Owner(0, cast("Any", ledger), LedgerState(), records, noise, 0)
+
+
 class Unread:
     """An input topic without records."""
 
@@ -116,15 +124,13 @@ def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> No
         append    kept, ?  -
     """
     town = make_town(2, 0, 1, 2, times=())
-    owner, ledger, noise = object.__new__(Owner), Unacknowledged(), Given([0, 5])
-    owner.partition, owner.state, owner.first_tick = 0, LedgerState(), 0
-    owner._parameters, owner._writer, owner._owner_record_at = town.parameters, cast("Any", ledger), 2
-    owner._decider = Decider(town.parameters, [0], noise)
+    ledger, noise = Unacknowledged(), Given([0, 5])
+    owner = make_owner(town.parameters, ledger, noise)
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
     parts = ReleaseContext(
-        town.parameters, windows, cast("Any", Unread()), cast("Any", None), cast("Any", None), clock, Signal()
+        town.parameters, windows, cast("Any", Unread()), cast("Any", None), Metrics(), clock, Signal()
     )
     release = PartitionRelease(0, parts, Upkeep(town.parameters, windows))
     release.owner = owner

@@ -30,7 +30,8 @@ from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.store.hashing import PersonHasher
-from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.decide import Decider
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState
 from tests.builders import ORIGIN, build_counts, build_parameters, watch

@@ -22,9 +22,10 @@ from monitor.contracts.instants import HOUR
 from monitor.errors import PeriodError, RefusedError
 from monitor.kafka.groups import list_groups
 from monitor.service.run import prepare
-from monitor.service.service import Settings, create_noise, make_ledger_place
-from monitor.ticks.owner import Owner
+from monitor.service.service import Settings, create_noise, make_ledger_topic
+from monitor.ticks.owner_records import OwnerRecords
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
+from monitor.ticks.takeover import take_over
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines
@@ -208,11 +209,12 @@ def test_predicted_fence_happens(
     assert cost is not None
     assert cost.fences_others is fences
     found = prepare(new, town.clock)
-    place = make_ledger_place(new, found, town.clock.now())
+    place = make_ledger_topic(new, found, town.clock.now())
     limits = PeriodLimits(new.config.privacy.epsilon, new.worst)
-    check = PeriodCheck(new.kafka, place, new.parameters, limits, found.ledger_reader, 2, town.clock.now)
+    records = OwnerRecords(place, new.parameters, town.clock.now)
+    check = PeriodCheck(new.kafka, records, limits, found.ledger_reader, 2)
     with caplog.at_level(logging.WARNING):
-        Owner(new.kafka, place, 0, new.parameters, create_noise(), town.clock, check).close()
+        take_over(new.kafka, 0, records, create_noise(), town.clock, check.end_takeover).close()
     assert any("fencing its owner" in message for message in caplog.messages) is fences
 
 

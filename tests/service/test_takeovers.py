@@ -16,7 +16,7 @@ from monitor.observe.metrics import Metrics
 from monitor.service.run import prepare
 from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.service.setup import Beginning, set_up
-from monitor.ticks.owner import LedgerPlace
+from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
 from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually
 from tests.service.running import to_replay
@@ -105,13 +105,13 @@ def test_input_check_uses_store_clock(
 
     With a clock that is behind, facts would count as complete from before their input topic existed.
     """
-    places: list[LedgerPlace] = []
+    ledgers: list[LedgerTopic] = []
 
-    def record_place(_connections: Any, place: LedgerPlace, *_: Any) -> None:
-        places.append(place)
-        raise UnreachableError("this test needs only the place")
+    def record_ledger(_connections: Any, _partition: int, records: OwnerRecords, *_: Any) -> None:
+        ledgers.append(records.ledger)
+        raise UnreachableError("this test needs only the ledger")
 
-    monkeypatch.setattr("monitor.ticks.owner.Owner", record_place)
+    monkeypatch.setattr("monitor.service.service.take_over", record_ledger)
     town = make_town()
     preflight = town.prepare()
     with closing(create_windows(town.settings, preflight)) as windows:
@@ -119,8 +119,8 @@ def test_input_check_uses_store_clock(
         service = Service(town.settings, preflight, windows, SlowClock(), create_noise(), Metrics(), Health())
         service.start()
         try:
-            eventually(lambda: places, 30)
+            eventually(lambda: ledgers, 30)
         finally:
             service.stop()
-    assert before - MINUTE < places[0].input_seen_at < SystemClock().now() + MINUTE
+    assert before - MINUTE < ledgers[0].input_seen_at < SystemClock().now() + MINUTE
     assert service.loop.store_clock.has_reached(before - MINUTE)

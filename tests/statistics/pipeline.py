@@ -27,7 +27,8 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.facts import COMPLETE_FROM_START, Span
 from monitor.store.hashing import PersonHasher
-from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.decide import Decider
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState
 from tests.builders import ORIGIN, build_parameters, build_visit, watch

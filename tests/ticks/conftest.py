@@ -29,12 +29,14 @@ from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import EncodedRecord, Writer, read_partition
-from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.shared_kafka import SharedKafka
+from tests.ticks.owning import own
 from tests.ticks.worlds import FakeStore, RecordingObserver, RunningClock, World
 from tests.topic_fixtures import read_topic_id
 
@@ -155,10 +157,10 @@ def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, i
 @pytest.fixture
 def make_ledger(
     make_topic: Callable[..., tuple[str, str]], open_writer: Callable[..., Writer]
-) -> Callable[..., LedgerPlace]:
+) -> Callable[..., LedgerTopic]:
     """A function that makes initialised ledgers: topics whose partitions contain their first record."""
 
-    def make(ledger_partitions: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
+    def make(ledger_partitions: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerTopic:
         name, topic_id = make_topic("ledger", ledger_partitions)
         for partition in range(ledger_partitions):
             first = make_ledger_record(
@@ -172,7 +174,7 @@ def make_ledger(
             open_writer(name, topic_id, partition).append(
                 [EncodedRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
             )
-        return LedgerPlace(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
+        return LedgerTopic(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
 
     return make
 
@@ -184,8 +186,8 @@ def take_over(
     """A function that takes over partitions. The owners are closed at the end."""
     with ExitStack() as opened:
 
-        def take(place: LedgerPlace, partition: int = 0, parameters: Parameters | None = None) -> Owner:
-            made = Owner(connections, place, partition, parameters or make_parameters(), noise, clock)
+        def take(place: LedgerTopic, partition: int = 0, parameters: Parameters | None = None) -> Owner:
+            made = own(connections, place, partition, parameters or make_parameters(), clock, noise=noise)
             return opened.enter_context(closing(made))
 
         yield take
@@ -247,7 +249,7 @@ class Site:
     observer: RecordingObserver
     input_topic: str
     fingerprint: str
-    place: LedgerPlace
+    place: LedgerTopic
     stop: threading.Event
 
     def statuses(self) -> list[str]:
@@ -268,14 +270,14 @@ def make_site(
     connections: KafkaConnections,
     valkey: EmbeddedValkey,
     make_topic: Callable[..., tuple[str, str]],
-    make_ledger: Callable[..., LedgerPlace],
+    make_ledger: Callable[..., LedgerTopic],
     noise: Any,
     topic: Callable[[str], str],
 ) -> Iterator[Callable[..., Site]]:
     """A function that makes partitions, each with a ledger, an input of 2 partitions, and complete windows."""
     with ExitStack() as opened:
 
-        def make(parameters: Parameters, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
+        def make(parameters: Parameters, clock: Clock, place: LedgerTopic | None = None, begin: bool = True) -> Site:
             name, topic_id = make_topic("visits", 2)
             ledger = replace(place or make_ledger(), input_partitions=2)
             client, mark = create_client(RedisAddress(valkey.url)), topic("mark")
@@ -288,7 +290,7 @@ def make_site(
             )
 
             def take_over(partition: int) -> Owner:
-                return Owner(connections, ledger, partition, parameters, noise, clock)
+                return own(connections, ledger, partition, parameters, clock, noise=noise)
 
             observer = RecordingObserver()
             context = ReleaseContext(parameters, windows, watching, take_over, observer, clock, Signal())
@@ -329,10 +331,10 @@ def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
 
 
 @pytest.fixture
-def kinds(connections: KafkaConnections) -> Callable[[LedgerPlace], list[str]]:
+def kinds(connections: KafkaConnections) -> Callable[[LedgerTopic], list[str]]:
     """A function that returns the kinds of records in partition 0 of a ledger, without the first record."""
 
-    def read_kinds(place: LedgerPlace) -> list[str]:
+    def read_kinds(place: LedgerTopic) -> list[str]:
         types = [dict(record.headers)["ce_type"] for _, record in read_partition(connections, place.topic, 0)]
         return [kind.decode().removeprefix(TYPE_PREFIX) for kind in types[1:]]
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from monitor.privacy.over_time import Mark
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.ticks.decide import Decider, Decision, Evidence
+from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState
 

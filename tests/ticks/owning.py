@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from monitor.contracts.alerts import LEDGER, OWNER
-from monitor.contracts.clock import SteppedClock
+from monitor.contracts.clock import Clock, SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.kafka.connections import KafkaConnections
+from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.ticks.decide import Decision, Evidence
+from monitor.ticks.decide import Decision
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import EncodedRecord, read_partition
-from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.state import LedgerState
+from monitor.ticks.takeover import Check, take_over
 from tests.builders import build_counts
+
+
+def accept(_partition: int, _state: LedgerState) -> None:
+    """Check nothing at the end of a takeover."""
+
+
+def own(
+    connections: KafkaConnections,
+    ledger: LedgerTopic,
+    partition: int,
+    parameters: Parameters,
+    clock: Clock,
+    *,
+    noise: Noise | None = None,
+    check: Check = accept,
+    now: Callable[[], int] | None = None,
+) -> Owner:
+    """Take a partition over. `now`: the clock of owner records (default: `clock`)."""
+    records = OwnerRecords(ledger, parameters, now or clock.now)
+    return take_over(connections, partition, records, noise or OneSidedNoise(SystemEntropy()), clock, check)
 
 
 def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
@@ -23,19 +48,19 @@ def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
         shard: Reading(
             {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, build_counts(question, lambda _: people), {}
         )
-        for shard, question in owner.build_questions(tick).items()
+        for shard, question in owner.decider.build_questions(tick).items()
     }
     return publish(owner, tick, readings).records
 
 
 def publish(owner: Owner, tick: int, readings: Mapping[int, Reading]) -> Decision:
     """Decide a tick on these readings, and append its answers."""
-    decision = owner.decide(tick, Evidence(readings))
+    decision = owner.decider.decide(tick, Evidence(readings), owner.state)
     owner.append(tick, decision)
     return decision
 
 
-def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[EncodedRecord]:
+def ledger(connections: KafkaConnections, place: LedgerTopic, partition: int = 0) -> list[EncodedRecord]:
     return [record for _offset, record in read_partition(connections, place.topic, partition)]
 
 

@@ -25,18 +25,18 @@ from monitor.errors import PeriodError
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import compute_over_time_payment
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.ticks.decide import Decider, Evidence
-from monitor.ticks.declared_charges import declare_charges
+from monitor.ticks.decide import Decider
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import EncodedRecord
-from monitor.ticks.owner_records import LedgerPlace, OwnerRecords
-from monitor.ticks.period_account import PeriodAccount
+from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.period_account import PeriodAccount, declare_charges
 from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
 from monitor.ticks.state import LedgerState, Spent
 from tests.builders import build_counts, build_parameters
 
 SLOTS: Final = 36
 WHOLE: Final = 2 * SLOTS  # a period that contains every slot of a world
-PLACE: Final = LedgerPlace("ledger", "ledger-1", "input-1", "fingerprint-1", 0)
+PLACE: Final = LedgerTopic("ledger", "ledger-1", "input-1", "fingerprint-1", 0)
 
 
 class Paid(NamedTuple):
@@ -207,10 +207,10 @@ class World:
         return state
 
     def _make_owner_records(self, parameters: Parameters, slot: int) -> OwnerRecords:
-        return OwnerRecords(PLACE, parameters, declare_charges(parameters), lambda: self.base.grid.start(slot) + 1)
+        return OwnerRecords(PLACE, parameters, lambda: self.base.grid.start(slot) + 1)
 
     def _take(self, number: int, partition: int, slot: int) -> bool:
-        """Take a partition over, as `Takeover.run` and `PeriodCheck.end_takeover` do. Return False after `ATTEMPTS`."""
+        """Take a partition over, as `take_over` and `PeriodCheck.end_takeover` do. Return False after `ATTEMPTS`."""
         state, parameters, tick = self._announce(number, partition, slot), self.configurations[number], slot - 1
         rules = TakeoverRules(parameters, self.limits[number], declare_charges(parameters))
         for _ in range(ATTEMPTS):

@@ -14,8 +14,9 @@ from monitor.contracts.alerts import AtTimesSnapshot
 from monitor.contracts.instants import parse_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, read_record
 from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.ticks.carried_over import CarriedOverTimes
-from monitor.ticks.decide import Decider, Decision, Evidence
+from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.evidence import Evidence
+from monitor.ticks.period_account import CarriedOverTimes
 from monitor.ticks.state import LedgerState
 from tests.ticks.deciding import read, value_of
 

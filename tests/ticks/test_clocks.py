@@ -8,7 +8,7 @@ import pytest
 
 from monitor.contracts.instants import DAY, HOUR, SECOND
 from monitor.errors import UnreachableError
-from monitor.ticks.store_clock import StoreClock
+from monitor.ticks.context import StoreClock
 from tests.ticks.worlds import World
 
 MakeWorld = Callable[..., World]

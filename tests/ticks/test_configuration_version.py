@@ -12,7 +12,7 @@ from monitor.contracts.instants import HOUR, SECOND
 from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import OverTimeRule
-from monitor.ticks.configuration_version import (
+from monitor.ticks.rollout import (
     compute_version,
     make_member_client_id,
     read_member_versions,

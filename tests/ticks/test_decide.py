@@ -12,7 +12,8 @@ import pytest
 from monitor.contracts.alerts import make_owner_record
 from monitor.contracts.instants import HOUR, parse_instant
 from monitor.contracts.parameters import AtTimes, Parameters
-from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.decide import Decider
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState, OwnerTerms
 from tests.ticks.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of

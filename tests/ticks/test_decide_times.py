@@ -12,7 +12,8 @@ import pytest
 from monitor.contracts.instants import HOUR, parse_instant
 from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
-from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.decide import Decider
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.state import LedgerState, OwnerTerms
 from tests.ticks.deciding import decide_complete, list_keys, read, value_of
 

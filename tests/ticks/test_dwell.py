@@ -18,9 +18,10 @@ from monitor.contracts.record_sizes import measure_largest_record
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.dwell import DwellRule
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.ticks.configuration_version import compute_version
-from monitor.ticks.decide import Decider, Decision, Evidence
-from monitor.ticks.declared_charges import declare_charges
+from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.evidence import Evidence
+from monitor.ticks.period_account import declare_charges
+from monitor.ticks.rollout import compute_version
 from monitor.ticks.state import LedgerState
 
 Make = Callable[..., Parameters]

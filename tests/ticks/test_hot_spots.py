@@ -16,7 +16,8 @@ from monitor.contracts.parameters import HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
-from monitor.ticks.decide import Decider, Decision, Evidence
+from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.state import LedgerState
 
 HOUR = 3_600_000_000

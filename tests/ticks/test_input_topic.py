@@ -19,7 +19,8 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic
 from tests.ingest import crafted
 from tests.ticks.owning import publish
 from tests.ticks.worlds import release_instant
@@ -56,7 +57,7 @@ def recreate(admin: Any, topic: str, partitions: int, eventually: Callable[..., 
 def test_owner_records_decide_no_tick(
     connections: KafkaConnections,
     make_topic: MakeTopic,
-    make_ledger: Callable[..., LedgerPlace],
+    make_ledger: Callable[..., LedgerTopic],
     make_parameters: Callable[..., Parameters],
     take_over: Callable[..., Owner],
     clock: SteppedClock,

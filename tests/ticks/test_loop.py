@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,9 +17,9 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.observe import failpoints
 from monitor.ticks.loop import ReleaseLoop
-from monitor.ticks.owner import LedgerPlace
+from monitor.ticks.owner_records import LedgerTopic
 from tests.conftest import Eventually
-from tests.ticks.worlds import FakeOwner, FixedOwnership, World, release_instant
+from tests.ticks.worlds import FakeWriter, FixedOwnership, World, release_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -73,7 +73,11 @@ class TestOnRealServers:
         """The loop decides one tick per slot until it is stopped, starting with the slot of the takeover."""
         parameters = make_parameters()
         site = make_site(parameters, clock)
-        loop, stop, wake = ReleaseLoop(site.context, FixedOwnership(), 1), threading.Event(), threading.Event()
+        loop, stop, wake = (
+            ReleaseLoop(site.context, cast("Any", FixedOwnership()), 1),
+            threading.Event(),
+            threading.Event(),
+        )
         thread = in_thread(lambda: loop.run(stop, wake, lambda _: None))
         try:
             eventually(lambda: loop.owners, 20)
@@ -93,13 +97,13 @@ class TestOnRealServers:
         make_site: MakeSite,
         make_parameters: Make,
         clock: SteppedClock,
-        make_ledger: Callable[..., LedgerPlace],
+        make_ledger: Callable[..., LedgerTopic],
         eventually: Eventually,
     ) -> None:
         """Owned partitions are taken over, lost ones are closed, and partitions beyond Q are ignored."""
         site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(ledger_partitions=2))
         owned = FixedOwnership(frozenset({0, 1, 2}))
-        with closing(ReleaseLoop(site.context, owned, 2)) as loop:
+        with closing(ReleaseLoop(site.context, cast("Any", owned), 2)) as loop:
             loop.reconcile()
             eventually(lambda: sorted(loop.owners) == [0, 1], 20)
             kept = loop.owners[1]
@@ -123,14 +127,14 @@ class TestSideBySide:
             partition 1       | 100    | 101
         """
         answering = threading.Event()
-        append = FakeOwner.append
+        append = FakeWriter.append
 
-        def slow(owner: FakeOwner, *arguments: Any) -> Any:
-            if owner.partition == 0:
+        def slow(writer: FakeWriter, *arguments: Any) -> Any:
+            if writer.partition == 0:
                 answering.wait(30)
-            return append(owner, *arguments)
+            return append(writer, *arguments)
 
-        monkeypatch.setattr(FakeOwner, "append", slow)
+        monkeypatch.setattr(FakeWriter, "append", slow)
         world = run_world(2)
         try:
             eventually(lambda: is_ready(world))
@@ -238,19 +242,19 @@ class TestSideBySide:
         Each takeover writes to a ledger that takes no answers.
         """
         pauses = note_pauses(monkeypatch)
-        append = FakeOwner.append
+        append = FakeWriter.append
 
         def refused(*_: Any) -> Any:
             raise UnreachableError("the record is too large")
 
-        monkeypatch.setattr(FakeOwner, "append", refused)
+        monkeypatch.setattr(FakeWriter, "append", refused)
         world = run_world(1, lambda world: world.publish_up_to(99))
         eventually(lambda: is_ready(world))
         for attempt in range(8):
             world.clock.move_to(world.parameters.grid.as_of(100) + (attempt + 1) * world.parameters.release_delay)
             eventually(lambda seen=attempt: len(world.takeover_attempts) > seen + 1)
         assert pauses[:6] == [0.5, 1, 2, 4, 8, 8]
-        monkeypatch.setattr(FakeOwner, "append", append)
+        monkeypatch.setattr(FakeWriter, "append", append)
         world.clock.move_to(world.clock.now() + world.parameters.release_delay)
         eventually(lambda: list_ticks(world) == [100])
 
@@ -349,7 +353,7 @@ class TestOwnership:
             answering.wait(30)
             raise UnreachableError("no broker answers")
 
-        loop = ReleaseLoop(replace(world.context, take_over=hangs), world, 4)
+        loop = ReleaseLoop(replace(world.context, take_over=hangs), cast("Any", world), 4)
         loop.reconcile()
         eventually(lambda: sorted(hanging) == [0, 1, 2, 3])
         began = time.monotonic()
@@ -362,7 +366,7 @@ class TestOwnership:
         """The failure of one partition is raised by the loop, so that the service runs its checks again."""
         world = run_world(2)
         eventually(lambda: is_ready(world))
-        world.owners[0].refused = LedgerError("it belongs to another service")
+        world.writers[0].refused = LedgerError("it belongs to another service")
         raised: list[BaseException] = []
         true_sync = world.loop.reconcile
 

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.privacy.over_time import Mark
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.ticks.decide import Decider, Evidence
+from monitor.ticks.decide import Decider
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState, OwnerTerms
 from tests.builders import build_counts

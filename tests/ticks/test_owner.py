@@ -15,11 +15,12 @@ from monitor.errors import LedgerError
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.store.hashing import PersonHasher
-from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic
 from tests.ticks.owning import at, decide, ledger, list_kinds, read_owner_values
 
 Make = Callable[..., Parameters]
-MakeLedger = Callable[..., LedgerPlace]
+MakeLedger = Callable[..., LedgerTopic]
 TakeOver = Callable[..., Owner]
 
 

@@ -107,7 +107,7 @@ class TestNextTick:
             assert release.decide_tick(100, world.stop)
             at(world, 101)
             assert release.decide_tick(101, world.stop)
-            published.append([dict(answers) for owner in world.owners for _, answers in owner.published])
+            published.append([dict(answers) for writer in world.writers for _, answers in writer.published])
         assert published[0] == published[1]
         assert [answers["stations", "noisy_count"] for answers in published[0]] == [1, 1]
 
@@ -201,7 +201,9 @@ def test_ledger_records_input_partitions(make_world: MakeWorld) -> None:
     at(world, 100)
     world.input.most_partitions = 3
     assert release.decide_tick(100, world.stop)
-    assert world.owners[0].input_partitions == 3
+    terms = world.ledgers[0].terms
+    assert terms is not None
+    assert terms.input_partitions == 3
 
 
 class TestStop:
@@ -320,8 +322,8 @@ class TestLostTicks:
         world.publish_up_to(90)
         release = world.partition()
         release.take_over()
-        (owner,) = world.owners
-        owner.refused, owner.unacknowledged = (None, NO_BROKER) if acknowledged else (NO_BROKER, None)
+        (writer,) = world.writers
+        writer.refused, writer.unacknowledged = (None, NO_BROKER) if acknowledged else (NO_BROKER, None)
         at(world, 99)
         assert not release.decide_tick(99, world.stop)
         assert world.observer.lost_ticks == []
@@ -352,7 +354,7 @@ class TestFailures:
         world.publish_up_to(99)
         release = world.partition()
         release.take_over()
-        world.owners[0].refused = error
+        world.writers[0].refused = error
         at(world, 100)
         assert not release.decide_tick(100, world.stop)
         assert (release.owner, release.trouble) == (None, str(error))

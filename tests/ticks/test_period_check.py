@@ -16,24 +16,27 @@ from typing import Any
 import pytest
 
 from monitor.config.servers import KafkaSettings
+from monitor.contracts.charges import Charges
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY
 from monitor.contracts.parameters import OverTime, Parameters, Registry, find_shard
 from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
-from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import compute_over_time_payment
 from monitor.service.setup import Beginning, set_up
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.ledger import EncodedRecord, Writer
 from monitor.ticks.ledger_reader import LedgerReader
-from monitor.ticks.owner import LedgerPlace, Owner
-from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.period_account import declare_charges
+from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
+from monitor.ticks.state import LedgerState
 from monitor.tools.replay.topics import adapt_topic_needs
 from tests.builders import build_counts
-from tests.ticks.owning import publish
+from tests.ticks.owning import own, publish
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 IDS = tuple(
@@ -74,30 +77,21 @@ class Scene:
     def now(self) -> int:
         return self.base.grid.start(TICK) + 1
 
-    def place(self) -> LedgerPlace:
-        return LedgerPlace(self.topic, self.topic_id, self.input_id, "fingerprint", self.now)
+    def place(self) -> LedgerTopic:
+        return LedgerTopic(self.topic, self.topic_id, self.input_id, "fingerprint", self.now)
 
     def accounting(self, parameters: Parameters, stated: Fraction = STATED) -> PeriodCheck:
         """Return the check of one instance of a configuration."""
-        reader = LedgerReader(self.connections, parameters, self.topic, self.ledger_partitions, lambda: self.now)
-        limits = PeriodLimits(stated, STATED)
-        return PeriodCheck(
-            self.connections, self.place(), parameters, limits, reader, self.ledger_partitions, lambda: self.now
-        )
+        partitions = range(self.ledger_partitions)
+        reader = LedgerReader(self.connections, parameters, self.topic, partitions, lambda: self.now)
+        records = OwnerRecords(self.place(), parameters, lambda: self.now)
+        return PeriodCheck(self.connections, records, PeriodLimits(stated, STATED), reader, self.ledger_partitions)
 
     def take(self, parameters: Parameters, row: int, accounting: PeriodCheck | None = None) -> Owner:
         """Take over the partition of a location."""
-        clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
-        partition = row % self.ledger_partitions
-        accounts = accounting or self.accounting(parameters)
-        owner = Owner(self.connections, self.place(), partition, parameters, noise, clock, accounts)
-        self.opened.callback(owner.close)
-        return owner
-
-    def legacy(self, row: int) -> Owner:
-        """Return an owner whose records declare no charges, as in an earlier build."""
-        clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
-        owner = Owner(self.connections, self.place(), row % self.ledger_partitions, self.old, noise, clock)
+        clock, partition = SteppedClock(self.now), row % self.ledger_partitions
+        check = (accounting or self.accounting(parameters)).end_takeover
+        owner = own(self.connections, self.place(), partition, parameters, clock, check=check)
         self.opened.callback(owner.close)
         return owner
 
@@ -114,7 +108,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
             build_counts(question, lambda row: 100 * (row in rows)),
             {},
         )
-        for shard, question in owner.build_questions(tick).items()
+        for shard, question in owner.decider.build_questions(tick).items()
     }
     publish(owner, tick, readings)
 
@@ -219,14 +213,14 @@ class TestThreePartitions:
         for row, owner in enumerate(owners):
             decide(owner, {row})
 
-    @pytest.mark.promise(15)
-    def test_owners_without_charges_are_fenced(self, make_scene: Callable[[int], Scene]) -> None:
-        """Owners that declare no charges (an earlier build) are fenced."""
-        scene = make_scene(3)
-        earlier = scene.legacy(0)
-        decide(scene.take(scene.old, 1), {1})
-        with pytest.raises(FencedError):
-            decide(earlier, {0})
+    def test_unknown_charges_never_fit(self, make_scene: Callable[[int], Scene]) -> None:
+        """Charges that are too large for an owner record are not known, so such an owner may not continue."""
+        scene = make_scene(1)
+        rules = TakeoverRules(scene.old, PeriodLimits(STATED * 9, STATED), declare_charges(scene.old))
+        other = Charges("0" * 16, 1)
+        spent = {0: replace(LedgerState().summarize_spent(), owned=True, charges=other)}
+        assert rules.find_others(spent) == {0: other}
+        assert not rules.fits_with(spent, {0: other}, TICK)
 
     def test_answers_before_the_fence_count(
         self, make_scene: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
@@ -299,7 +293,7 @@ class TestSurvey:
     def test_readings_include_new_records(self, make_scene: Callable[[int], Scene]) -> None:
         """Each reading includes the new records of all partitions, aborted ones too."""
         scene = make_scene(3)
-        reader = LedgerReader(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
+        reader = LedgerReader(scene.connections, scene.old, scene.topic, range(3), lambda: scene.now)
         reader.refresh()
         assert [spent.owned for spent in reader.read_spent(3).values()] == [False] * 3
         owners = [scene.take(scene.old, row) for row in (0, 1)]
@@ -316,7 +310,7 @@ class TestSurvey:
     ) -> None:
         """Threads that wait during a reading share the result, or the failure, of one later reading."""
         scene = make_scene(1)
-        reader = LedgerReader(scene.connections, scene.old, scene.topic, 1, lambda: scene.now)
+        reader = LedgerReader(scene.connections, scene.old, scene.topic, range(1), lambda: scene.now)
         going = threading.Event()
         readings: list[None] = []
         failed: list[None] = []

@@ -24,7 +24,7 @@ from monitor.store.facts import Span
 from monitor.store.packing import pack_shard_facts
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import EncodedRecord, Writer
-from monitor.ticks.owner import LedgerPlace
+from monitor.ticks.owner_records import LedgerTopic
 from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from monitor.tools.servers.kafka import Quorum
 from tests.conftest import Eventually
@@ -185,7 +185,7 @@ def test_tick_waits_for_uncopied_records(
     comes_back: bool,
     make_site: Callable[..., Any],
     make_parameters: Callable[..., Parameters],
-    make_ledger: Callable[..., LedgerPlace],
+    make_ledger: Callable[..., LedgerTopic],
     connections: KafkaConnections,
     stamped: Callable[..., list[int]],
     replication: Replication,

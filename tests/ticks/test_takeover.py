@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from kafka import TopicPartition
 
-from monitor.contracts.charges import Charges
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.errors import FencedError, LedgerChangedError, LedgerError, PeriodError
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.ticks.decide import Evidence
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import EncodedRecord, Writer, read_partition
-from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.ledger_reader import LedgerReader
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic
+from monitor.ticks.period_account import declare_charges
 from monitor.ticks.state import LedgerState, OwnerTerms
-from monitor.ticks.takeover import Takeover
-from tests.ticks.owning import at, decide, ledger, list_kinds, read_owner_values
+from tests.ticks.owning import at, decide, ledger, list_kinds, own, read_owner_values
 
 Make = Callable[..., Parameters]
-MakeLedger = Callable[..., LedgerPlace]
+MakeLedger = Callable[..., LedgerTopic]
 TakeOver = Callable[..., Owner]
 
 
@@ -77,7 +79,7 @@ def test_aborted_answers_count(
     """The answers of an owner that was killed within tick 0's transaction count, and tick 0 is not decided again."""
     place = make_ledger()
     killed = take_over(place)
-    records = killed._decider.decide(
+    records = killed.decider.decide(
         0,
         Evidence(
             {
@@ -113,7 +115,7 @@ def test_uninitialised_ledger_is_refused(
 ) -> None:
     """A ledger without a first record is refused, because the spent ε is not known; nothing is appended."""
     name, topic_id = make_topic("ledger")
-    place = LedgerPlace(name, topic_id, "input-1", "f", 0)
+    place = LedgerTopic(name, topic_id, "input-1", "f", 0)
     with pytest.raises(LedgerError, match=f"partition 0 of {name} has no first record.*topics --create"):
         take_over(place)
     assert ledger(connections, place) == []
@@ -133,8 +135,9 @@ def test_refusal_closes_the_writer(make_ledger: MakeLedger, take_over: TakeOver,
     place = make_ledger(service="osaka")
     with pytest.raises(LedgerError):
         take_over(place)
-    assert take_over(place, parameters=make_parameters(name="osaka")).state.terms == OwnerTerms(
-        "osaka", 1, None, "input-1", None, "fingerprint-1"
+    parameters = make_parameters(name="osaka")
+    assert take_over(place, parameters=parameters).state.terms == OwnerTerms(
+        "osaka", 1, None, "input-1", None, "fingerprint-1", charges=declare_charges(parameters)
     )
 
 
@@ -230,7 +233,8 @@ def test_lost_ledger_sets_input_since(
     parameters = make_parameters(max_lead=1)
     place = make_ledger(lost_at=parameters.grid.start(7))
     at(clock, parameters, 20)
-    expected = OwnerTerms("town", 1, parameters.grid.start(7), "input-1", 9, "fingerprint-1")
+    lost_at, charges = parameters.grid.start(7), declare_charges(parameters)
+    expected = OwnerTerms("town", 1, lost_at, "input-1", 9, "fingerprint-1", charges=charges)
     for _ in range(2):
         assert take_over(place, parameters=parameters).state.terms == expected
 
@@ -264,13 +268,14 @@ def test_replaced_input_sets_input_since(
     """
     parameters = make_parameters(max_lead=1)
     place = make_ledger()
+    charges = declare_charges(parameters)
     assert take_over(place, parameters=parameters).state.terms == OwnerTerms(
-        "town", 1, None, "input-1", None, "fingerprint-1"
+        "town", 1, None, "input-1", None, "fingerprint-1", charges=charges
     )
     seen = parameters.grid.start(7)
     moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2", input_seen_at=seen)
     at(clock, parameters, 5)
-    expected = OwnerTerms("town", 1, None, "input-2", 9, "fingerprint-2")
+    expected = OwnerTerms("town", 1, None, "input-2", 9, "fingerprint-2", charges=charges)
     assert take_over(moved, parameters=parameters).state.terms == expected
     at(clock, parameters, 20)
     assert take_over(moved, parameters=parameters).state.terms == expected
@@ -294,15 +299,15 @@ def test_stale_first_read_is_corrected(
     moved = replace(place, input_topic_id="input-2")
     take_over(place)
     take_over(replace(place, input_topic_id=last_input))
-    true_read = Takeover._read
-    readings: list[int | None] = []
+    true_read = LedgerReader._read
+    readings: list[Mapping[int, int]] = []
 
-    def lagging(self: Takeover, state: LedgerState, start: int, until: int | None) -> int:
-        readings.append(until)
+    def lagging(self: LedgerReader, starts: Mapping[int, int], ends: Mapping[int, int]) -> None:
+        readings.append(ends)
         # only the ledger's first record, and its marker
-        return true_read(self, state, start, 2 if len(readings) == 1 else until)
+        true_read(self, starts, {0: 2} if len(readings) == 1 else ends)
 
-    monkeypatch.setattr(Takeover, "_read", lagging)
+    monkeypatch.setattr(LedgerReader, "_read", lagging)
     for _ in range(2):
         terms = take_over(moved).state.terms
         assert terms is not None
@@ -321,53 +326,20 @@ def test_unreadable_answer_is_refused(
         take_over(place)
 
 
-@dataclass
-class FakeCheck:
-    """A takeover check that records its calls: (partition, number of records read)."""
-
-    charges: Charges = field(default_factory=lambda: Charges("0123456789abcdef", 1, (), ()))
-    at: int = 0
-    refused: Exception | None = None
-    asked: list[tuple[int, int]] = field(default_factory=list)
-
-    def now(self) -> int:
-        return self.at
-
-    def end_takeover(self, partition: int, state: LedgerState) -> None:
-        self.asked.append((partition, state.records))
-        if self.refused is not None:
-            raise self.refused
-
-
-@pytest.fixture
-def take_over_with(
-    connections: KafkaConnections, make_parameters: Make, clock: SteppedClock, noise: Any
-) -> Iterator[Callable[..., Owner]]:
-    """A function that takes over partition 0 with a check. The owners are closed at the end."""
-    with ExitStack() as opened:
-
-        def take(place: LedgerPlace, check: FakeCheck) -> Owner:
-            return opened.enter_context(
-                closing(Owner(connections, place, 0, make_parameters(window=7, places=1), noise, clock, check))
-            )
-
-        yield take
-
-
 def test_owner_record_contents(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner]
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """An owner record contains the charges and the number of input partitions."""
     place = replace(make_ledger(), input_partitions=3)
-    take_over_with(place, FakeCheck())
+    take_over(place)
     (value,) = read_owner_values(ledger(connections, place))
     assert value["input_partitions"] == 3
-    assert value["charges"] == {"digest": "0123456789abcdef", "ahead": 1, "places": [], "times": []}
+    assert value["charges"] == json.loads(msgspec.json.encode(declare_charges(make_parameters())))
 
 
 @pytest.mark.promise(34)
 def test_owner_record_uses_the_cautious_clock(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner], clock: SteppedClock
+    connections: KafkaConnections, make_ledger: MakeLedger, make_parameters: Make, clock: SteppedClock
 ) -> None:
     """Owner records are stamped by the clock that is not ahead.
 
@@ -376,13 +348,17 @@ def test_owner_record_uses_the_cautious_clock(
     place = make_ledger()
     right = clock.now() + 5 * SECOND
     clock.move_to(clock.now() + 365 * DAY)
-    take_over_with(place, FakeCheck(at=right))
+    own(connections, place, 0, make_parameters(), clock, now=lambda: right).close()
     (record,) = [record for record in ledger(connections, place) if record.key == b"owner"]
     assert record.timestamp_ms == right // 1_000
 
 
 def test_check_ends_a_takeover(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner], take_over: TakeOver
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    make_parameters: Make,
+    take_over: TakeOver,
+    clock: SteppedClock,
 ) -> None:
     """The check runs once the owner record is appended and all before it is read.
 
@@ -390,10 +366,15 @@ def test_check_ends_a_takeover(
     """
     place = make_ledger()
     decide(take_over(place), 0)
-    check = FakeCheck(refused=PeriodError("too much"))
+    asked: list[tuple[int, int]] = []
+
+    def refuse(partition: int, state: LedgerState) -> None:
+        asked.append((partition, state.records))
+        raise PeriodError("too much")
+
     with pytest.raises(PeriodError, match="too much"):
-        take_over_with(place, check)
-    assert check.asked == [(0, 5)]
+        own(connections, place, 0, make_parameters(), clock, check=refuse)
+    assert asked == [(0, 5)]
     assert list_kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
     decide(take_over(place), 1)
 

@@ -29,7 +29,7 @@ def test_append_leaves_time_for_a_takeover(make_world: MakeWorld) -> None:
     release.take_over()
     world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
     assert release.decide_tick(100, world.stop)
-    assert world.owners[-1].within == pytest.approx((102 - 2 - 30 - 30) / 2)
+    assert world.writers[-1].within == pytest.approx((102 - 2 - 30 - 30) / 2)
 
 
 @pytest.mark.promise(40)

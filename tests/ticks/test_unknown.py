@@ -18,7 +18,8 @@ from monitor.contracts.unknown import CAUSES, FACTS_MISSING, INPUT_BEHIND, LATE,
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import Span
-from monitor.ticks.decide import Decider, Decision, Evidence
+from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.state import LedgerState
 from tests.conftest import Eventually
 from tests.ticks.deciding import decide_complete, make_mark, read

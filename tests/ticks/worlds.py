@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UnreachableError
+from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question, Reading, Windows
 from monitor.ticks.context import ReleaseContext
-from monitor.ticks.decide import Decider, Decision, Evidence
+from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.loop import ReleaseLoop
+from monitor.ticks.owner import Owner
+from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
-from monitor.ticks.state import LedgerState
+from monitor.ticks.state import LedgerState, OwnerTerms
 from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 
@@ -57,18 +62,19 @@ class RunningClock:
         return True
 
 
-@dataclass
-class RecordingObserver:
-    """An observer that records its calls in order. `lost_ticks`: (partition, ticks)."""
+class RecordingObserver(Metrics):
+    """Metrics that record their calls in order. `lost_ticks`: (partition, ticks)."""
 
-    ticks: list[tuple[int, Mapping[str, str], Mapping[tuple[str, str], int]]] = field(default_factory=list)
-    lost_ticks: list[tuple[int, int]] = field(default_factory=list)
-    refusals: list[int] = field(default_factory=list)
-    forgotten: list[int] = field(default_factory=list)
-    takeovers: list[str] = field(default_factory=list)
-    delays: list[float] = field(default_factory=list)
-    causes: list[dict[str, int]] = field(default_factory=list)
-    missing_records: dict[int, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__()
+        self.ticks: list[tuple[int, Mapping[str, str], Mapping[tuple[str, str], int]]] = []
+        self.lost_ticks: list[tuple[int, int]] = []
+        self.refusals: list[int] = []
+        self.forgotten: list[int] = []
+        self.takeovers: list[str] = []
+        self.delays: list[float] = []
+        self.causes: list[dict[str, int]] = []
+        self.missing_records: dict[int, int] = {}
 
     def count_tick(
         self,
@@ -187,54 +193,35 @@ class FakeInputTopic:
         """Do nothing."""
 
 
-class FakeOwner:
-    """An owner of an in-memory ledger. `published` contains this owner's answers, and `state` those drawn so far.
+@dataclass
+class FakeWriter:
+    """A writer of an in-memory ledger, whose state is `ledger`. `published`: the answers of each appended tick.
 
-    Successive owners share `ledger`, the state that their appended answers give.
+    An append raises `refused` before, and `unacknowledged` after the records are in the ledger.
     """
 
-    def __init__(
-        self, partition: int, parameters: Parameters, slot: int, noise: Any, ledger_partitions: int, state: LedgerState
-    ) -> None:
-        self.partition, self.ledger, self.state, self.input_partitions = partition, state, deepcopy(state), 0
-        owned_since = parameters.grid.start(slot) if state.owned_since is None else state.owned_since
-        self.ledger.owned_since = self.state.owned_since = owned_since
-        self.first_tick = min(slot, parameters.grid.find_slot(owned_since))
-        self.shards = [shard for shard in range(parameters.registry.shards) if shard % ledger_partitions == partition]
-        self.published: list[tuple[int, dict[tuple[str, str], int]]] = []
-        self.refused: Exception | None = None
-        self.unacknowledged: Exception | None = None
-        self.within = 0.0
-        self._decider = Decider(parameters, self.shards, noise)
+    partition: int
+    ledger: LedgerState
+    grid: SlotGrid
+    published: list[tuple[int, dict[tuple[str, str], int]]] = field(default_factory=list)
+    refused: Exception | None = None
+    unacknowledged: Exception | None = None
+    within: float = 0.0
 
-    def lower_first_tick(self, slot: int) -> None:
-        self.first_tick = min(self.first_tick, slot)
-
-    def build_questions(self, tick: int) -> dict[int, Question]:
-        return self._decider.build_questions(tick)
-
-    def note_input_partitions(self, partitions: int) -> None:
-        self.input_partitions = partitions
-
-    @property
-    def first_undecided(self) -> int:
-        return self.first_tick if self.state.last_tick is None else self.state.last_tick + 1
-
-    def may_decide(self, tick: int) -> bool:
-        return tick >= self.first_undecided
-
-    def decide(self, tick: int, evidence: Evidence) -> Decision:
-        return self._decider.decide(tick, evidence, self.state)
-
-    def append(self, tick: int, decision: Decision, within: float) -> None:
+    def append(self, records: Sequence[EncodedRecord], within: float) -> int:
         self.within = within
         if self.refused is not None:
             raise self.refused
-        for each in fields(LedgerState):
-            setattr(self.ledger, each.name, deepcopy(getattr(self.state, each.name)))
-        self.published.append((tick, dict(decision.answers)))
+        answers: dict[int, Counter[tuple[str, str]]] = {}
+        for record in records:
+            self.ledger.fold(record, self.grid)
+            value = json.loads(record.value)
+            if "status" in value:
+                answers.setdefault(value["tick"], Counter())[value["monitor"], value["status"]] += 1
+        self.published += [(tick, dict(counts)) for tick, counts in answers.items()]
         if self.unacknowledged is not None:
             raise self.unacknowledged
+        return 0
 
     def close(self) -> None:
         """Do nothing."""
@@ -259,7 +246,8 @@ class World:
     failing: set[int] = field(default_factory=set)
     takeover_attempts: list[int] = field(default_factory=list)
     ledgers: dict[int, LedgerState] = field(default_factory=dict)
-    owners: list[FakeOwner] = field(default_factory=list)
+    owners: list[Owner] = field(default_factory=list)
+    writers: list[FakeWriter] = field(default_factory=list)
     observer: RecordingObserver = field(default_factory=RecordingObserver)
     stop: threading.Event = field(default_factory=threading.Event)
     wake: threading.Event = field(default_factory=threading.Event)
@@ -269,36 +257,44 @@ class World:
         self.store.begin(0, 0, COMPLETE_FROM_START)
         topic, taking = cast("Any", self.input), cast("Any", self._take_over)
         self.context = ReleaseContext(self.parameters, self.store, topic, taking, self.observer, self.clock, Signal())
-        self.loop = ReleaseLoop(self.context, self, self.ledger_partitions)
+        self.loop = ReleaseLoop(self.context, cast("Any", self), self.ledger_partitions)
 
     def partition(self, partition: int = 0) -> PartitionRelease:
         """Return a partition that is not taken over yet."""
         return PartitionRelease(partition, self.context, Upkeep(self.parameters, self.store))
 
-    def _take_over(self, partition: int) -> FakeOwner:
+    def _take_over(self, partition: int) -> Owner:
         self.takeover_attempts.append(partition)
         if partition in self.failing:
             raise UnreachableError(f"partition {partition} has no leader")
-        slot = self.parameters.grid.find_slot(self.clock.now())
-        state = self.ledgers.setdefault(partition, LedgerState())
-        self.owners.append(FakeOwner(partition, self.parameters, slot, self.noise, self.ledger_partitions, state))
+        grid, slot = self.parameters.grid, self.parameters.grid.find_slot(self.clock.now())
+        ledger = self._find_ledger(partition)
+        ledger.owned_since = grid.start(slot) if ledger.owned_since is None else ledger.owned_since
+        records = OwnerRecords(LedgerTopic("ledger", "1", "", "", 0), self.parameters, self.clock.now)
+        self.writers.append(FakeWriter(partition, ledger, grid))
+        writer = cast("Any", self.writers[-1])
+        self.owners.append(Owner(partition, writer, deepcopy(ledger), records, self.noise, slot))
         return self.owners[-1]
+
+    def _find_ledger(self, partition: int) -> LedgerState:
+        terms = OwnerTerms(self.parameters.name, self.ledger_partitions)
+        return self.ledgers.setdefault(partition, LedgerState(terms))
 
     def publish_up_to(self, last: int, partition: int = 0) -> None:
         """Set the last decided tick of a partition's ledger."""
-        self.ledgers.setdefault(partition, LedgerState()).last_tick = last
+        self._find_ledger(partition).last_tick = last
 
     def set_clocks(self, instant: int) -> None:
         """Set the clocks of this machine and of the store."""
         self.true_clock.instant = self.clock.instant = instant
 
     def statuses_by_tick(self, partition: int = 0) -> list[tuple[int, list[str]]]:
-        """Return (tick, statuses) of the answers that a partition's owners published."""
+        """Return (tick, statuses) of the answers that were appended to a partition."""
         return [
             (tick, sorted({status for _, status in answers}))
-            for owner in self.owners
-            if owner.partition == partition
-            for tick, answers in owner.published
+            for writer in self.writers
+            if writer.partition == partition
+            for tick, answers in writer.published
         ]
 
     def run(self) -> None:

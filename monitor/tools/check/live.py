@@ -18,14 +18,14 @@ from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
 from monitor.service.preflight import Preflight, check_past_charges, open_account, run_preflight
 from monitor.service.run import check_clock
-from monitor.service.service import Settings, make_ledger_place
+from monitor.service.service import Settings, make_ledger_topic
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.probe import StoreProbe
 from monitor.store.redis_client import create_client
-from monitor.ticks.configuration_version import compute_version, read_member_versions
-from monitor.ticks.declared_charges import declare_charges
 from monitor.ticks.owner_records import OwnerRecords
+from monitor.ticks.period_account import declare_charges
 from monitor.ticks.period_check import PeriodLimits, TakeoverRules
+from monitor.ticks.rollout import compute_version, read_member_versions
 from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionReading, Refusal, TopicSummary
 from monitor.tools.check.live_silence import AfterTakeover, find_silences
 
@@ -192,6 +192,6 @@ def _plan_facts(settings: Settings, found: Preflight, store: StoreProbe, now: in
 
 def _find_input_since(settings: Settings, found: Preflight, now: int) -> int:
     """Return the slot from which the input is complete, as the next owner records would state it."""
-    records = OwnerRecords(make_ledger_place(settings, found, now), settings.parameters, None, lambda: now)
+    records = OwnerRecords(make_ledger_topic(settings, found, now), settings.parameters, lambda: now)
     since = [records.update_terms(state.terms, partition).input_since for partition, state in enumerate(found.states)]
     return max((slot for slot in since if slot is not None), default=COMPLETE_FROM_START)

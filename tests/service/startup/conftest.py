@@ -13,10 +13,9 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
-from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.service.preflight import Preflight, run_preflight
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.owner_records import LedgerTopic
 from tests.builders import build_counts
 from tests.ticks import owning
 
@@ -45,17 +44,15 @@ def published(
             topics = describe_topics(admin, [ledger, kafka_settings.topics.visits])
         input_topic = topics.get(kafka_settings.topics.visits)
         input_id = "input" if input_topic is None else input_topic.topic_id
-        place = LedgerPlace(ledger, topics[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))
+        place = LedgerTopic(ledger, topics[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))
         clock = SteppedClock(parameters.grid.start(tick))
         for partition in range(ledger_partitions):
-            with closing(
-                Owner(connections, place, partition, parameters, OneSidedNoise(SystemEntropy()), clock)
-            ) as owner:
+            with closing(owning.own(connections, place, partition, parameters, clock)) as owner:
                 readings = {
                     shard: Reading(
                         {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, build_counts(question, lambda _: 10), {}
                     )
-                    for shard, question in owner.build_questions(tick).items()
+                    for shard, question in owner.decider.build_questions(tick).items()
                 }
                 owning.publish(owner, tick, readings)
 

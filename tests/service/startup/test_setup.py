@@ -18,15 +18,14 @@ from monitor.contracts.parameters import Parameters, Registry
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
-from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.service.preflight import read_ledger
 from monitor.service.setup import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
-from monitor.ticks.owner import LedgerPlace, Owner
+from monitor.ticks.owner_records import LedgerTopic
 from monitor.ticks.state import OwnerTerms
 from monitor.tools.servers import EmbeddedValkey
-from tests.ticks.owning import publish
+from tests.ticks.owning import own, publish
 
 Create = Callable[..., SetupResult]
 
@@ -130,8 +129,8 @@ def test_ledger_lost_pauses_all_locations(
     clock = SteppedClock(now)
     statuses: dict[int, set[str]] = {}
     for partition in (0, 1):
-        place = LedgerPlace(ledger, topic_id, "input", "fingerprint", now)
-        with closing(Owner(connections, place, partition, parameters, OneSidedNoise(SystemEntropy()), clock)) as owner:
+        place = LedgerTopic(ledger, topic_id, "input", "fingerprint", now)
+        with closing(own(connections, place, partition, parameters, clock)) as owner:
             for tick in (10, 34, 35):
                 answers = publish(owner, tick, {}).answers
                 statuses[tick] = statuses.get(tick, set()) | {
@@ -150,11 +149,11 @@ def test_first_record_names_the_input_topic(
     first = read_ledger(connections, parameters, ledger, 1).states[0].terms
     assert first is not None
     assert first.input_topic_id == topics[visits].topic_id
-    clock, noise = SteppedClock(parameters.grid.start(10)), OneSidedNoise(SystemEntropy())
+    clock = SteppedClock(parameters.grid.start(10))
     seen = parameters.grid.start(30)
     for input_id, complete_from in ((topics[visits].topic_id, None), ("another", 32)):
-        place = LedgerPlace(ledger, topics[ledger].topic_id, input_id, "fingerprint", seen)
-        with closing(Owner(connections, place, 0 if complete_from is None else 1, parameters, noise, clock)) as owner:
+        place = LedgerTopic(ledger, topics[ledger].topic_id, input_id, "fingerprint", seen)
+        with closing(own(connections, place, 0 if complete_from is None else 1, parameters, clock)) as owner:
             assert owner.state.terms is not None
             assert owner.state.terms.input_since == complete_from
 
