@@ -41,7 +41,7 @@ soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault r
 	$(BIN)/python tests/mutants/mutation.py
 
 bench: $(READY)  ## measure the service against its goals, and next to Flink SQL (5 minutes, on a machine that does nothing else)
-	$(BIN)/python -m simulators bench --out simulators/bench/measured.json --document docs/performance.md
+	$(BIN)/python -m simulators bench --out simulators/bench/measured.json --document docs/scaling.md
 
 docs: $(DEV)  ## build the documentation into build/docs; every warning is an error (no network is needed)
 	$(BIN)/python -m sphinx -q -W --keep-going -n -j auto -c docs . build/docs

@@ -41,7 +41,6 @@ NAVIGATION: Final = {
         "docs/interface",
         "docs/guarantees",
         "docs/glossary",
-        "docs/performance",
     ),
     "Explanation": (
         "docs/privacy",

@@ -186,7 +186,7 @@ def experiments(figures: tuple[str, ...], processes: int | None, document: Path 
 @click.option("--list", "only_list", is_flag=True, help="List the lines with their goals, and exit.")
 @click.option("--quick", is_flag=True, help="Measure at a small scale, to test the lines. The figures mean nothing.")
 @click.option("--out", type=NEW, help="Write the figures to this file (JSON). It keeps those of lines that do not run.")
-@click.option("--document", type=NEW, help="Write the table to this page (docs/performance.md).")
+@click.option("--document", type=NEW, help="Write the table to this page (docs/scaling.md).")
 def bench(names: tuple[str, ...], only_list: bool, quick: bool, out: Path | None, document: Path | None) -> None:  # noqa: FBT001  # click passes options by name
     """Measure the service against its goals on real servers, and next to Flink SQL if Java is installed.
 

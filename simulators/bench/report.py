@@ -1,4 +1,4 @@
-"""The results as text, as JSON, and as the table of docs/performance.md."""
+"""The results as text, as JSON, and as the table of docs/scaling.md."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ CONSTANTS: Final = {
     "least_brokers": 3,
     "max_shards": MAX_SHARDS,
 }
-"""The figures that the arithmetic uses. Rates are for one processor, more cautious than docs/performance.md."""
+"""The figures that the arithmetic uses. Rates are for one processor, more cautious than docs/scaling.md."""
 
 _READ: Final = CONSTANTS["read_rate"]
 _SPARE: Final = int(CONSTANTS["spare"])
