@@ -13,43 +13,12 @@ from kafka.admin import NewTopic
 from monitor.config import ValidConfig, load_valid_config
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord
-from monitor.contracts.parameters import Registry
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.service.service import Settings, prepare_settings
 from tests.shared_kafka import SharedKafka
-from tests.tools.client.records import REGISTRY, SLOTS, hot_spots, over_time, snapshot
 
 CONFIG = Path(__file__).parents[3] / "config" / "demo.yaml"
 
 Published = Iterable[tuple[OutputRecord, int]]
-
-
-@pytest.fixture
-def grid() -> SlotGrid:
-    return SLOTS
-
-
-@pytest.fixture
-def registry() -> Registry:
-    return REGISTRY
-
-
-@pytest.fixture
-def alert_record() -> Callable[..., OutputRecord]:
-    """`alert_record("market", 7, 3)`: the alert at tick 7 for 3 people (None: incomplete input), W + F = 7."""
-    return over_time
-
-
-@pytest.fixture
-def snapshot_record() -> Callable[..., OutputRecord]:
-    """`snapshot_record(shard, tick, {location: (tick, noisy count)})`: a snapshot."""
-    return snapshot
-
-
-@pytest.fixture
-def hot_spots_of() -> Callable[..., OutputRecord]:
-    """`hot_spots_of(time, {location: noisy count})`: hot spots, two ticks after the slot of their time."""
-    return hot_spots
 
 
 @pytest.fixture

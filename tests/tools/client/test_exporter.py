@@ -15,14 +15,13 @@ import pytest
 from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UsageError
 from monitor.service.service import Settings
 from monitor.tools.client.exporter import MOST_PLACES, ExportOptions, PublicMetrics, export, export_command
 from monitor.tools.client.metric_catalog import CODES, PUBLIC_METRICS, STATES
 from monitor.tools.client.places import open_places
 from tests.conftest import Eventually
-from tests.tools.client.records import REGISTRY
+from tests.tools.client.records import REGISTRY, SLOTS, over_time
 
 Publish = Callable[[list[tuple[OutputRecord, int]]], None]
 
@@ -38,8 +37,8 @@ def series(metrics: PublicMetrics) -> dict[tuple[str, ...], float]:
 
 
 @pytest.fixture
-def clock(grid: SlotGrid) -> SteppedClock:
-    return SteppedClock(grid.as_of(7))
+def clock() -> SteppedClock:
+    return SteppedClock(SLOTS.as_of(7))
 
 
 @pytest.fixture
@@ -66,28 +65,23 @@ def exported(settings: Settings, publish: Publish, clock: SteppedClock) -> Itera
 
 
 def test_states_follow_the_topic(
-    exported: Callable[..., PublicMetrics],
-    publish: Publish,
-    alert_record: Callable[..., OutputRecord],
-    grid: SlotGrid,
-    clock: SteppedClock,
-    eventually: Eventually,
+    exported: Callable[..., PublicMetrics], publish: Publish, clock: SteppedClock, eventually: Eventually
 ) -> None:
     """Each place has the state of its latest answer, and becomes unknown when the answer expires."""
     first, second = REGISTRY.ids[:2]
-    publish([(alert_record(first, 7, 0), grid.as_of(7)), (alert_record(second, 7, 12), grid.as_of(7))])
+    publish([(over_time(first, 7, 0), SLOTS.as_of(7)), (over_time(second, 7, 12), SLOTS.as_of(7))])
     metrics = exported()
     eventually(lambda: ("as_of_timestamp_seconds",) in series(metrics), 30)
     values = series(metrics)
-    assert values["as_of_timestamp_seconds",] == grid.as_of(7) / SECOND
+    assert values["as_of_timestamp_seconds",] == SLOTS.as_of(7) / SECOND
     assert (values["state", first], values["state", second]) == (CODES["safe"], CODES["noisy_count"])
     counts = {state: values["places", state] for state in STATES}
     assert counts == {"safe": 1, "noisy_count": 1, "paused": 0, "unknown": len(REGISTRY.ids) - 2}
-    publish([(alert_record(first, 8, None), grid.as_of(8))])
-    clock.move_to(grid.as_of(8))
+    publish([(over_time(first, 8, None), SLOTS.as_of(8))])
+    clock.move_to(SLOTS.as_of(8))
     eventually(lambda: series(metrics)["state", first] == CODES["unknown"])
     assert series(metrics)["state", second] == CODES["noisy_count"]
-    clock.move_to(grid.as_of(12))
+    clock.move_to(SLOTS.as_of(12))
     eventually(lambda: series(metrics)["places", "unknown"] == len(REGISTRY.ids))
 
 
@@ -109,11 +103,8 @@ def test_every_catalogued_metric_is_exported() -> None:
 
 
 @pytest.mark.promise(22)
-def test_command_needs_the_topic_only(
-    settings: Settings, publish: Publish, tmp_path: Path, alert_record: Callable[..., OutputRecord], grid: SlotGrid
-) -> None:
+def test_command_needs_the_topic_only(settings: Settings, publish: Publish, tmp_path: Path) -> None:
     """The command runs without Redis, person key and password, and serves nothing but public answers."""
-    del alert_record, grid
     publish([])
     file, lines, stop = _write_configuration(tmp_path, settings), list[str](), threading.Event()
     serving = threading.Thread(

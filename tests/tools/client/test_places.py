@@ -26,7 +26,7 @@ from monitor.tools.client import Known, Places, connect, subscribe
 from monitor.tools.client.places import open_places
 from tests.conftest import Eventually
 from tests.tools.client.conftest import CONFIG, Published
-from tests.tools.client.records import REGISTRY, over_time, snapshot
+from tests.tools.client.records import REGISTRY, SLOTS, over_time, snapshot
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -34,17 +34,17 @@ Publish = Callable[[Published], None]
 
 
 @pytest.fixture
-def clock(grid: SlotGrid) -> SteppedClock:
+def clock() -> SteppedClock:
     """A clock that stands a minute after the as_of of tick 8."""
-    return SteppedClock(grid.as_of(8) + MINUTE)
+    return SteppedClock(SLOTS.as_of(8) + MINUTE)
 
 
 @pytest.fixture
-def publish_ticks(publish: Publish, grid: SlotGrid) -> Callable[..., None]:
+def publish_ticks(publish: Publish) -> Callable[..., None]:
     """`publish_ticks({tick: [record, …]})` appends records with the timestamps of their ticks."""
 
     def append(ticks: dict[int, list[OutputRecord]]) -> None:
-        publish((record, grid.as_of(tick)) for tick, records in ticks.items() for record in records)
+        publish((record, SLOTS.as_of(tick)) for tick, records in ticks.items() for record in records)
 
     return append
 
@@ -120,7 +120,7 @@ def test_places_are_kept_for_24_slots(settings: Settings, publish: Publish, cloc
 
 
 def test_updates_are_changes(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
 ) -> None:
     """First come all places that are known, then those that change, also because their answers expire."""
     publish_ticks({tick: [over_time("market", tick, 0), over_time("clinic", tick, 0)] for tick in (6, 7, 8)})
@@ -128,40 +128,40 @@ def test_updates_are_changes(
     updates = iter(places)
     assert {place: known.state for place, known in islice(updates, 2)} == {"market": "safe", "clinic": "safe"}
     publish_ticks({9: [over_time("clinic", 9, 0), over_time("market", 9, 12)]})
-    clock.move_to(grid.as_of(9) + MINUTE)
+    clock.move_to(SLOTS.as_of(9) + MINUTE)
     place, known = next(updates)
     assert (place, known.state, known.count_at_most) == ("market", "noisy_count", 12)
-    clock.move_to(grid.as_of(12))
+    clock.move_to(SLOTS.as_of(12))
     assert {place: known.reason for place, known in islice(updates, 2)} == {"market": "too_old", "clinic": "too_old"}
     assert known.state == "unknown"
 
 
 def test_clock_that_catches_up(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
 ) -> None:
     """An answer ahead of the clock becomes known a slot before its as_of without a record, also behind a pause."""
     publish_ticks({7: [over_time("school", 7, 12, (6, 12))]})
     publish_ticks({10: [over_time("market", 10, 0), snapshot(find_shard("school", 2), 10, {"school": (10, 9)})]})
-    clock.move_to(grid.as_of(9) - 1)
+    clock.move_to(SLOTS.as_of(9) - 1)
     places = open_at()
     reasons = {place: known.reason for place, known in places.updates()}
     assert reasons | {"market": "clock_behind", "school": "budget_spent"} == reasons
     assert places.wait() == []
-    clock.move_to(grid.as_of(9))
+    clock.move_to(SLOTS.as_of(9))
     states = {place: known.state for place, known in places.wait()}
     assert states | {"market": "safe", "school": "noisy_count"} == states
 
 
 def test_known_expires_by_itself(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
 ) -> None:
     """What is known becomes unknown after valid_until, without a call, also after `close`."""
     publish_ticks({8: [over_time("market", 8, 0)]})
     places = open_at()
     known = places.get("market")
     places.close()
-    assert (known.state, known.valid_until) == ("safe", to_datetime(grid.as_of(10)))
-    clock.move_to(grid.as_of(10) + 1)
+    assert (known.state, known.valid_until) == ("safe", to_datetime(SLOTS.as_of(10)))
+    clock.move_to(SLOTS.as_of(10) + 1)
     assert (known.state, known.count_at_most) == ("unknown", None)
     assert "state='unknown'" in repr(known)
     assert places.get("\ud800").reason == "nothing_published"
@@ -195,27 +195,23 @@ def test_async_loop_and_callback(publish_ticks: Callable[..., None], open_at: Ca
     assert {place: known.state for place, known in heard.items()} == expected
 
 
-def test_earlier_knowledge_is_read(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], grid: SlotGrid
-) -> None:
+def test_earlier_knowledge_is_read(publish_ticks: Callable[..., None], open_at: Callable[..., Places]) -> None:
     """`at` returns what was known at a time, and the position in the topic stays."""
     publish_ticks({5: [over_time("market", 5, 0)], 6: [over_time("market", 6, 12), snapshot(0, 6)]})
     publish_ticks({8: [over_time("market", 8, 12, (6, 12))]})
     places = open_at()
     token = places.token
-    then = places.at(to_datetime(grid.as_of(5) + 30 * MINUTE))
+    then = places.at(to_datetime(SLOTS.as_of(5) + 30 * MINUTE))
     assert (then.get("market").state, then.get("park").state) == ("safe", "unknown")
-    then = places.at(to_datetime(grid.as_of(7)))
+    then = places.at(to_datetime(SLOTS.as_of(7)))
     assert (then.get("market").state, then.get("park").state) == ("noisy_count", "safe")
-    assert places.at(to_datetime(grid.as_of(0))).get("market").reason == "nothing_published"
+    assert places.at(to_datetime(SLOTS.as_of(0))).get("market").reason == "nothing_published"
     assert (places.get("market").state, places.token) == ("paused", token)
     with pytest.raises(TimeError):
         places.at(datetime(2026, 1, 5))  # noqa: DTZ001  # without an offset
 
 
-def test_token_resumes(
-    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock, grid: SlotGrid
-) -> None:
+def test_token_resumes(publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock) -> None:
     """With a token, the first updates are the changes since the token was taken."""
     publish_ticks({8: [over_time("market", 8, 0), over_time("clinic", 8, 0), over_time("park", 8, 0)]})
     with open_at() as places:
@@ -223,7 +219,7 @@ def test_token_resumes(
         token = places.token
     publish_ticks({9: [over_time("market", 9, 12), over_time("clinic", 9, 0)]})
     publish_ticks({10: [over_time("market", 10, 12, (9, 12)), over_time("clinic", 10, 0)]})
-    clock.move_to(grid.as_of(10) + MINUTE)
+    clock.move_to(SLOTS.as_of(10) + MINUTE)
     with open_at(resume=token) as resumed:
         assert states(resumed, 2) == {"market": "paused", "park": "unknown"}
         assert resumed.updates() == []
@@ -271,7 +267,7 @@ def test_token_of_replaced_topic_is_refused(
 
 
 def test_aborted_records_are_invisible(
-    settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places], grid: SlotGrid
+    settings: Settings, publish_ticks: Callable[..., None], open_at: Callable[..., Places]
 ) -> None:
     """Records of an aborted transaction are not read, those after it are, and no consumer group appears."""
     topic = settings.config.kafka.topics.alerts
@@ -283,7 +279,7 @@ def test_aborted_records_are_invisible(
             (over_time("park", 8, 0), producer.commit_transaction),
         ):
             producer.begin_transaction()
-            stamp = grid.as_of(8) // 1_000
+            stamp = SLOTS.as_of(8) // 1_000
             sent = producer.send(topic, key=record.key, value=record.value, headers=record.headers, timestamp_ms=stamp)
             sent.get(10)  # an abort drops what was not sent yet
             end()

@@ -19,28 +19,26 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, HOUR
 from monitor.contracts.parameters import HotSpots
 from monitor.contracts.schedule import Schedule
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import TopicError
 from monitor.tools.client.watch import list_final_ticks, watch
 from tests.conftest import Eventually
 from tests.tools.client.conftest import CONFIG, Published
+from tests.tools.client.records import SLOTS, hot_spots, over_time
 
 Record = Callable[..., OutputRecord]
 
 
-def output(valid: ValidConfig, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
+def output(valid: ValidConfig, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
     """Run `watch` at the as_of of a tick, and return its output."""
     file = io.StringIO()
-    watch(valid, Console(file=file, width=200), SteppedClock(grid.as_of(tick)), stop, once=once)
+    watch(valid, Console(file=file, width=200), SteppedClock(SLOTS.as_of(tick)), stop, once=once)
     return file
 
 
-def test_once_shows_the_last_tick(
-    valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
-) -> None:
+def test_once_shows_the_last_tick(valid: ValidConfig, publish: Callable[[Published], None]) -> None:
     """With --once the last complete tick is shown."""
-    publish((alert_record(place, tick, 0), grid.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
-    lines = output(valid, grid, 29, threading.Event(), once=True).getvalue().splitlines()
+    publish((over_time(place, tick, 0), SLOTS.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
+    lines = output(valid, 29, threading.Event(), once=True).getvalue().splitlines()
     assert lines == [
         "As of Tue 6 Jan 06:00 UTC, tick 29",
         "places market: safe: fewer than 10 target people since Tue 6 Jan 01:00",
@@ -48,11 +46,9 @@ def test_once_shows_the_last_tick(
     ]
 
 
-def test_answers_before_late_record_are_found(
-    valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
-) -> None:
+def test_answers_before_late_record_are_found(valid: ValidConfig, publish: Callable[[Published], None]) -> None:
     """An owner record long after the last answers does not hide them."""
-    later = grid.as_of(29) + 10 * DAY
+    later = SLOTS.as_of(29) + 10 * DAY
     owner = make_owner_record(
         source="town",
         service="town",
@@ -64,73 +60,56 @@ def test_answers_before_late_record_are_found(
         partition=0,
         at=later,
     )
-    publish([*((alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(30)), (owner, later)])
-    text = output(valid, grid, 29, threading.Event(), once=True).getvalue()
+    publish([*((over_time("market", tick, 0), SLOTS.as_of(tick)) for tick in range(30)), (owner, later)])
+    text = output(valid, 29, threading.Event(), once=True).getvalue()
     assert "As of Tue 6 Jan 06:00 UTC, tick 29" in text
 
 
 @pytest.fixture
-def busiest(valid: ValidConfig, grid: SlotGrid) -> ValidConfig:
+def busiest(valid: ValidConfig) -> ValidConfig:
     """A configuration with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
     times = Schedule.of(("02:30",), "UTC")
     monitor = HotSpots("busiest", times, Fraction(1), 3, 3 * HOUR)
-    return replace(valid, parameters=replace(valid.parameters, grid=grid, hot_spots=(monitor,)))
+    return replace(valid, parameters=replace(valid.parameters, grid=SLOTS, hot_spots=(monitor,)))
 
 
-def last_line(valid: ValidConfig, grid: SlotGrid, tick: int) -> str:
-    return output(valid, grid, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
+def last_line(valid: ValidConfig, tick: int) -> str:
+    return output(valid, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
 
 
-def test_earlier_hot_spots_are_found(
-    busiest: ValidConfig,
-    publish: Callable[[Published], None],
-    grid: SlotGrid,
-    alert_record: Record,
-    hot_spots_of: Record,
-) -> None:
+def test_earlier_hot_spots_are_found(busiest: ValidConfig, publish: Callable[[Published], None]) -> None:
     """The latest hot spots are found far before the last tick."""
     #     tick   4              27          28
     #            τ in slot 2                τ in slot 26
-    hourly = [(alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(28)]
-    tonight = (hot_spots_of(26, {"park": 4}), grid.as_of(28))
-    publish(sorted([*hourly, (hot_spots_of(2, {"market": 9}), grid.as_of(4))], key=lambda item: item[1]))
+    hourly = [(over_time("market", tick, 0), SLOTS.as_of(tick)) for tick in range(28)]
+    tonight = (hot_spots(26, {"park": 4}), SLOTS.as_of(28))
+    publish(sorted([*hourly, (hot_spots(2, {"market": 9}), SLOTS.as_of(4))], key=lambda item: item[1]))
     line = "busiest Mon 5 Jan 02:30: market at most 9 (target people; noisy, drawn once)"
-    assert last_line(busiest, grid, 27) == line
-    publish([(alert_record("market", 28, 0), grid.as_of(28)), tonight])
-    assert last_line(busiest, grid, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
+    assert last_line(busiest, 27) == line
+    publish([(over_time("market", 28, 0), SLOTS.as_of(28)), tonight])
+    assert last_line(busiest, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
 
 
-def test_skipped_time_hides_no_hot_spots(
-    busiest: ValidConfig,
-    publish: Callable[[Published], None],
-    grid: SlotGrid,
-    alert_record: Record,
-    hot_spots_of: Record,
-) -> None:
+def test_skipped_time_hides_no_hot_spots(busiest: ValidConfig, publish: Callable[[Published], None]) -> None:
     """A time without hot spots does not hide those of an earlier time."""
-    published = [(hot_spots_of(2, {"market": 9}), grid.as_of(4)), (alert_record("market", 60, 0), grid.as_of(60))]
+    published = [(hot_spots(2, {"market": 9}), SLOTS.as_of(4)), (over_time("market", 60, 0), SLOTS.as_of(60))]
     publish(published)
-    assert last_line(busiest, grid, 60).startswith("busiest Mon 5 Jan 02:30: market at most 9")
+    assert last_line(busiest, 60).startswith("busiest Mon 5 Jan 02:30: market at most 9")
 
 
 def test_look_back_shows_only_hot_spots(
-    busiest: ValidConfig,
-    publish: Callable[[Published], None],
-    grid: SlotGrid,
-    alert_record: Record,
-    hot_spots_of: Record,
-    eventually: Eventually,
+    busiest: ValidConfig, publish: Callable[[Published], None], eventually: Eventually
 ) -> None:
     """Looking back shows hot spots only, and new records are still followed."""
-    publish([(alert_record("park", 4, 0), grid.as_of(4)), (hot_spots_of(2, {"market": 9}), grid.as_of(4))])
-    publish([(alert_record("market", 27, 0), grid.as_of(27))])
+    publish([(over_time("park", 4, 0), SLOTS.as_of(4)), (hot_spots(2, {"market": 9}), SLOTS.as_of(4))])
+    publish([(over_time("market", 27, 0), SLOTS.as_of(27))])
     stop, file = threading.Event(), io.StringIO()
-    console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(27))
+    console, clock = Console(file=file, width=200), SteppedClock(SLOTS.as_of(27))
     thread = threading.Thread(target=watch, args=(busiest, console, clock, stop), kwargs={"once": False})
     thread.start()
     try:
         eventually(lambda: "busiest Mon 5 Jan 02:30: market" in file.getvalue())
-        publish([(hot_spots_of(26, {"park": 4}), grid.as_of(28))])
+        publish([(hot_spots(26, {"park": 4}), SLOTS.as_of(28))])
         news = "2026-01-06T05:00:00Z Tue 6 Jan 02:30 busiest: park at most 4 (target people; noisy, drawn once)\n"
         eventually(lambda: file.getvalue().endswith(news))
     finally:
@@ -139,45 +118,41 @@ def test_look_back_shows_only_hot_spots(
     assert "park: safe" not in file.getvalue()
 
 
-def test_list_final_ticks_match_the_release(busiest: ValidConfig, grid: SlotGrid) -> None:
+def test_list_final_ticks_match_the_release(busiest: ValidConfig) -> None:
     """The computed ticks of hot spots are those at which the release publishes them."""
     (monitor,) = busiest.parameters.hot_spots
     released = [
         tick
         for tick in range(100)
-        if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.list_live_times(grid.as_of(tick)))
+        if any(monitor.is_final(time, SLOTS.as_of(tick), SLOTS) for time in monitor.list_live_times(SLOTS.as_of(tick)))
     ]
-    assert [tick for tick in list_final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
+    assert [tick for tick in list_final_ticks(monitor, SLOTS, 99) if tick >= 0] == released == [4, 28, 52, 76]
 
 
-def test_once_on_an_empty_topic(valid: ValidConfig, publish: Callable[[Published], None], grid: SlotGrid) -> None:
+def test_once_on_an_empty_topic(valid: ValidConfig, publish: Callable[[Published], None]) -> None:
     """On an empty topic --once prints that nothing was published."""
     publish([])
-    assert output(valid, grid, 0, threading.Event(), once=True).getvalue() == "Nothing has been published yet.\n"
+    assert output(valid, 0, threading.Event(), once=True).getvalue() == "Nothing has been published yet.\n"
 
 
-def test_missing_topic_is_refused(valid: ValidConfig, grid: SlotGrid) -> None:
+def test_missing_topic_is_refused(valid: ValidConfig) -> None:
     """Without the topic `watch` is refused, and the message says how to create it."""
     with pytest.raises(TopicError, match="there is no such topic: run `location-monitor topics --create`"):
-        output(valid, grid, 0, threading.Event(), once=True)
+        output(valid, 0, threading.Event(), once=True)
 
 
 def test_changes_are_printed_until_stopped(
-    valid: ValidConfig,
-    publish: Callable[[Published], None],
-    grid: SlotGrid,
-    alert_record: Record,
-    eventually: Eventually,
+    valid: ValidConfig, publish: Callable[[Published], None], eventually: Eventually
 ) -> None:
     """New records are printed as news until the command is stopped."""
-    publish([(alert_record("market", 6, 0), grid.as_of(6))])
+    publish([(over_time("market", 6, 0), SLOTS.as_of(6))])
     stop, file = threading.Event(), io.StringIO()
-    console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(6))
+    console, clock = Console(file=file, width=200), SteppedClock(SLOTS.as_of(6))
     thread = threading.Thread(target=watch, args=(valid, console, clock, stop), kwargs={"once": False})
     thread.start()
     try:
         eventually(lambda: "places market: safe" in file.getvalue())
-        publish([(alert_record("market", 7, 12), grid.as_of(7))])
+        publish([(over_time("market", 7, 12), SLOTS.as_of(7))])
         news = "2026-01-05T08:00:00Z market: at most 12 target people in the last 5h (noisy)\n"
         eventually(lambda: file.getvalue().endswith(news))
     finally:

@@ -10,25 +10,24 @@ from rich.console import Console
 from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.contracts.parameters import Registry
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.privacy.paired import PairedTotals
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.client.watch import Screen, describe_view
 from monitor.tools.client.words import News, Words, chance, moment, span
-from tests.tools.client.records import dwell
+from tests.tools.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
 
 Record = Callable[..., OutputRecord]
 NewsOf = Callable[[Iterable[OutputRecord]], list[str]]
 
 
 @pytest.fixture
-def subscriber_view(registry: Registry) -> SubscriberView:
-    return SubscriberView(registry)
+def subscriber_view() -> SubscriberView:
+    return SubscriberView(REGISTRY)
 
 
 @pytest.fixture
-def words(grid: SlotGrid) -> Words:
-    return Words(grid)
+def words() -> Words:
+    return Words(SLOTS)
 
 
 @pytest.fixture
@@ -59,77 +58,69 @@ def news(subscriber_view: SubscriberView, words: Words) -> NewsOf:
         (None, "unknown: not confirmed in time that all visits had been read"),
     ],
 )
-def test_answer_is_described(
-    subscriber_view: SubscriberView, words: Words, alert_record: Record, count: int | None, expected: str
-) -> None:
+def test_answer_is_described(subscriber_view: SubscriberView, words: Words, count: int | None, expected: str) -> None:
     """Each status of an alert has a description."""
-    record = alert_record("market", 7, count)
+    record = over_time("market", 7, count)
     subscriber_view.add(record.headers, record.value)
     assert words.alert(subscriber_view.alerts[0]) == expected
 
 
-def test_pause_names_end_and_last_answer(subscriber_view: SubscriberView, words: Words, alert_record: Record) -> None:
+def test_pause_names_end_and_last_answer(subscriber_view: SubscriberView, words: Words) -> None:
     """A pause is described with its end and the last answer."""
     #     tick  7      8 … 13  14        as_of(14) = 15:00
     #           noisy  paused  answers
-    record = alert_record("market", 8, 0, (7, 12))
+    record = over_time("market", 8, 0, (7, 12))
     subscriber_view.add(record.headers, record.value)
     expected = "paused until Mon 5 Jan 15:00, its ε is spent: at most 12 target people on Mon 5 Jan 08:00"
     assert words.alert(subscriber_view.alerts[0]) == expected
 
 
-def test_news_of_a_location(news: NewsOf, alert_record: Record) -> None:
+def test_news_of_a_location(news: NewsOf) -> None:
     """The news of a location is its answer, its pause, and its return."""
-    assert news([alert_record("market", 7, 12)]) == ["market: at most 12 target people in the last 5h (noisy)"]
-    assert news([alert_record("market", 8, 0, (7, 12))]) == ["market: paused until Mon 5 Jan 15:00, its ε is spent"]
-    assert news([alert_record("market", 9, 0, (7, 12))]) == []
-    assert news([alert_record("market", 14, 0, (7, 12))]) == [
-        "market: answers again; safe: fewer than 10 target people"
-    ]
-    assert news([alert_record("market", 15, None)]) == [
+    assert news([over_time("market", 7, 12)]) == ["market: at most 12 target people in the last 5h (noisy)"]
+    assert news([over_time("market", 8, 0, (7, 12))]) == ["market: paused until Mon 5 Jan 15:00, its ε is spent"]
+    assert news([over_time("market", 9, 0, (7, 12))]) == []
+    assert news([over_time("market", 14, 0, (7, 12))]) == ["market: answers again; safe: fewer than 10 target people"]
+    assert news([over_time("market", 15, None)]) == [
         "market: unknown: not confirmed in time that all visits had been read"
     ]
 
 
-def test_news_of_time_needs_all_shards(news: NewsOf, snapshot_record: Record) -> None:
+def test_news_of_time_needs_all_shards(news: NewsOf) -> None:
     """A designated time is news once all shards are known."""
-    assert news([snapshot_record(0, 2)]) == []
-    assert news([snapshot_record(1, 2)]) == ["Mon 5 Jan 02:30 midday: 4 of 4 locations safe"]
-    assert news([snapshot_record(0, 3), snapshot_record(1, 3, {"market": (3, 9)})]) == [
+    assert news([snapshot(0, 2)]) == []
+    assert news([snapshot(1, 2)]) == ["Mon 5 Jan 02:30 midday: 4 of 4 locations safe"]
+    assert news([snapshot(0, 3), snapshot(1, 3, {"market": (3, 9)})]) == [
         "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"
     ]
-    assert news([snapshot_record(0, 4), snapshot_record(1, 4, {"market": (3, 9)}, complete=False)]) == [
+    assert news([snapshot(0, 4), snapshot(1, 4, {"market": (3, 9)}, complete=False)]) == [
         "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, 1 unknown: not all visits were read in time in shard 1 of 2"
     ]
 
 
-def test_news_keeps_counts_of_earlier_polls(news: NewsOf, snapshot_record: Record) -> None:
+def test_news_keeps_counts_of_earlier_polls(news: NewsOf) -> None:
     """A noisy count is news also if its shard arrives before the other shards, in another poll."""
-    assert news([snapshot_record(1, 2, {"market": (2, 9)})]) == []
-    assert news([snapshot_record(0, 2)]) == [
-        "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"
-    ]
+    assert news([snapshot(1, 2, {"market": (2, 9)})]) == []
+    assert news([snapshot(0, 2)]) == ["Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"]
 
 
-def test_news_names_five_hot_spots(news: NewsOf, hot_spots_of: Record) -> None:
+def test_news_names_five_hot_spots(news: NewsOf) -> None:
     """News names the five highest hot spots."""
-    assert news([hot_spots_of(2, {"park": 17, "market": 12})]) == [
+    assert news([hot_spots(2, {"park": 17, "market": 12})]) == [
         "Mon 5 Jan 02:30 busiest: park at most 17, market at most 12 (target people; noisy, drawn once)"
     ]
-    (line,) = news([hot_spots_of(3, {f"place-{n}": 20 - n for n in range(8)})])
+    (line,) = news([hot_spots(3, {f"place-{n}": 20 - n for n in range(8)})])
     assert line.endswith("place-4 at most 16 and 3 more (target people; noisy, drawn once)")
-    assert news([hot_spots_of(4, None)]) == [
+    assert news([hot_spots(4, None)]) == [
         "Mon 5 Jan 04:30 busiest: unknown: not confirmed in time that all visits had been read"
     ]
-    assert news([hot_spots_of(4, None)]) == []
+    assert news([hot_spots(4, None)]) == []
 
 
-def test_lines_show_all_hot_spots(
-    subscriber_view: SubscriberView, words: Words, alert_record: Record, hot_spots_of: Record
-) -> None:
+def test_lines_show_all_hot_spots(subscriber_view: SubscriberView, words: Words) -> None:
     """The lines name all of the latest hot spots, however old; the screen shortens them."""
     named = {f"place-{n}": 20 - n for n in range(8)}
-    for record in (hot_spots_of(2, named), alert_record("market", 90, 0)):
+    for record in (hot_spots(2, named), over_time("market", 90, 0)):
         subscriber_view.add(record.headers, record.value)
     assert list(describe_view(subscriber_view, words, words.grid.as_of(90)))[-1] == (
         "busiest Mon 5 Jan 02:30: "
@@ -142,22 +133,20 @@ def test_lines_show_all_hot_spots(
     assert text[2].startswith("busiest Mon 5 Jan 02:30 ▲ place-0 at most 20, place-1 at most 19,")
 
 
-def test_other_registry_is_the_reason(news: NewsOf, snapshot_record: Record) -> None:
+def test_other_registry_is_the_reason(news: NewsOf) -> None:
     """Another registry is named as the reason of unknown locations."""
     other = Registry(("market",), 2)
-    (line,) = news([snapshot_record(0, 2, registry=other), snapshot_record(1, 2, registry=other)])
+    (line,) = news([snapshot(0, 2, registry=other), snapshot(1, 2, registry=other)])
     assert line.endswith("4 unknown: the service uses another registry than locations.file")
 
 
-def test_state_has_one_line_per_item(
-    subscriber_view: SubscriberView, words: Words, alert_record: Record, snapshot_record: Record
-) -> None:
+def test_state_has_one_line_per_item(subscriber_view: SubscriberView, words: Words) -> None:
     """Each location and each designated time has one line."""
     for record in (
-        alert_record("market", 6, 12),
-        alert_record("park", 5, 0),
-        snapshot_record(0, 6),
-        snapshot_record(1, 6, {"market": (3, 9)}),
+        over_time("market", 6, 12),
+        over_time("park", 5, 0),
+        snapshot(0, 6),
+        snapshot(1, 6, {"market": (3, 9)}),
     ):
         subscriber_view.add(record.headers, record.value)
     text = list(describe_view(subscriber_view, words, words.grid.as_of(6)))
@@ -169,21 +158,19 @@ def test_state_has_one_line_per_item(
     )
 
 
-def test_late_state_is_marked(subscriber_view: SubscriberView, words: Words, alert_record: Record) -> None:
+def test_late_state_is_marked(subscriber_view: SubscriberView, words: Words) -> None:
     """A late state is marked as such."""
     assert list(describe_view(subscriber_view, words, 0)) == ["Nothing has been published yet."]
-    record = alert_record("market", 6, 0)
+    record = over_time("market", 6, 0)
     subscriber_view.add(record.headers, record.value)
     late = list(describe_view(subscriber_view, words, words.grid.as_of(6) + 3 * HOUR))[1]
     assert late.startswith("Nothing new for 3h: the service may be down.")
 
 
 @pytest.mark.parametrize("height", [12, 24])
-def test_screen_fits_and_sorts_unsafe_first(
-    subscriber_view: SubscriberView, words: Words, alert_record: Record, height: int
-) -> None:
+def test_screen_fits_and_sorts_unsafe_first(subscriber_view: SubscriberView, words: Words, height: int) -> None:
     """The screen fits the terminal, and shows unsafe locations first."""
-    records = [alert_record(f"place-{number}", 6, 12 if number == 30 else 0) for number in range(40)]
+    records = [over_time(f"place-{number}", 6, 12 if number == 30 else 0) for number in range(40)]
     for record in records:
         subscriber_view.add(record.headers, record.value)
     console = Console(width=80, height=height, force_terminal=True)
@@ -202,13 +189,11 @@ def test_times_durations_and_chances() -> None:
 
 
 @pytest.mark.promise(41)
-def test_bounds_are_described(
-    news: NewsOf, subscriber_view: SubscriberView, words: Words, snapshot_record: Record
-) -> None:
+def test_bounds_are_described(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
     """A noisy count is older than a lower bound, so the two are no interval. A safe place has at most T - 1 people."""
     final = [
-        snapshot_record(0, 6, bounds={"park": 2}),
-        snapshot_record(1, 6, {"market": (3, 9), "clinic": (5, 8)}, bounds={"market": 4}),
+        snapshot(0, 6, bounds={"park": 2}),
+        snapshot(1, 6, {"market": (3, 9), "clinic": (5, 8)}, bounds={"market": 4}),
     ]
     (line,) = news(final)
     assert line.startswith("Mon 5 Jan 02:30 midday: 2 of 4 locations safe, clinic at most 8 target people, ")
