@@ -12,7 +12,6 @@ from rich.padding import Padding
 from rich.table import Table
 
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.check.factors import format_factor, format_power
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines
 from monitor.tools.check.report import (
@@ -25,7 +24,7 @@ from monitor.tools.check.report import (
     Pause,
     Ranking,
 )
-from monitor.tools.check.wording import format_amount, format_percent, spell_duration
+from monitor.tools.check.wording import format_amount, format_factor, format_percent, format_power, spell_duration
 
 PAUSE: Final = (
     "A noisy answer counts for W + F ticks. W is the window, and F is how far after its report a visit may end "

@@ -1,10 +1,17 @@
-"""Durations, chances and amounts as `check` prints them."""
+"""Durations, chances, amounts and e^ε as `check` prints them."""
 
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Final
 
 from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, format_duration
+
+_THREE_DIGITS: Final = Context(prec=3, rounding=ROUND_CEILING)
+_SIX_DIGITS: Final = Context(prec=6, rounding=ROUND_CEILING)
+_WHOLE_FROM: Final = 100
 
 
 def spell_duration(duration: int) -> str:
@@ -36,3 +43,16 @@ def format_amount(amount: float) -> str:
     if amount >= 9.95:  # noqa: PLR2004  # from here on, whole numbers are enough
         return f"{amount:,.0f}"
     return f"{amount:.2g}" if amount >= 0.01 or amount == 0 else "< 0.01"  # noqa: PLR2004  # fewer digits say nothing
+
+
+def format_factor(epsilon: Fraction) -> str:
+    """Format e^ε with three digits, such as "2.72", or as a whole number from 100 on. A limit is rounded up."""
+    factor = Decimal(math.exp(epsilon))
+    if factor >= _WHOLE_FROM:
+        return f"{math.ceil(factor):,}"
+    return f"{float(_THREE_DIGITS.create_decimal(factor)):g}"
+
+
+def format_power(epsilon: Fraction) -> str:
+    """Format e^ε as a power, such as "e^17"; the exponent has up to six digits, rounded up."""
+    return f"e^{float(_SIX_DIGITS.divide(epsilon.numerator, epsilon.denominator)):g}"

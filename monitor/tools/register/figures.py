@@ -1,10 +1,12 @@
-"""The figures of `check` for one configuration, and what each monitor asks, in words."""
+"""What the documents state: who publishes, the figures of `check`, and what each monitor asks, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
+from importlib import resources
 from typing import Final
 
 from monitor.config import ValidConfig
@@ -13,16 +15,46 @@ from monitor.contracts.instants import MILLISECOND
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import compute_mean_noise, find_threshold
-from monitor.tools.check import factors
+from monitor.tools.check import wording
 from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.report import SELDOM, CheckReport, MonitorReport
 from monitor.tools.check.wording import format_percent, spell_duration
+
+TEMPLATES: Final = resources.files("monitor.tools.register") / "templates"
+
+OPEN: Final = "TO BE FILLED IN"
+"""The beginning of each text that the publisher has to write."""
+
+CURATOR_TYPES: Final = ("Government", "Industry", "Nonprofit")
+SECTORS: Final = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+"""The kinds of publishers and the sectors that the registry knows."""
 
 _NAMED: Final = 8
 """The largest number of places that a sentence names."""
 
 _EXACT_FACTOR: Final = 12
 """Up to this ε, e^ε has at most six digits, and is written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """The body that publishes the answers. `curator`, `region`, `contact` and `author` are None if they are not given.
+
+    `published`: the day of the first publication. `author`: who files the registry entry.
+    """
+
+    published: date
+    curator: str | None = None
+    curator_type: str = CURATOR_TYPES[0]
+    sector: str = SECTORS[1]
+    region: str | None = None
+    contact: str | None = None
+    author: str | None = None
+
+
+def fill_in(value: str | None, what: str) -> str:
+    """Return the value, or if it is None a text that says what has to be filled in."""
+    return f"{OPEN}: {what}" if value is None else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +129,7 @@ def format_factor(epsilon: Fraction) -> str:
     """
     if not epsilon:
         return "1 time"
-    return f"{factors.format_power(epsilon) if epsilon > _EXACT_FACTOR else factors.format_factor(epsilon)} times"
+    return f"{wording.format_power(epsilon) if epsilon > _EXACT_FACTOR else wording.format_factor(epsilon)} times"
 
 
 def _read_retention(needs: TopicNeeds) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import resources
 from string import Template
 from typing import Final
 
@@ -12,10 +11,15 @@ from monitor import __version__
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.default_stay import APART
 from monitor.tools.check.wording import spell_duration
-from monitor.tools.register.figures import Figures, MonitorFigures, format_factor, spell_rhythm
-from monitor.tools.register.publisher import Publisher, fill_in
-
-_TEMPLATES: Final = resources.files("monitor.tools.register") / "templates"
+from monitor.tools.register.figures import (
+    TEMPLATES,
+    Figures,
+    MonitorFigures,
+    Publisher,
+    fill_in,
+    format_factor,
+    spell_rhythm,
+)
 
 _CONSENT: Final = (
     "**If you agreed.** Some people agreed that a visit of theirs is counted publicly. These visits are counted in "
@@ -35,7 +39,7 @@ def write_assessment(figures: Figures, publisher: Publisher) -> str:
 
 
 def _fill(name: str, figures: Figures, publisher: Publisher) -> str:
-    template = Template((_TEMPLATES / name).read_text(encoding="utf-8"))
+    template = Template((TEMPLATES / name).read_text(encoding="utf-8"))
     text = template.substitute(
         _collect_common(figures, publisher), **_write_tables(figures), **_describe_limits(figures)
     )

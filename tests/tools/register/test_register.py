@@ -28,9 +28,16 @@ from monitor.privacy.odds import compute_mean_noise, find_threshold
 from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.wording import format_percent, spell_duration
 from monitor.tools.register.entry import build_entry, to_yaml
-from monitor.tools.register.figures import collect_figures, format_factor, spell_rhythm
+from monitor.tools.register.figures import (
+    CURATOR_TYPES,
+    OPEN,
+    SECTORS,
+    Publisher,
+    collect_figures,
+    format_factor,
+    spell_rhythm,
+)
 from monitor.tools.register.pages import write_assessment, write_notice
-from monitor.tools.register.publisher import CURATOR_TYPES, OPEN, SECTORS, Publisher
 
 ROOT = Path(__file__).parents[3]
 FIELDS = yaml.safe_load((Path(__file__).parent / "registry-fields.yaml").read_text(encoding="utf-8"))
