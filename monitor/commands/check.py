@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -15,9 +16,14 @@ from monitor.commands.settings import find_secret_problems
 from monitor.config import ParsedConfig, read_config, read_person_key
 from monitor.config.validate import collect_problems, examine
 from monitor.contracts.clock import SystemClock
-from monitor.errors import EXIT_DONE, EXIT_FAILED, Problem
+from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Problem
 from monitor.observe.logs import set_up_logging
-from monitor.tools.check.command import check_command, check_live_command
+from monitor.service.service import prepare_settings
+from monitor.tools.check.compute_report import compute_report
+from monitor.tools.check.live import check_live
+from monitor.tools.check.live_report import LiveReport
+from monitor.tools.check.print_report import render, render_live
+from monitor.tools.check.report import CheckReport
 
 
 @click.command()
@@ -35,14 +41,31 @@ def check(config_file: Path, as_json: bool, live: bool, strict: bool) -> None:  
     """
     read = read_config(config_file, os.environ)
     if not live:
-        fine = check_command(examine(read, tuple(_find_person_key_problems(read))), Console(), as_json=as_json)
-        sys.exit(EXIT_FAILED if strict and not fine else EXIT_DONE)
+        report = compute_report(examine(read, tuple(_find_person_key_problems(read))))
+        _print(report, None, as_json=as_json)
+        sys.exit(EXIT_FAILED if strict and report.warnings else EXIT_DONE)
     set_up_logging(40)
     visits = read.sections.get("visits")
     has_key = visits is not None and (visits.person_key is not None or _has_key_file(read))
     valid = examine(read, tuple(find_secret_problems(read, needs_key=has_key)))
-    code, fine = check_live_command(valid, SystemClock(), Console(), has_key=has_key, as_json=as_json)
-    sys.exit(EXIT_FAILED if code == EXIT_DONE and strict and not fine else code)
+    key = read_person_key(valid.config.visits) if has_key else bytes(16)
+    found = check_live(prepare_settings(valid, key), SystemClock(), has_key=has_key)
+    report = compute_report(valid)
+    _print(report, found, as_json=as_json)
+    code = EXIT_REFUSED if found.refusals else EXIT_FAILED if found.obstacles else EXIT_DONE
+    sys.exit(EXIT_FAILED if code == EXIT_DONE and strict and report.warnings else code)
+
+
+def _print(report: CheckReport, live: LiveReport | None, *, as_json: bool) -> None:
+    console = Console()
+    if as_json:
+        tree = json.loads(report.to_json()) | ({} if live is None else {"live": live.to_tree()})
+        text = json.dumps(tree, ensure_ascii=False, indent=2)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        return
+    render(report, console)
+    if live is not None:
+        render_live(live, console)
 
 
 def _has_key_file(read: ParsedConfig) -> bool:
