@@ -35,6 +35,11 @@ def read_bounds(consumer: Any, place: Any) -> tuple[int, int]:
 class InputOffsets:
     """The offsets of the input topic. Subclasses set the consumer.
 
+    Attributes:
+        truncated: an offset by partition. If the log has lost records that were read, it is the offset up to which the
+            log is unchanged (0: unknown). If there are records without a broker timestamp, it is the offset after them.
+        unread: by partition, the records that this client cannot read, and that count as lost. The partition waits.
+
     Args:
         connections: the connections to Kafka.
         topic: the input topic.
@@ -50,6 +55,8 @@ class InputOffsets:
         self._topic_id = topic_id
         self._service = service
         self._single: Any = None
+        self.truncated: dict[int, int] = {}
+        self.unread: dict[int, Unreadable] = {}
 
     def list_partitions(self) -> list[int]:
         """Return all partitions of the topic.
@@ -120,6 +127,9 @@ class InputOffsets:
         if consumer is not None:
             with suppress(KafkaError, OSError):
                 consumer.close(autocommit=False, timeout_ms=_POLL_MS)
+
+    def commit_starts(self, offsets: Mapping[int, int]) -> None:
+        """Commit start offsets of partitions. A reader without a group commits nothing."""
 
     def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
         """Return, by partition, the offsets that the service's groups have committed, in any configuration.

@@ -18,16 +18,18 @@ from monitor.errors import UnreachableError, WindowsError
 from monitor.ingest.accept import DEAD_LETTER, Persons, accept
 from monitor.ingest.columns import Refusal, count_by_reason
 from monitor.ingest.decode import Columns, decode_records
-from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
+from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.observe.failpoints import failpoint
 from monitor.observe.log_fields import log_fields
+from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
-from monitor.store.facts import Span, Windows
+from monitor.store.facts import Span
+from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +53,10 @@ class Reader:
         self,
         parameters: Parameters,
         source: InputLog,
-        windows: Windows,
+        windows: RedisWindows,
         persons: Persons,
         dead_letters: DeadLetters,
-        observer: IngestObserver,
+        metrics: Metrics,
         spans: Spans = NO_SPANS,
     ) -> None:
         self._parameters = parameters
@@ -62,11 +64,11 @@ class Reader:
         self._windows = windows
         self._persons = persons
         self._dead_letters = dead_letters
-        self._observer = observer
+        self._metrics = metrics
         self._spans = spans
         self._queue = WriteQueue(windows.pack, self._write)
         self._committed_at = self._checked_at = self._measured_at = time.monotonic()
-        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
+        self._start_offsets = StartOffsets(parameters, source, windows)
         self._several_places = SeveralPlaces()
         self._postponed: dict[int, tuple[float, str]] = {}
         self.progressed, self.tick_ends = Signal(), TickEnds()
@@ -126,7 +128,9 @@ class Reader:
         failure = None
         for partition in due:
             try:
-                self._source.resume(partition, self._start_offsets.find(partition, progress))
+                start = self._start_offsets.find(partition, progress)
+                self._start_offsets.record(start, self._dead_letters, self._metrics)
+                self._source.resume(partition, start.offset)
                 self._postponed.pop(partition, None)
                 failpoint("reader.assigned")
             except UnreachableError as error:
@@ -167,7 +171,7 @@ class Reader:
                 "records that a broker stamped before a tick closed came after the end offsets of this tick, so its "
                 "answers lack them: check that the clocks of the brokers agree with that of Redis"
             )
-            self._observer.count_late_records(late)
+            self._metrics.count_late_records(late)
 
     def _write(self, batch: Batch) -> dict[int, int]:
         """Write dead letters, then facts, because a record is not read again after progress has passed it."""
@@ -212,10 +216,10 @@ class Reader:
 
     def _count_written(self, batch: Batch, lowest: Mapping[int, int]) -> bool:
         reasons = count_by_reason(batch.accepted.refused)
-        self._observer.count_batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
-        self._observer.record_timestamps(batch.oldest_stamp, batch.newest_stamps)
-        self._observer.count_several_places(self._several_places.count_in(batch.accepted.facts))
-        self._observer.count_cut(batch.accepted.cut)
+        self._metrics.count_batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        self._metrics.record_timestamps(batch.oldest_stamp, batch.newest_stamps)
+        self._metrics.count_several_places(self._several_places.count_in(batch.accepted.facts))
+        self._metrics.count_cut(batch.accepted.cut)
         behind = {
             span.partition: (lowest[span.partition], span.start)
             for span in batch.spans
@@ -236,7 +240,7 @@ class Reader:
                 max(0, reached),
                 expected,
             )
-        self._observer.count_recovery("windows_behind")
+        self._metrics.count_recovery("windows_behind")
         self._source.park(behind)
 
     def _abandon(self) -> None:
@@ -260,7 +264,8 @@ class Reader:
             # Progress ahead of this reader may be from before the loss: after a failover, the store may have no record
             # of the loss. (In a partition without a loss, the last batch of an earlier member may be ahead.)
             if partition in reading and _find_highest(progress, partition) > reading[partition]:
-                self._start_offsets.repeat_loss(partition, min(written[partition], _find_lowest(progress, partition)))
+                lowest = min(written[partition], _find_lowest(progress, partition))
+                self._start_offsets.repeat_loss(partition, lowest, self._metrics)
         reached = {partition: _find_lowest(progress, partition) for partition in written}
         self._reread({one: (reached[one], written[one]) for one in written if reached[one] < written[one]})
 
@@ -281,7 +286,7 @@ class Reader:
             return
         reading, written = dict(self._source.reading), self._written_offsets
         unread = self._source.read_lag().items()
-        self._observer.set_lag(
+        self._metrics.set_lag(
             {partition: behind + reading[partition] - written[partition] for partition, behind in unread}
         )
         self._measured_at = time.monotonic()

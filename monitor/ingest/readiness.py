@@ -12,7 +12,7 @@ from kafka import TopicPartition
 from monitor.contracts.instants import SECOND, format_duration
 from monitor.errors import UnreachableError, WindowsError
 from monitor.kafka.connections import KafkaConnections
-from monitor.store.facts import Windows
+from monitor.store.redis_store import RedisWindows
 
 TIMEOUT_MS: Final = 10_000
 
@@ -29,7 +29,7 @@ class Readiness:
         self,
         connections: KafkaConnections,
         topic: str,
-        windows: Windows,
+        windows: RedisWindows,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connections = connections

@@ -89,11 +89,7 @@ class InputLog(InputOffsets):
 
     Attributes:
         waiting: assigned partitions that wait for a start offset (`resume`).
-        truncated: an offset by partition. If the log has lost records that were read, it is the offset up to which the
-            log is unchanged (0: unknown). If there are records that brokers did not stamp (only with
-            `stamped_by_brokers`), it is the offset after these.
         is_answering: whether Kafka returned the ends of the partitions when `read_lag` last asked for them.
-        unread: by partition, the records that this client cannot read, and that count as lost. The partition waits.
 
     Args:
         connections: the connections to Kafka.
@@ -125,8 +121,6 @@ class InputLog(InputOffsets):
         self.is_answering = True
         self._failures = 0
         self.waiting: set[int] = set()
-        self.truncated: dict[int, int] = {}
-        self.unread: dict[int, Unreadable] = {}
         self._consumer = None
         self._open()
 

@@ -10,87 +10,60 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final
 
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.columns import count_by_reason, refuse_unreadable
 from monitor.ingest.interfaces import DeadLetter, DeadLetters
+from monitor.ingest.offsets import InputOffsets
 from monitor.kafka.groups import CommittedOffsets
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
+from monitor.observe.metrics import Metrics
 from monitor.store.facts import COMPLETE_FROM_START
+from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
 
 
-class StartSource(Protocol):
-    """The input topic, as far as start offsets depend on it (`monitor.ingest.source.InputLog`)."""
-
-    truncated: dict[int, int]
-    unread: dict[int, Unreadable]
-
-    def read_bounds(self, partition: int) -> tuple[int, int]:
-        """Return the first offset of the log, and the offset after the last record that can be read."""
-
-    def read_stamp(self, partition: int, offset: int, end: int) -> int | None:
-        """Return when the first record from an offset on, before `end`, was stamped; None if it is not known."""
-
-    def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
-        """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
-
-    def list_partitions(self) -> Sequence[int]:
-        """Return all partitions of the topic."""
-
-    def commit_starts(self, offsets: Mapping[int, int]) -> None:
-        """Commit start offsets of partitions, assigned or not, and wait for the reply."""
+NO_PROGRESS: Final = "no_progress"
+CONTINUES: Final = ""
+"""The cause of a start at which reading continues where the facts end."""
 
 
-class StartWindows(Protocol):
-    """The windows, as far as start offsets change them (`monitor.store.facts.Windows`)."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to start a partition, and what has to be recorded in the windows before.
 
-    def begin(self, partition: int, offset: int, complete_from: int) -> None:
-        """In shards without progress for the partition, start at an offset and raise `complete_from`."""
+    `cause`: the label of `recoveries_total`, or `CONTINUES`, which changes nothing. Otherwise `progress` becomes the
+    progress of all shards (with `NO_PROGRESS`, of those that have none), and the facts are complete from the slot
+    `complete_from` on. `loses`: unread records were lost. `unread`: the records that this client cannot read.
+    """
 
-    def restart(self, partition: int, offset: int, complete_from: int) -> None:
-        """Move the partition's progress in every shard, and raise `complete_from`."""
-
-    def time(self, shards: Collection[int] = (0,)) -> int:
-        """Return the present instant by the store's clock."""
-
-
-class StartObserver(Protocol):
-    """The metrics that start offsets change (`monitor.ingest.interfaces.IngestObserver`)."""
-
-    def count_batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
-        """Count a written batch."""
-
-    def count_recovery(self, cause: str) -> None:
-        """Count a recovery because of `cause`."""
+    partition: int
+    offset: int
+    cause: str = CONTINUES
+    progress: int = 0
+    complete_from: int = COMPLETE_FROM_START
+    loses: bool = False
+    unread: Unreadable | None = None
 
 
 class StartOffsets:
-    """The start offsets of partitions. `find` also updates the windows. Used by the reader's thread.
+    """The start offsets of partitions. `find` only reads, and `record` updates the windows. Used by one thread.
 
     `lost`: for each partition in which this reader found lost records, the slot from which the facts are complete.
     `dead_letters_from`: by partition, the offset below which earlier groups have written the dead letters.
     """
 
-    def __init__(
-        self,
-        parameters: Parameters,
-        source: StartSource,
-        windows: StartWindows,
-        dead_letters: DeadLetters,
-        observer: StartObserver,
-    ) -> None:
+    def __init__(self, parameters: Parameters, source: InputOffsets, windows: RedisWindows) -> None:
         self._parameters = parameters
         self._source = source
         self._windows = windows
-        self._dead_letters = dead_letters
-        self._observer = observer
         self._commits: Mapping[int, CommittedOffsets] | None = None
         self.lost: dict[int, int] = {}
         self.dead_letters_from: dict[int, int] = {}
@@ -99,14 +72,42 @@ class StartOffsets:
         """Forget the committed offsets of the service's groups. They are read again when they are needed."""
         self._commits = None
 
-    def repeat_loss(self, partition: int, lowest: int) -> None:
+    def repeat_loss(self, partition: int, lowest: int, metrics: Metrics) -> None:
         """Record a loss in the windows again, at the lowest progress of all shards (some may have lost progress)."""
         offset = lowest if lowest >= 0 else self._source.read_bounds(partition)[0]
         self._windows.restart(partition, offset, self.lost[partition])
-        self._observer.count_recovery("log_lost_records")
+        metrics.count_recovery("log_lost_records")
 
-    def find(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
-        """Return the offset at which to read a partition, after setting the windows' progress and `complete_from`.
+    def record(self, start: Start, dead_letters: DeadLetters, metrics: Metrics) -> None:
+        """Set the windows' progress and `complete_from`, after the dead letter of records that cannot be read.
+
+        Raises:
+            UnreachableError: a server cannot be used now.
+            WindowsError: a key of the windows has unexpected content, or the store cannot answer.
+        """
+        partition, began = start.partition, time.perf_counter()
+        if start.unread is not None:
+            letter = DeadLetter(refuse_unreadable(0, start.unread), partition, start.unread.first)
+            dead_letters.put([letter])
+        if start.cause == NO_PROGRESS:
+            self._windows.begin(partition, start.progress, start.complete_from)
+        elif start.cause != CONTINUES:
+            self._windows.restart(partition, start.progress, start.complete_from)
+        # A loss is forgotten only when it is recorded in the windows: until then, an error may have interrupted it.
+        self._source.truncated.pop(partition, None)
+        self._source.unread.pop(partition, None)
+        if start.cause != CONTINUES:
+            metrics.count_recovery(start.cause)
+        if start.loses:
+            self.lost[partition] = start.complete_from
+            self.dead_letters_from.pop(partition, None)
+        if start.unread is not None:
+            reasons = count_by_reason([letter.refusal])
+            metrics.count_batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
+        _log(start)
+
+    def find(self, partition: int, progress: Sequence[Mapping[int, int]]) -> Start:
+        """Return where to start a partition. This changes nothing but, at the service's first start, commits.
 
         `progress`: by shard, the progress of each partition.
 
@@ -114,36 +115,24 @@ class StartOffsets:
             UnreachableError: a server cannot be used now.
             WindowsError: a key of the windows has unexpected content, or the store cannot answer.
         """
-        offset = self._find(partition, progress)
-        # A loss is forgotten only when it is recorded in the windows: until then, an error may have interrupted it.
-        self._source.truncated.pop(partition, None)
-        self._source.unread.pop(partition, None)
-        return offset
-
-    def _find(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
         known = [shard.get(partition) for shard in progress]
         # Bounds are read after the progress, so that concurrent progress cannot seem to be beyond the log.
         first, end = self._source.read_bounds(partition)
         reached = [offset for offset in known if offset is not None]
         truncated, unread = self._source.truncated.get(partition), self._source.unread.get(partition)
         if truncated is not None:
-            offset = min(max(truncated, first), end)
-            self._restart_after_loss(partition, offset)
-            return offset
+            return self._restart_after_loss(partition, min(max(truncated, first), end))
         if unread is not None and None not in known and unread.first <= min(reached) < unread.end:
             return self._skip_unreadable(partition, unread, end)
         if reached and max(reached) > end:
-            self._restart_after_loss(partition, end)
-            return end
+            return self._restart_after_loss(partition, end)
         if reached and min(reached) < first:
             return self._restart_behind_log(partition, first, end)
         if len(reached) < len(known):
             offset, complete_from = self._find_without_progress(partition, first, end)
             offset = self._include_unread(partition, offset, first, end)
-            self._windows.begin(partition, offset, complete_from)
-            self._observer.count_recovery("no_progress")
-            reached.append(offset)
-        return min(reached)
+            return Start(partition, min([*reached, offset]), NO_PROGRESS, offset, complete_from)
+        return Start(partition, min(reached))
 
     def _find_without_progress(self, partition: int, first: int, end: int) -> tuple[int, int]:
         """Return the start offset if there is no progress, and the slot from which the facts are then complete.
@@ -190,19 +179,16 @@ class StartOffsets:
         latest = now if stamp is None else min(stamp, now)
         return grid.find_slot(latest + self._parameters.tolerance) + 1 + self._parameters.max_lead
 
-    def _restart_behind_log(self, partition: int, first: int, end: int) -> int:
-        """Restart a partition whose next records were deleted, by retention or by an operator.
+    def _restart_behind_log(self, partition: int, first: int, end: int) -> Start:
+        """Return the start of a partition whose next records were deleted, by retention or by an operator.
 
         If the log still has records that are too old to count, the deleted records are even older, and nothing is lost.
         """
         offset, complete_from = self._find_without_progress(partition, first, end)
         if offset == first > 0:
-            self._restart_after_loss(partition, first)
-            return first
+            return self._restart_after_loss(partition, first)
         offset = self._include_unread(partition, offset, first, end)
-        self._windows.restart(partition, offset, complete_from)
-        self._observer.count_recovery("behind_the_log")
-        return offset
+        return Start(partition, offset, "behind_the_log", offset, complete_from)
 
     def _include_unread(self, partition: int, offset: int, first: int, end: int) -> int:
         """Return a start offset that skips no unread record: at most the highest committed offset.
@@ -233,21 +219,14 @@ class StartOffsets:
         self._source.commit_starts(starts)
         return {partition: CommittedOffsets(offset, offset) for partition, offset in starts.items()}
 
-    def _restart_after_loss(self, partition: int, offset: int) -> None:
-        """Restart at an offset after a loss of unread records, whose visits may end up to F slots from now."""
+    def _restart_after_loss(self, partition: int, offset: int) -> Start:
+        """Return a start after a loss of unread records, whose visits may end up to F slots from now."""
         now = self._now() + self._parameters.tolerance
         complete_from = self._parameters.grid.find_slot(now) + self._parameters.max_lead + 1
-        self._windows.restart(partition, offset, complete_from)
-        self.lost[partition] = complete_from
-        self.dead_letters_from.pop(partition, None)
-        self._observer.count_recovery("log_lost_records")
-        log.error(
-            "records of input partition %d were lost before they were read: answers are unknown for a window",
-            partition,
-        )
+        return Start(partition, offset, "log_lost_records", offset, complete_from, loses=True)
 
-    def _skip_unreadable(self, partition: int, unread: Unreadable, end: int) -> int:
-        """Restart after records that this client cannot read. They may contain visits, so they count as lost unread.
+    def _skip_unreadable(self, partition: int, unread: Unreadable, end: int) -> Start:
+        """Return a start after records that this client cannot read. They may contain visits, so they count as lost.
 
         The visits end at most F slots after the slot in which the batch was stamped. If the timestamp is unknown, the
         end of the batch may be wrong too, but all skipped records were stamped before now.
@@ -255,16 +234,8 @@ class StartOffsets:
         offset = min(unread.end, end)
         now = self._now() + self._parameters.tolerance
         stamp = now if unread.stamp_ms is None else unread.stamp_ms * 1_000
-        began = time.perf_counter()
-        letter = DeadLetter(refuse_unreadable(0, unread), partition, unread.first)
-        self._dead_letters.put([letter])
-        self._windows.restart(partition, offset, self._parameters.grid.find_slot(stamp) + self._parameters.max_lead + 1)
-        self._observer.count_recovery("log_lost_records")
-        reasons = count_by_reason([letter.refusal])
-        self._observer.count_batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
-        skipped = f"records {unread.first} to {offset - 1} of input partition {partition} cannot be read: {unread.why}"
-        log.error("%s; they count as lost unread: answers are unknown for a window", skipped)
-        return offset
+        complete_from = self._parameters.grid.find_slot(stamp) + self._parameters.max_lead + 1
+        return Start(partition, offset, "log_lost_records", offset, complete_from, unread=unread)
 
     def _now(self) -> int:
         """Return the present instant by the store's clock, which also decides when ticks close.
@@ -272,3 +243,16 @@ class StartOffsets:
         If a slow clock of this machine were used, deleted records would seem older than they are.
         """
         return self._windows.time(range(self._parameters.registry.shards))
+
+
+def _log(start: Start) -> None:
+    """Log the loss of records, if any."""
+    if start.unread is not None:
+        unread, place = start.unread, f"input partition {start.partition}"
+        skipped = f"records {unread.first} to {start.offset - 1} of {place} cannot be read: {unread.why}"
+        log.error("%s; they count as lost unread: answers are unknown for a window", skipped)
+    elif start.loses:
+        log.error(
+            "records of input partition %d were lost before they were read: answers are unknown for a window",
+            start.partition,
+        )

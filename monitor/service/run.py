@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import Final, Protocol
+from typing import Final
 
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND, format_duration, format_instant
@@ -20,6 +20,7 @@ from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight
 from monitor.service.service import Service, Settings, create_noise, create_windows, open_telemetry
+from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +45,7 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
     return preflight
 
 
-class StoreTime(Protocol):
-    """The clock of Redis."""
-
-    def time(self) -> int:
-        """Return the present instant by Redis's clock."""
-
-
-def check_clock(store: StoreTime, clock: Clock, tolerance: int) -> None:
+def check_clock(windows: RedisWindows, clock: Clock, tolerance: int) -> None:
     """Check that the clocks of this machine and of Redis agree.
 
     This machine's clock decides when answers are published, and Redis's clock decides when ticks close.
@@ -60,7 +54,7 @@ def check_clock(store: StoreTime, clock: Clock, tolerance: int) -> None:
         ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
     """
     before = clock.now()
-    redis_time = store.time()
+    redis_time = windows.time()
     after = clock.now()
     if not before - tolerance <= redis_time <= after + tolerance:
         raise ClockError(

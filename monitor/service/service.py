@@ -34,7 +34,6 @@ from monitor.observe.unexpected_errors import log_unexpected
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.service.preflight import Preflight
 from monitor.stop_times import FINISH_SECONDS
-from monitor.store.facts import Windows
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_client import RedisAddress, create_client
@@ -197,7 +196,7 @@ class Service:
         self,
         settings: Settings,
         found: Preflight,
-        windows: Windows,
+        windows: RedisWindows,
         clock: Clock,
         noise: Noise,
         metrics: Metrics,

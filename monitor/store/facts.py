@@ -1,4 +1,4 @@
-"""The facts, the questions about them, and the interface of every store of windows.
+"""The facts, and the questions about them.
 
 There are two kinds of facts: a person was last seen at a watched location in a slot, and a person was at a location at
 a designated time. Facts are only added. Writing a fact again, from any instance and in any order, changes nothing.
@@ -11,9 +11,9 @@ and no later one. Slot t + 1 is opened when tick t is in the ledger, or when slo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,68 +107,9 @@ class PackedFacts:
     by_shard: Mapping[int, Sequence[str | int | bytes]]
 
 
-class Windows(Protocol):
-    """A store of facts. All methods are safe to repeat; shards are numbered from 0.
+@dataclass(frozen=True, slots=True)
+class StoredShard:
+    """The next offset of one shard by input partition, and the slot from which its facts are complete."""
 
-    Raises:
-        UnreachableError: (any method) the store cannot be reached, or reports a transient failure.
-        WindowsError: (any method) a key of the store has foreign data, or the store refuses permanently.
-    """
-
-    def read_progress(self) -> list[dict[int, int]]:
-        """Return, by shard, the next offset by input partition."""
-
-    def begin(self, partition: int, offset: int, complete_from: int) -> None:
-        """In shards without progress for the partition, start at an offset and raise `complete_from`, in one step."""
-
-    def restart(self, partition: int, offset: int, complete_from: int) -> None:
-        """Move the partition's progress in every shard, forward or back, and raise `complete_from`, in one step."""
-
-    def pack(self, facts: Facts) -> Facts | PackedFacts:
-        """Prepare a batch's facts for `write`. Another thread may do this while `write` waits for the store."""
-
-    def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
-        """Add a batch's facts, and advance the progress of each shard that has reached the starts of the spans.
-
-        Facts and progress of a shard change in one step. A write that advances no progress of a shard stores nothing
-        there.
-
-        Returns:
-            By partition, the lowest progress of all shards after the write, -1 where a shard has none. If it is below
-            the start of the span, the consumer has to seek back to the returned offset.
-        """
-
-    def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        """Open the slots that the ticks count, and return, by shard, everything that a tick needs, read in one step.
-
-        A shard that a cluster is moving is missing, unless this is true of all shards. Then UnreachableError is raised.
-        """
-
-    def time(self, shards: Collection[int] = (0,)) -> int:
-        """Return the present instant by the clock of the shards' server; of several servers, by the latest clock."""
-
-    def open(self, shards: Sequence[int], slot: int) -> None:
-        """Move facts stamped up to a slot into the windows, after the tick before this slot has been decided.
-
-        A slot that has not begun by the store's clock is not opened.
-        """
-
-    def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
-        """Evict facts about slots before a slot and the designated times `drop`, and renew the other expiries.
-
-        `evicted_before` and `times_evicted_until` are raised in the same transaction, so that a count that lacks
-        evicted facts can be recognized as incomplete. `keep`: the designated times that are still counted.
-        """
-
-    def is_empty(self) -> bool:
-        """Return whether the store has no key of this service, under any fingerprint."""
-
-    def check(self) -> None:
-        """Check that the store is reachable and keeps its data.
-
-        Raises:
-            EvictionError: the store may evict keys.
-        """
-
-    def close(self) -> None:
-        """Close the connections."""
+    progress: Mapping[int, int]
+    complete_from: int

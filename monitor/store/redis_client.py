@@ -146,6 +146,14 @@ def describe_client(client: Client) -> str:
     return f"Redis at {options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
+def read_eviction_policies(client: Client) -> dict[str, str]:
+    """Return the `maxmemory-policy` by server (such as `Redis at localhost:6379`)."""
+    if isinstance(client, RedisCluster):
+        servers = {node.name: client.get_redis_connection(node) for node in list_cluster_nodes(client)}
+        return {f"Redis at {name}": server.info("memory")["maxmemory_policy"] for name, server in servers.items()}
+    return {describe_client(client): client.info("memory")["maxmemory_policy"]}
+
+
 def parse_time(reply: Sequence[bytes | int]) -> int:
     """Return the instant of a reply to TIME, which has seconds and microseconds."""
     seconds, microseconds = reply

@@ -16,9 +16,18 @@ from numpy.typing import NDArray
 
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.errors import WindowsError
-from monitor.store.eviction_policy import read_eviction_policies, require_no_eviction
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span, Window
+from monitor.errors import EvictionError, WindowsError
+from monitor.store.facts import (
+    COMPLETE_FROM_START,
+    NEVER,
+    Facts,
+    PackedFacts,
+    Question,
+    Reading,
+    Span,
+    StoredShard,
+    Window,
+)
 from monitor.store.keys import PROGRESS, Keys, make_service_pattern, parse_progress
 from monitor.store.packing import count_members, read_stays, split_portions
 from monitor.store.redis_client import (
@@ -31,6 +40,7 @@ from monitor.store.redis_client import (
     pair_scores,
     parse_fields,
     parse_time,
+    read_eviction_policies,
     translate_error,
 )
 from monitor.store.scripts import Command, make_eval
@@ -39,9 +49,14 @@ _LEAST_EXPIRY: Final = 3_600
 
 
 class RedisWindows:
-    """`Windows` in Redis 7, Valkey or a Redis Cluster; thread-safe. Writes and counts are atomic per shard.
+    """The facts of a service in Redis 7, Valkey or a Redis Cluster. Writes and counts are atomic per shard.
 
-    `clock` returns the present instant in place of the servers' clocks, for a replay; None for the servers' clocks.
+    All methods are safe to repeat, and any thread may call them. Shards are numbered from 0. `clock` returns the
+    present instant in place of the servers' clocks, for a replay; None for the servers' clocks.
+
+    Raises:
+        UnreachableError: (any method) the store cannot be reached, or reports a transient failure.
+        WindowsError: (any method) a key of the store has foreign data, or the store refuses permanently.
     """
 
     def __init__(
@@ -71,8 +86,13 @@ class RedisWindows:
 
     def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
+        return [dict(shard.progress) for shard in self.read_shards()]
+
+    def read_shards(self) -> list[StoredShard]:
+        """Return, by shard, the next offset by input partition, and from when on the facts are complete."""
         replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in self._all})
-        return [parse_progress(parse_fields(replies[shard][0])) for shard in self._all]
+        fields = [parse_fields(replies[shard][0]) for shard in self._all]
+        return [StoredShard(parse_progress(of), int(of.get("since", COMPLETE_FROM_START))) for of in fields]
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """In shards without progress for the partition, start at an offset and raise `complete_from`, in one step."""
@@ -118,14 +138,18 @@ class RedisWindows:
         return [self._keys.meta(shard), self._keys.waiting(shard), self._keys.never(shard)]
 
     def pack(self, facts: Facts) -> PackedFacts:
-        """Prepare a batch's facts for `write`: the arguments of each shard's script."""
+        """Prepare a batch's facts for `write`. Another thread may do this while `write` waits for the store."""
         return PackedFacts({shard: list(split_portions(of_shard)) for shard, of_shard in facts.items()})
 
     def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
-        """Add a batch's facts and advance each shard's progress, with one script per shard.
+        """Add a batch's facts, and advance the progress of each shard that has reached the starts of the spans.
+
+        One script changes the facts and the progress of a shard. A write that advances no progress of a shard stores
+        nothing there.
 
         Returns:
-            By partition, the lowest progress of all shards after the write, -1 where a shard has none.
+            By partition, the lowest progress of all shards after the write, -1 where a shard has none. If it is below
+            the start of the span, the consumer has to seek back to the returned offset.
         """
         packed = facts if isinstance(facts, PackedFacts) else self.pack(facts)
         advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
@@ -140,8 +164,9 @@ class RedisWindows:
         return {span.partition: reached for span, reached in zip(spans, lowest, strict=True)}
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        """Return, by shard, everything that a tick needs, read in one step.
+        """Open the slots that the ticks count, and return, by shard, everything that a tick needs, read in one step.
 
+        A shard that a cluster is moving is missing, unless this is true of all shards. Then UnreachableError is raised.
         A script moves a limited number of waiting facts, to end soon. The reading is not settled if more wait.
         """
         work = {shard: self._make_tick_command(shard, question) for shard, question in questions.items()}
@@ -164,7 +189,10 @@ class RedisWindows:
         return max(parse_time(time) for _, time in replies.values())
 
     def open(self, shards: Sequence[int], slot: int) -> None:
-        """Move facts stamped up to a slot into the windows, if it has begun."""
+        """Move facts stamped up to a slot into the windows, after the tick before this slot has been decided.
+
+        A slot that has not begun by the store's clock is not opened.
+        """
         self._run({shard: make_eval("open", self._declare_keys(shard), *self._read_clock(), slot) for shard in shards})
 
     def _make_tick_command(self, shard: int, question: Question) -> Command:
@@ -207,7 +235,11 @@ class RedisWindows:
         )
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
-        """Evict facts about slots before a slot and the designated times `drop`, and renew the other expiries."""
+        """Evict facts about slots before a slot and the designated times `drop`, and renew the other expiries.
+
+        `evicted_before` and `times_evicted_until` are raised in the same script, so that a count that lacks evicted
+        facts can be recognized as incomplete. `keep`: the designated times that are still counted.
+        """
         work: dict[int, Command] = {}
         for shard in shards:
             windows = self._list_windows(shard)
@@ -234,11 +266,26 @@ class RedisWindows:
         """
         with self._translate_errors():
             self._client.ping()
-            policies = read_eviction_policies(self._client)
             reply = self._execute({0: make_eval("rights", [self._keys.rights])})[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
-        require_no_eviction(policies)
+        self.require_no_eviction()
+
+    def require_no_eviction(self) -> None:
+        """Check that the store evicts nothing: an evicted fact would make a count too low.
+
+        Raises:
+            EvictionError: the `maxmemory-policy` of a server is not `noeviction`.
+        """
+        with self._translate_errors():
+            policies = read_eviction_policies(self._client)
+        for server, policy in policies.items():
+            if policy != "noeviction":
+                raise EvictionError(
+                    f"{server}: maxmemory-policy is {policy}: expected noeviction, because evicted facts could cause a "
+                    'false "safe". Run `CONFIG SET maxmemory-policy noeviction` there, and set it in the server\'s '
+                    "configuration file."
+                )
 
     def close(self) -> None:
         """Close the connections."""

@@ -11,7 +11,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
-from monitor.store.facts import Windows
+from monitor.store.redis_store import RedisWindows
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import Owner
 
@@ -59,7 +59,7 @@ class ReleaseContext:
     """
 
     parameters: Parameters
-    windows: Windows
+    windows: RedisWindows
     input_topic: InputTopic
     take_over: Callable[[int], Owner]
     metrics: Metrics

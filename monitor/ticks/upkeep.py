@@ -11,7 +11,7 @@ from typing import Final
 
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
-from monitor.store.facts import Windows
+from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ RETRY_SECONDS: Final = 1.0  # after a failed check; without this pause, each par
 class Upkeep:
     """The maintenance of the store for all partitions of an instance. Thread-safe."""
 
-    def __init__(self, parameters: Parameters, windows: Windows) -> None:
+    def __init__(self, parameters: Parameters, windows: RedisWindows) -> None:
         self._parameters = parameters
         self._windows = windows
         self._lock = threading.Lock()

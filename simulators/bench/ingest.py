@@ -25,7 +25,7 @@ from monitor.observe.metrics import Metrics
 from monitor.service.preflight import run_preflight
 from monitor.service.service import Settings, create_windows
 from monitor.service.setup import Beginning, set_up
-from monitor.store.facts import Span, Windows
+from monitor.store.facts import Span
 from monitor.store.redis_client import RedisAddress
 from monitor.store.redis_store import RedisWindows
 from simulators.bench.bench import Bench
@@ -105,7 +105,7 @@ def read_backlog(bench: Bench, filled: FilledTopics) -> float:
                 return _drain(reader, metrics, filled.visits)
 
 
-def _open_slot(settings: Settings, windows: Windows) -> None:
+def _open_slot(settings: Settings, windows: RedisWindows) -> None:
     """Open the present slot, as an owner does after the previous tick is in the ledger."""
     parameters = settings.parameters
     windows.open(range(parameters.registry.shards), parameters.grid.find_slot(SystemClock().now()))

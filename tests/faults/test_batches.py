@@ -19,7 +19,8 @@ from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
 from monitor.service.run import prepare
 from monitor.service.service import create_windows
-from monitor.store.facts import Question, Windows
+from monitor.store.facts import Question
+from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
 from tests.faults.processes import Instance, until
@@ -167,7 +168,7 @@ class Site:
         self.town, self.sender = town, Sender(town)
         self.subscriber = Subscriber(town)
         self.instance = town.start()
-        self.windows: Windows = create_windows(town.settings, prepare(town.settings, SystemClock()))
+        self.windows: RedisWindows = create_windows(town.settings, prepare(town.settings, SystemClock()))
         until(lambda: '"ok": true' in self.instance.page("/readyz"), 60, "ready")
 
     def is_read(self) -> bool:

@@ -29,6 +29,7 @@ from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import name_input_group
+from monitor.observe.metrics import Metrics
 from monitor.store.facts import Question, Reading
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
@@ -75,8 +76,8 @@ class Dated(RedisWindows):
 
 
 @dataclass
-class Seen:
-    """An observer that adds up what readers report, from several threads."""
+class Seen(Metrics):
+    """Metrics that add up what readers report, from several threads."""
 
     records: int = 0
     late: int = 0

@@ -111,7 +111,7 @@ class Driver:
         self, windows: MemoryWindows, tick: int, offset: int, due: Records, *, twice: bool, known: bool
     ) -> _Driven:
         """Write the due records, count, and open the next slot."""
-        windows._clock = self._clock_at(tick)
+        windows.store_clock = self._clock_at(tick)
         letters = _Letters()
         if due:
             reader = Reader(self._parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None))

@@ -27,8 +27,9 @@ from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
-from monitor.store.facts import Question, Reading, Span, Windows
+from monitor.store.facts import Question, Reading, Span
 from monitor.store.hashing import PersonHasher
+from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence_reader import EvidenceReader
@@ -73,7 +74,7 @@ class World:
         self.plan = plan
         self.observed = Observations()
         self.clock = SteppedClock(plan.instant(0))
-        self.windows: Windows = (
+        self.windows: RedisWindows = (
             MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
         )
         self._polled: dict[Spans, Batch] = {}

@@ -15,7 +15,6 @@ from monitor.contracts.parameters import AtTimes, Dwell, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
-from monitor.store.facts import Windows
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
@@ -89,20 +88,20 @@ def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedVal
 
 
 @pytest.fixture(params=["memory", *sorted(SERVERS)])
-def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
+def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> RedisWindows:
     """An empty store of each kind, on the stepped clock."""
     return _open_store(request, parameters, clock)
 
 
 @pytest.fixture(params=["memory", *sorted(SERVERS)])
-def dwell_windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
+def dwell_windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> RedisWindows:
     """As `windows`, with a monitor of dwell times at the same designated times."""
     evening = parameters.at_times[0]
     dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
     return _open_store(request, replace(parameters, dwell=(dwell,)), clock)
 
 
-def _open_store(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
+def _open_store(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> RedisWindows:
     if request.param == "memory":
         return MemoryWindows(parameters, clock)
     started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, ShardFacts, Span
 from monitor.store.packing import CONSENT, PRESENT, SEEN, STAY, read_stays
+from monitor.store.redis_store import RedisWindows
 
 
 @dataclass(slots=True)
@@ -101,19 +103,19 @@ class _Shard:
         return sum(slot >= first_slot for slot in self.seen.get(row, {}).values())
 
 
-class MemoryWindows:
-    """`Windows` in memory, thread-safe; facts and progress end with the process. `clock` is the store's clock."""
+class MemoryWindows(RedisWindows):
+    """Facts in memory, thread-safe; they end with the process. `clock` is the store's clock."""
 
-    def __init__(self, parameters: Parameters, clock: Clock) -> None:
+    def __init__(self, parameters: Parameters, clock: Clock) -> None:  # nothing of Redis is used
         self._rows = parameters.registry.by_shard
         self._grid = parameters.grid
         self._tolerance = parameters.tolerance
-        self._clock = clock
+        self.store_clock = clock
         self._lock = threading.Lock()
         self._shards = [_Shard() for _ in range(parameters.registry.shards)]
 
     def _slot(self) -> int:
-        return self._grid.find_slot(self._clock.now())
+        return self._grid.find_slot(self.store_clock.now())
 
     def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
@@ -137,7 +139,7 @@ class MemoryWindows:
                 shard.progress[partition] = offset
                 shard.complete_from = max(shard.complete_from, complete_from)
 
-    def pack(self, facts: Facts) -> Facts:
+    def pack(self, facts: Facts) -> Any:
         """Return the facts unchanged."""
         return facts
 
@@ -152,13 +154,13 @@ class MemoryWindows:
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step."""
         with self._lock:
-            now = self._clock.now()
+            now = self.store_clock.now()
             return {shard: self._read(shard, question, now) for shard, question in questions.items()}
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant by the clock that was passed in."""
         del shards
-        return self._clock.now()
+        return self.store_clock.now()
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Move facts stamped up to a slot into the windows, if it has begun."""

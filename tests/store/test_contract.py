@@ -7,8 +7,9 @@ import pytest
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span, Windows
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span
 from monitor.store.packing import CONSENT, pack_shard_facts, pack_stays
+from monitor.store.redis_store import RedisWindows
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000
@@ -36,19 +37,19 @@ def make_present(
     return {shard: [pack_shard_facts(stamp, present={instant: visits})]}
 
 
-def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
+def count(windows: RedisWindows, row: int, first_slot: int, shard: int = 2) -> int:
     """Return the distinct people at the row from a slot on."""
     reading = windows.read({shard: Question(windows=((first_slot, [row]),))})[shard]
     return int(reading.counts[0][0])
 
 
-def find_lowest(windows: Windows) -> dict[int, int]:
+def find_lowest(windows: RedisWindows) -> dict[int, int]:
     """Return, by partition, the lowest progress of all shards."""
     shards = windows.read_progress()
     return {partition: min(shard.get(partition, -1) for shard in shards) for partition in shards[0]}
 
 
-def test_new_store_is_empty(windows: Windows) -> None:
+def test_new_store_is_empty(windows: RedisWindows) -> None:
     """A store without keys is empty."""
     assert windows.is_empty()
     assert windows.read_progress() == [{}, {}, {}, {}]
@@ -56,7 +57,7 @@ def test_new_store_is_empty(windows: Windows) -> None:
     assert not windows.is_empty()
 
 
-def test_store_before_begin(windows: Windows, row: int, parameters: Parameters) -> None:
+def test_store_before_begin(windows: RedisWindows, row: int, parameters: Parameters) -> None:
     """Before `begin`, there is no progress and nobody is counted."""
     reading = windows.read({2: Question(windows=((0, [row]),), times=(EVENING,))})[2]
     assert reading.progress == {}
@@ -69,13 +70,13 @@ def test_store_before_begin(windows: Windows, row: int, parameters: Parameters) 
     assert reading.present[EVENING].tolist() == [0] * parameters.registry.by_shard[2].size
 
 
-def test_check_passes(windows: Windows) -> None:
+def test_check_passes(windows: RedisWindows) -> None:
     """A correct store passes its check."""
     windows.check()
 
 
 @pytest.mark.promise(9)
-def test_person_counts_once(windows: Windows, row: int) -> None:
+def test_person_counts_once(windows: RedisWindows, row: int) -> None:
     """A person who comes several times counts once."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 3)], make_seen(row, (ANN, 5), (ANN, 7), (BOB, 6)))
@@ -87,7 +88,7 @@ def test_person_counts_once(windows: Windows, row: int) -> None:
 
 
 @pytest.mark.promise(9)
-def test_later_visit_stays_in_window(windows: Windows, row: int) -> None:
+def test_later_visit_stays_in_window(windows: RedisWindows, row: int) -> None:
     """A person who comes again later still counts in an earlier window."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 2)], make_seen(row, (ANN, 3), (ANN, 9)))
@@ -97,7 +98,7 @@ def test_later_visit_stays_in_window(windows: Windows, row: int) -> None:
     assert count(windows, row, 2) == 1
 
 
-def test_visit_before_the_window(windows: Windows, row: int) -> None:
+def test_visit_before_the_window(windows: RedisWindows, row: int) -> None:
     """A person last seen before the window does not count."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4)))
@@ -109,7 +110,7 @@ def test_visit_before_the_window(windows: Windows, row: int) -> None:
 
 
 @pytest.mark.promise(41)
-def test_consent_is_counted_separately(windows: Windows, parameters: Parameters) -> None:
+def test_consent_is_counted_separately(windows: RedisWindows, parameters: Parameters) -> None:
     """People who consented count once among all people, and once among those who consented, in any order of facts."""
     first, second = parameters.registry.by_shard[2][:2].tolist()
     facts = make_present(EVENING, (first, ANN), (first + CONSENT, ANN), (first, BOB), (second, EVE))
@@ -122,7 +123,7 @@ def test_consent_is_counted_separately(windows: Windows, parameters: Parameters)
     assert set(reading.consenting) == {EVENING}
 
 
-def test_slots_before_the_origin(windows: Windows, row: int) -> None:
+def test_slots_before_the_origin(windows: RedisWindows, row: int) -> None:
     """Slots before the origin count like others."""
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.write([Span(0, 0, 2)], make_seen(row, (ANN, -3), (BOB, -8)))
@@ -134,7 +135,7 @@ def test_slots_before_the_origin(windows: Windows, row: int) -> None:
 
 
 @pytest.mark.promise(27)
-def test_write_is_idempotent(windows: Windows, row: int) -> None:
+def test_write_is_idempotent(windows: RedisWindows, row: int) -> None:
     """Writing again has no effect."""
     windows.begin(0, 0, 0)
     for _ in range(3):
@@ -144,7 +145,7 @@ def test_write_is_idempotent(windows: Windows, row: int) -> None:
 
 
 @pytest.mark.promise(27)
-def test_order_of_writes(windows: Windows, row: int) -> None:
+def test_order_of_writes(windows: RedisWindows, row: int) -> None:
     """The order of writes has no effect."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], make_seen(row, (ANN, 9)))
@@ -156,7 +157,7 @@ def test_order_of_writes(windows: Windows, row: int) -> None:
 
 
 @pytest.mark.promise(6)
-def test_zombie_write(windows: Windows, row: int) -> None:
+def test_zombie_write(windows: RedisWindows, row: int) -> None:
     """A late write of a zombie reverts nothing."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5)))
@@ -168,7 +169,7 @@ def test_zombie_write(windows: Windows, row: int) -> None:
 
 
 @pytest.mark.promise(6)
-def test_write_after_a_gap(windows: Windows, row: int) -> None:
+def test_write_after_a_gap(windows: RedisWindows, row: int) -> None:
     """A write after a gap does not advance progress."""
     windows.begin(0, 0, 0)
     # offsets  0 ——— 10        20 ——— 30
@@ -177,13 +178,13 @@ def test_write_after_a_gap(windows: Windows, row: int) -> None:
     assert find_lowest(windows) == {0: 0}
 
 
-def test_write_without_progress(windows: Windows, row: int) -> None:
+def test_write_without_progress(windows: RedisWindows, row: int) -> None:
     """A write without progress does not start it."""
     assert windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: -1}
     assert windows.read_progress() == [{}, {}, {}, {}]
 
 
-def test_overlapping_write(windows: Windows) -> None:
+def test_overlapping_write(windows: RedisWindows) -> None:
     """An overlapping write advances progress to its end."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 10)], {})
@@ -192,21 +193,21 @@ def test_overlapping_write(windows: Windows) -> None:
     assert windows.write([Span(0, 5, 15)], {}) == {0: 15}
 
 
-def test_shards_without_facts_advance(windows: Windows, row: int) -> None:
+def test_shards_without_facts_advance(windows: RedisWindows, row: int) -> None:
     """A shard without facts advances too."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5)))
     assert windows.read_progress() == [{0: 10}] * 4
 
 
-def test_partitions_advance_independently(windows: Windows) -> None:
+def test_partitions_advance_independently(windows: RedisWindows) -> None:
     """Partitions advance independently of each other."""
     windows.begin(0, 0, 0)
     windows.begin(7, 100, 0)
     assert windows.write([Span(0, 0, 10), Span(7, 105, 110)], {}) == {0: 10, 7: 100}
 
 
-def test_begin_keeps_progress(windows: Windows) -> None:
+def test_begin_keeps_progress(windows: RedisWindows) -> None:
     """`begin` does not change existing progress."""
     windows.begin(0, 5, 3)
     windows.begin(0, 50, 30)
@@ -214,7 +215,7 @@ def test_begin_keeps_progress(windows: Windows) -> None:
     assert windows.read({0: Question()})[0].complete_from == 3
 
 
-def test_begin_raises_complete_from(windows: Windows) -> None:
+def test_begin_raises_complete_from(windows: RedisWindows) -> None:
     """A further partition may raise `complete_from`, but never lowers it."""
     windows.begin(0, 0, 30)
     windows.begin(1, 0, COMPLETE_FROM_START)
@@ -223,7 +224,7 @@ def test_begin_raises_complete_from(windows: Windows) -> None:
     assert windows.read({0: Question()})[0].complete_from == 40
 
 
-def test_restart(windows: Windows) -> None:
+def test_restart(windows: RedisWindows) -> None:
     """`restart` may move progress back, and raises `complete_from`."""
     windows.begin(0, 0, 3)
     windows.write([Span(0, 0, 100)], {})
@@ -233,7 +234,7 @@ def test_restart(windows: Windows) -> None:
     assert windows.read({shard: Question() for shard in EVERY_SHARD})[3].complete_from == 8
 
 
-def test_numbers_of_sixteen_digits(windows: Windows) -> None:
+def test_numbers_of_sixteen_digits(windows: RedisWindows) -> None:
     """Offsets and instants of 16 digits stay exact."""
     start = 2**53 - 10
     windows.begin(0, start, 0)
@@ -242,7 +243,7 @@ def test_numbers_of_sixteen_digits(windows: Windows) -> None:
     assert windows.read({1: Question()})[1].times_evicted_until == EVENING + 1
 
 
-def test_designated_time_by_location(windows: Windows, parameters: Parameters) -> None:
+def test_designated_time_by_location(windows: RedisWindows, parameters: Parameters) -> None:
     """People at a designated time are counted by location."""
     rows = parameters.registry.by_shard[2]
     first, last = int(rows[0]), int(rows[-1])
@@ -254,7 +255,7 @@ def test_designated_time_by_location(windows: Windows, parameters: Parameters) -
     assert counts.dtype == np.int64
 
 
-def test_designated_times_are_separate(windows: Windows, row: int) -> None:
+def test_designated_times_are_separate(windows: RedisWindows, row: int) -> None:
     """Designated times are counted separately."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], make_present(EVENING, (row, ANN)))
@@ -264,7 +265,7 @@ def test_designated_times_are_separate(windows: Windows, row: int) -> None:
 
 
 @pytest.mark.promise(16)
-def test_person_at_two_places(windows: Windows, parameters: Parameters) -> None:
+def test_person_at_two_places(windows: RedisWindows, parameters: Parameters) -> None:
     """A person at two places at a designated time counts at both."""
     first, second = (int(row) for row in parameters.registry.by_shard[2][:2])
     windows.begin(0, 0, 0)
@@ -273,7 +274,7 @@ def test_person_at_two_places(windows: Windows, parameters: Parameters) -> None:
 
 
 @pytest.mark.promise(6)
-def test_eviction_is_recorded(windows: Windows, row: int) -> None:
+def test_eviction_is_recorded(windows: RedisWindows, row: int) -> None:
     """Eviction raises `evicted_before`."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 3)], make_seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
@@ -286,7 +287,7 @@ def test_eviction_is_recorded(windows: Windows, row: int) -> None:
     assert windows.read({2: Question()})[2].evicted_before == 4
 
 
-def test_eviction_bounds_never_fall(windows: Windows) -> None:
+def test_eviction_bounds_never_fall(windows: RedisWindows) -> None:
     """`evicted_before` and `times_evicted_until` are never lowered."""
     windows.evict(EVERY_SHARD, 9, [EVENING], [])
     windows.evict(EVERY_SHARD, 4, [MORNING], [])
@@ -294,7 +295,7 @@ def test_eviction_bounds_never_fall(windows: Windows) -> None:
     assert (reading.evicted_before, reading.times_evicted_until) == (9, EVENING)
 
 
-def test_evicted_time_is_recorded(windows: Windows, row: int) -> None:
+def test_evicted_time_is_recorded(windows: RedisWindows, row: int) -> None:
     """An evicted designated time has no people, and raises `times_evicted_until`."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], make_present(MORNING, (row, ANN)))
@@ -305,7 +306,7 @@ def test_evicted_time_is_recorded(windows: Windows, row: int) -> None:
     assert reading.times_evicted_until == MORNING
 
 
-def test_evict_named_shards(windows: Windows, row: int) -> None:
+def test_evict_named_shards(windows: RedisWindows, row: int) -> None:
     """Only the named shards are evicted."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], make_seen(row, (ANN, 3)))
@@ -317,7 +318,7 @@ def test_evict_named_shards(windows: Windows, row: int) -> None:
     ]
 
 
-def test_evict_keeps_progress(windows: Windows) -> None:
+def test_evict_keeps_progress(windows: RedisWindows) -> None:
     """Eviction does not change progress and `complete_from`."""
     windows.begin(0, 5, 3)
     windows.evict(EVERY_SHARD, 9, [EVENING], [])
@@ -325,7 +326,7 @@ def test_evict_keeps_progress(windows: Windows) -> None:
     assert windows.read({0: Question()})[0].complete_from == 3
 
 
-def test_large_batch(windows: Windows, row: int) -> None:
+def test_large_batch(windows: RedisWindows, row: int) -> None:
     """A batch larger than one command is written completely."""
     people = [number.to_bytes(16, "big") for number in range(25_001)]
     facts = pack_shard_facts(
@@ -337,7 +338,7 @@ def test_large_batch(windows: Windows, row: int) -> None:
     assert (reading.counts[0][0], int(reading.present[EVENING][0])) == (25_001, 25_001)
 
 
-def test_empty_writes_and_reads(windows: Windows) -> None:
+def test_empty_writes_and_reads(windows: RedisWindows) -> None:
     """Empty facts, writes and questions are allowed."""
     windows.begin(0, 0, 0)
     assert windows.write([Span(0, 0, 1)], {2: [ShardFacts(OPEN)]}) == {0: 1}
@@ -345,7 +346,7 @@ def test_empty_writes_and_reads(windows: Windows) -> None:
     assert windows.read({}) == {}
 
 
-def test_time(windows: Windows, clock: SteppedClock) -> None:
+def test_time(windows: RedisWindows, clock: SteppedClock) -> None:
     """`time` is the store's clock, for one shard or for all, before anything is written."""
     clock.move_to(EVENING)
     assert windows.time() == windows.time(EVERY_SHARD) == EVENING
@@ -353,7 +354,7 @@ def test_time(windows: Windows, clock: SteppedClock) -> None:
 
 
 @pytest.mark.promise(44)
-def test_longest_length_remains(dwell_windows: Windows, parameters: Parameters) -> None:
+def test_longest_length_remains(dwell_windows: RedisWindows, parameters: Parameters) -> None:
     """Of several lengths of a person at a place, in any order, the longest remains. Waiting facts do not count."""
     row = int(parameters.registry.by_shard[2][0])
 

@@ -11,7 +11,7 @@ import redis
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, Question, Span, Windows
+from monitor.store.facts import COMPLETE_FROM_START, Question, Span
 from monitor.store.keys import Keys
 from monitor.store.packing import group_seen, pack_shard_facts
 from monitor.store.redis_store import RedisWindows
@@ -38,7 +38,7 @@ def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, cl
     return windows
 
 
-def read_counts(windows: Windows, rows: list[int], slots: range) -> list[list[int]]:
+def read_counts(windows: RedisWindows, rows: list[int], slots: range) -> list[list[int]]:
     """Return the people of each row, by first slot."""
     question = Question(windows=tuple((first, rows) for first in slots))
     return [counts.tolist() for counts in windows.read({SHARD: question})[SHARD].counts]

@@ -10,7 +10,7 @@ import redis
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, Question, Reading, ShardFacts, Span, Windows
+from monitor.store.facts import COMPLETE_FROM_START, Question, Reading, ShardFacts, Span
 from monitor.store.keys import Keys
 from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_store import RedisWindows
@@ -34,12 +34,12 @@ def make_facts(row: int, stamp: int, *people: bytes, last: int | None = None) ->
     return {2: [pack_shard_facts(stamp, {row: visits}, {EVENING: stays})]}
 
 
-def ask(windows: Windows, row: int, tick: int) -> Reading:
+def ask(windows: RedisWindows, row: int, tick: int) -> Reading:
     """Return what tick t reads of the row, from the first slot on, and of the evening."""
     return windows.read({2: Question(((COMPLETE_FROM_START, [row]),), (EVENING,), tick)})[2]
 
 
-def count(windows: Windows, row: int, tick: int) -> tuple[int, int]:
+def count(windows: RedisWindows, row: int, tick: int) -> tuple[int, int]:
     """Return the numbers of people in the window and in the evening."""
     reading = ask(windows, row, tick)
     assert reading.settled
@@ -56,7 +56,7 @@ At = Callable[[int], None]
 
 
 @pytest.mark.promise(27)
-def test_later_facts_wait(windows: Windows, row: int, at: At) -> None:
+def test_later_facts_wait(windows: RedisWindows, row: int, at: At) -> None:
     """Facts stamped after the tick wait for the next tick.
 
     Slots 5 and 6 were written together, and tick 5 is read in slot 6.
@@ -69,7 +69,7 @@ def test_later_facts_wait(windows: Windows, row: int, at: At) -> None:
     assert count(windows, row, 6) == (3, 3)
 
 
-def test_open_after_the_ledger(windows: Windows, row: int, at: At) -> None:
+def test_open_after_the_ledger(windows: RedisWindows, row: int, at: At) -> None:
     """After the tick is in the ledger, the next slot is opened, and the tick cannot be counted again."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -82,7 +82,7 @@ def test_open_after_the_ledger(windows: Windows, row: int, at: At) -> None:
     assert count(windows, row, 6) == (3, 3)
 
 
-def test_open_ignores_future_slots(windows: Windows, row: int, at: At) -> None:
+def test_open_ignores_future_slots(windows: RedisWindows, row: int, at: At) -> None:
     """A slot that has not begun is not opened, even for an owner with a fast clock."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -92,7 +92,7 @@ def test_open_ignores_future_slots(windows: Windows, row: int, at: At) -> None:
     assert count(windows, row, 6) == (1, 1)
 
 
-def test_write_opens_closed_slots(windows: Windows, row: int, at: At) -> None:
+def test_write_opens_closed_slots(windows: RedisWindows, row: int, at: At) -> None:
     """The next write opens a closed slot: in slot 7, nobody can decide tick 5."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -103,7 +103,7 @@ def test_write_opens_closed_slots(windows: Windows, row: int, at: At) -> None:
     assert count(windows, row, 6) == (1, 1)
 
 
-def test_person_waits_in_two_slots(windows: Windows, row: int, at: At) -> None:
+def test_person_waits_in_two_slots(windows: RedisWindows, row: int, at: At) -> None:
     """
     Equal facts stamped in two slots wait separately: a fast broker stamps slot 7 during slot 6.
 
@@ -119,7 +119,7 @@ def test_person_waits_in_two_slots(windows: Windows, row: int, at: At) -> None:
     assert windows.read({2: Question(((7, [row]),), (), 7)})[2].counts[0][0] == 1
 
 
-def test_write_without_advance_stores_nothing(windows: Windows, row: int, at: At) -> None:
+def test_write_without_advance_stores_nothing(windows: RedisWindows, row: int, at: At) -> None:
     """A write that advances no progress stores nothing: before `begin`, and after a gap."""
     at(6)
     windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
@@ -128,7 +128,7 @@ def test_write_without_advance_stores_nothing(windows: Windows, row: int, at: At
     assert count(windows, row, 5) == (0, 0)
 
 
-def test_fast_clock_at_begin(windows: Windows, row: int, at: At) -> None:
+def test_fast_clock_at_begin(windows: RedisWindows, row: int, at: At) -> None:
     """A clock twenty slots ahead at `begin` costs at most one tick after a failover to a right clock."""
     at(26)
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -141,7 +141,7 @@ def test_fast_clock_at_begin(windows: Windows, row: int, at: At) -> None:
 
 
 @pytest.mark.promise(27)
-def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None:
+def test_facts_shown_by_a_fast_clock(windows: RedisWindows, row: int, at: At) -> None:
     """Facts shown by a fast clock make the tick unknown.
 
     Slot 6 was opened in slot 8, so tick 5 cannot be counted in slot 6.
@@ -157,7 +157,7 @@ def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None
 
 @pytest.mark.parametrize(("others", "settled"), [((BOB, EVE), False), ((), True)])
 def test_reading_again_after_failover(
-    windows: Windows, row: int, clock: SteppedClock, parameters: Parameters, others: Sequence[bytes], settled: bool
+    windows: RedisWindows, row: int, clock: SteppedClock, parameters: Parameters, others: Sequence[bytes], settled: bool
 ) -> None:
     """After a failover to a slow clock tick 5 is read again, if nobody was reported in slot 6.
 
@@ -239,7 +239,7 @@ def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters,
     assert parameters.registry.shard[row] == 2
 
 
-def test_designated_time_grows_between_ticks(windows: Windows, row: int, at: At) -> None:
+def test_designated_time_grows_between_ticks(windows: RedisWindows, row: int, at: At) -> None:
     """A tick counts the people of a designated time who were reported since the last tick, and those before.
 
     The store may keep the counts of a set that has not grown. The set of the morning does not grow.

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import Question, Reading, ShardFacts, Span, Windows
+from monitor.store.facts import Question, Reading, ShardFacts, Span
 from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
@@ -60,7 +60,9 @@ def make_facts(parameters: Parameters, batch: list[Visit]) -> dict[int, list[Sha
     return facts
 
 
-def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: tuple[object, ...]) -> dict[int, int]:
+def apply(
+    windows: RedisWindows, parameters: Parameters, clock: SteppedClock, step: tuple[object, ...]
+) -> dict[int, int]:
     """Do one step; return the result of a write, or which shards are settled."""
     match step:
         case ("clock", int(slot)):
@@ -83,7 +85,9 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
     return {}
 
 
-def read_known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]], list[list[int]]]]:
+def read_known(
+    windows: RedisWindows, parameters: Parameters
+) -> dict[int, tuple[Reading, list[list[int]], list[list[int]]]]:
     """Return all readings, without the server's time."""
     rows = {shard: [int(row) for row in of_shard[:2]] for shard, of_shard in enumerate(parameters.registry.by_shard)}
     asked = {

@@ -16,7 +16,8 @@ from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import UnreachableError
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
-from monitor.store.facts import COMPLETE_FROM_START, Question, Reading, Windows
+from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
+from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.loop import ReleaseLoop
@@ -123,7 +124,7 @@ class FixedOwnership:
 class SpiedWindows:
     """Windows that record the questions of all reads."""
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: RedisWindows) -> None:
         self._windows = windows
         self.asked: list[Mapping[int, Question]] = []
 

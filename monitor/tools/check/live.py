@@ -18,10 +18,9 @@ from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
 from monitor.service.preflight import Preflight, check_past_charges, open_account, run_preflight
 from monitor.service.run import check_clock
-from monitor.service.service import Settings, make_ledger_topic
+from monitor.service.service import Settings, create_windows, make_ledger_topic
 from monitor.store.facts import COMPLETE_FROM_START
-from monitor.store.probe import StoreProbe
-from monitor.store.redis_client import create_client
+from monitor.store.redis_store import RedisWindows
 from monitor.ticks.owner_records import OwnerRecords
 from monitor.ticks.period_account import declare_charges
 from monitor.ticks.period_check import PeriodLimits, TakeoverRules
@@ -139,11 +138,11 @@ def _look_at_facts(
     """Add what would be read again, and which answers would be missing. Without the facts in Redis, add only pauses."""
     now, complete_from = report.at, COMPLETE_FROM_START
     try:
-        with closing(StoreProbe(create_client(settings.redis), store_clock)) as store:
-            report = _check_store(report, settings, store, clock)
-            now = store.time()
+        with closing(create_windows(settings, found, store_clock)) as windows:
+            report = _check_store(report, settings, windows, clock)
+            now = windows.time()
             if has_key:
-                planned = _plan_facts(settings, found, store, now)
+                planned = _plan_facts(settings, found, windows)
                 report, complete_from = replace(report, facts=planned.shown), planned.complete_from
             else:
                 report = replace(report, facts_unknown=NO_KEY)
@@ -156,11 +155,11 @@ def _look_at_facts(
     return replace(report, silences=find_silences(settings.parameters, found.states, takeover))
 
 
-def _check_store(report: LiveReport, settings: Settings, store: StoreProbe, clock: Clock) -> LiveReport:
+def _check_store(report: LiveReport, settings: Settings, windows: RedisWindows, clock: Clock) -> LiveReport:
     """Add the error that `run` would report about the eviction policy or the clock of Redis, if any."""
     try:
-        store.require_no_eviction()
-        check_clock(store, clock, settings.parameters.tolerance)
+        windows.require_no_eviction()
+        check_clock(windows, clock, settings.parameters.tolerance)
     except (RefusedError, FailedError) as error:
         return _note(report, error)
     return report
@@ -174,19 +173,17 @@ class _PlannedFacts:
     complete_from: int
 
 
-def _plan_facts(settings: Settings, found: Preflight, store: StoreProbe, now: int) -> _PlannedFacts:
+def _plan_facts(settings: Settings, found: Preflight, windows: RedisWindows) -> _PlannedFacts:
     parameters, topic = settings.parameters, settings.config.kafka.topics.visits
-    fingerprint = settings.compute_fingerprint(found)
-    stored = store.read(parameters.name, fingerprint, parameters.registry.shards)
     visits = found.topics[topic]
     with closing(InputProbe(settings.kafka, topic, visits.topic_id, parameters.name)) as source:
-        planned = plan_readings(parameters, source, stored, visits.partitions, now)
+        planned = plan_readings(parameters, source, windows, visits.partitions)
     complete_from = max(reading.complete_from for reading in planned)
     partitions = tuple(
         PartitionReading(reading.partition, reading.start, reading.end, reading.cause) for reading in planned
     )
-    exist = any(shard.progress for shard in stored)
-    shown = Facts(fingerprint, exist, partitions, parameters.grid.start(complete_from))
+    exist = any(windows.read_progress())
+    shown = Facts(settings.compute_fingerprint(found), exist, partitions, parameters.grid.start(complete_from))
     return _PlannedFacts(shown, complete_from)
 
 

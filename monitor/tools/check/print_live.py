@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.contracts.instants import MILLISECOND, format_duration
-from monitor.ingest.start_probe import CONTINUES
+from monitor.ingest.start_offsets import CONTINUES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.live_report import Cost, Facts, LiveReport, Silence, TopicSummary, format_time
 

@@ -22,7 +22,7 @@ from monitor.observe.metrics import Metrics
 from monitor.service.preflight import Preflight, run_preflight
 from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.service.setup import Beginning, set_up
-from monitor.store.facts import Windows
+from monitor.store.redis_store import RedisWindows
 from monitor.ticks.ledger import EncodedRecord
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
@@ -135,7 +135,7 @@ class Replay:
         self._parameters = settings.parameters
         self._clock = clock
         self.metrics = Metrics()
-        self.windows: Windows = create_windows(settings, found, clock.now)
+        self.windows: RedisWindows = create_windows(settings, found, clock.now)
         if not resumes and not self.windows.is_empty():
             self.windows.close()
             raise NotEmptyError(
