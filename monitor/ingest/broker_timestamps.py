@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Protocol
 
-from monitor.kafka.kafka_python_3_0.batches import LOG_APPEND_TIME
-
-
-class Stamped(Protocol):
-    """A record as kafka-python returns it."""
-
-    @property
-    def timestamp_type(self) -> int:
-        """0 for the producer's time, 1 for the broker's."""
+from monitor.kafka.kafka_python_3_0.batches import LOG_APPEND_TIME, FetchedRecord
 
 
-def find_unstamped(records: Sequence[Stamped]) -> tuple[int, int] | None:
+def find_unstamped(records: Sequence[FetchedRecord]) -> tuple[int, int] | None:
     """Return the first run [begin, end) of records without a broker timestamp; None if all records have one."""
     if all(record.timestamp_type == LOG_APPEND_TIME for record in records):
         return None

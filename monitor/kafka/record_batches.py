@@ -12,43 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 _MORE: Final = 0x80  # this bit is set in each byte of a varint except the last
 _BATCH_HEADER_BYTES: Final = 61
 _MOST_DELTA_BYTES: Final = 15  # of a record's length, timestamp and offset, which depend on its place in the batch
 
 
-class Record(Protocol):
-    """A record to encode. The timestamp is in milliseconds."""
+Headers = Sequence[tuple[str, bytes | None]]
+"""The headers of a record, in order. A header of a foreign record may have the value None."""
 
-    @property
-    def key(self) -> bytes:
-        """The key."""
-
-    @property
-    def value(self) -> bytes:
-        """The value."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """The headers, in order. A header of a foreign record may have the value None."""
-
-    @property
-    def timestamp_ms(self) -> int:
-        """The time at which the record was created."""
-
-
-RawRecord = tuple[bytes | None, bytes, bytes, int]
-"""A record whose headers are encoded: key, value, headers (`NO_HEADERS`), timestamp in milliseconds."""
-
-
-@runtime_checkable
-class BulkRecords(Protocol):
-    """Records that encode their headers themselves, because they know which parts all records share."""
-
-    def raw(self) -> Iterator[RawRecord]:
-        """Yield the records in order."""
+Record = tuple[bytes | None, bytes, Headers, int]
+"""A record to encode: its key, its value, its headers, and the time at which it was created, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +57,6 @@ class _Varints(dict[int, bytes]):
 _VARINTS: Final = _Varints((number, _encode_varint(number)) for number in range(-1, 8_192))
 
 
-NO_HEADERS: Final = _VARINTS[0]
-
-
 def _encode_header(header: tuple[str, bytes | None]) -> bytes:
     """Return a header: the name and the value, each after its length. A value of None has the length -1."""
     name, value = header[0].encode(), header[1]
@@ -97,18 +69,18 @@ class _HeaderEncoder:
     """An encoder of headers. The records of a tick differ in one header, so the bytes before and after it are kept."""
 
     def __init__(self) -> None:
-        self._last: Sequence[tuple[str, bytes]] = ()
+        self._last: Headers = ()
         self._differs_at = 0
         self._before, self._after = _VARINTS[0], b""
 
-    def encode(self, headers: Sequence[tuple[str, bytes]]) -> bytes:
+    def encode(self, headers: Headers) -> bytes:
         """Return the number of headers, followed by the headers."""
         at, last = self._differs_at, self._last
         if len(headers) != len(last) or headers[:at] != last[:at] or headers[at + 1 :] != last[at + 1 :]:
             return self._encode_all(headers)
         return b"".join((self._before, _encode_header(headers[at]), self._after)) if headers else self._before
 
-    def _encode_all(self, headers: Sequence[tuple[str, bytes]]) -> bytes:
+    def _encode_all(self, headers: Headers) -> bytes:
         """Encode all headers, and keep the bytes before and after the first one that differs from the last record."""
         same = [a == b for a, b in zip(headers, self._last, strict=False)]
         at = same.index(False) if False in same else 0
@@ -119,22 +91,14 @@ class _HeaderEncoder:
         return b"".join((_VARINTS[len(headers)], *encoded))
 
 
-def to_raw(records: Iterable[Record] | BulkRecords) -> Iterator[RawRecord]:
-    """Yield records with their headers encoded."""
-    if isinstance(records, BulkRecords):
-        yield from records.raw()
-        return
-    encode_headers = _HeaderEncoder().encode
-    for record in records:
-        yield record.key, record.value, encode_headers(record.headers), record.timestamp_ms
-
-
-def encode_batches(records: Iterable[Record] | BulkRecords, limit: int) -> Iterator[RecordBatch]:
+def encode_batches(records: Iterable[Record], limit: int) -> Iterator[RecordBatch]:
     """Encode records into batches of at most `limit` bytes, in order. A larger record has a separate batch."""
     varints, join = _VARINTS, b"".join
     parts: list[bytes] = []
     count, size, first, latest = 0, _BATCH_HEADER_BYTES, 0, 0
-    for given_key, value, headers, stamp in to_raw(records):
+    encode_headers = _HeaderEncoder().encode
+    for given_key, value, given_headers, stamp in records:
+        headers = encode_headers(given_headers)
         key_size, key = (-1, b"") if given_key is None else (len(given_key), given_key)
         needed = len(key) + len(value) + len(headers) + _MOST_DELTA_BYTES
         if count and size + needed > limit:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
@@ -15,11 +14,10 @@ from monitor.kafka.record_batches import RecordBatch, encode_batches
 HEADER_BYTES = 61
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     key: bytes = b"stations/park"
     value: bytes = b'{"status":"safe"}'
-    headers: tuple[tuple[str, Any], ...] = field(default=(("ce_specversion", b"1.0"), ("ce_id", b"stations/park/1")))
+    headers: tuple[tuple[str, Any], ...] = (("ce_specversion", b"1.0"), ("ce_id", b"stations/park/1"))
     timestamp_ms: int = 1_767_225_600_000
 
 

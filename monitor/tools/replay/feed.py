@@ -9,7 +9,7 @@ from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import ReplayError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_error
-from monitor.kafka.record_batches import NO_HEADERS, RawRecord, encode_batches
+from monitor.kafka.record_batches import Record, encode_batches
 from monitor.tools.replay.lines import Line
 from monitor.tools.replay.refusals import Refusals
 
@@ -18,17 +18,6 @@ BATCH_BYTES: Final = 256 * 1024
 PORTION_RECORDS: Final = 10_000  # records in memory at the same time
 BAD_LINE_BYTES: Final = 900_000  # longer lines are cut, so that they fit in a record
 FLUSH_SECONDS: Final = 60.0
-
-
-class _RawRecords:
-    """Records to encode into batches in bulk."""
-
-    def __init__(self, records: Iterable[RawRecord]) -> None:
-        self._records = records
-
-    def raw(self) -> Iterator[RawRecord]:
-        """Yield the records in order."""
-        return iter(self._records)
 
 
 class Feed:
@@ -58,9 +47,9 @@ class Feed:
                 count += self._produce(records)
         return count
 
-    def _make_records_before(self, instant: int) -> Iterator[list[tuple[int, RawRecord]]]:
+    def _make_records_before(self, instant: int) -> Iterator[list[tuple[int, Record]]]:
         """Yield the records of all lines reported before an instant, each with its number of lines, in portions."""
-        records: list[tuple[int, RawRecord]] = []
+        records: list[tuple[int, Record]] = []
         while self._next is not None and self._next.reported_at < instant:
             batch = self._take_batch()
             records.append((len(batch), self._make_record(batch)))
@@ -70,12 +59,12 @@ class Feed:
         if records:
             yield records
 
-    def _produce(self, records: Sequence[tuple[int, RawRecord]]) -> int:
+    def _produce(self, records: Sequence[tuple[int, Record]]) -> int:
         """Produce records, to each partition in turn, wait until Kafka has them, and return their number of lines."""
         partitions = sorted(self._producer.partitions_for(self._topic))
         sent: list[tuple[int, Any]] = []
         for number, partition in enumerate(partitions):
-            mine = _RawRecords(record for _, record in records[number :: len(partitions)])
+            mine = [record for _, record in records[number :: len(partitions)]]
             sent += [
                 (batch.records, enqueue_batch(self._producer, self._topic, partition, batch))
                 for batch in encode_batches(mine, BATCH_BYTES)
@@ -98,7 +87,7 @@ class Feed:
                 break
         return batch
 
-    def _make_record(self, batch: list[Line]) -> RawRecord:
+    def _make_record(self, batch: list[Line]) -> Record:
         first = batch[0]
         if not first.is_visit:
             value = first.payload[:BAD_LINE_BYTES]
@@ -107,7 +96,7 @@ class Feed:
         else:
             value = b'{"visits":[' + b",".join(line.payload for line in batch) + b"]}"
         self._note_refusals(batch, value)
-        return None, value, NO_HEADERS, first.reported_at // 1_000
+        return None, value, (), first.reported_at // 1_000
 
     def _note_refusals(self, batch: list[Line], value: bytes) -> None:
         for line in batch:
