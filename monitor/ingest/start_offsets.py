@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
@@ -23,6 +23,7 @@ from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.offsets import InputOffsets
 from monitor.kafka.groups import CommittedOffsets
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
+from monitor.observe.metric_catalog import Recovery
 from monitor.observe.metrics import Metrics
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.redis_store import RedisWindows
@@ -30,7 +31,6 @@ from monitor.store.redis_store import RedisWindows
 log = logging.getLogger(__name__)
 
 
-NO_PROGRESS: Final = "no_progress"
 CONTINUES: Final = ""
 """The cause of a start at which reading continues where the facts end."""
 
@@ -40,13 +40,13 @@ class Start:
     """Where to start a partition, and what has to be recorded in the windows before.
 
     `cause`: the label of `recoveries_total`, or `CONTINUES`, which changes nothing. Otherwise `progress` becomes the
-    progress of all shards (with `NO_PROGRESS`, of those that have none), and the facts are complete from the slot
-    `complete_from` on. `loses`: unread records were lost. `unread`: the records that this client cannot read.
+    progress of all shards (with the cause `no_progress`, of those that have none), and the facts are complete from the
+    slot `complete_from` on. `loses`: unread records were lost. `unread`: the records that this client cannot read.
     """
 
     partition: int
     offset: int
-    cause: str = CONTINUES
+    cause: Recovery | Literal[""] = CONTINUES
     progress: int = 0
     complete_from: int = COMPLETE_FROM_START
     loses: bool = False
@@ -89,7 +89,7 @@ class StartOffsets:
         if start.unread is not None:
             letter = DeadLetter(refuse_unreadable(0, start.unread), partition, start.unread.first)
             dead_letters.put([letter])
-        if start.cause == NO_PROGRESS:
+        if start.cause == "no_progress":
             self._windows.begin(partition, start.progress, start.complete_from)
         elif start.cause != CONTINUES:
             self._windows.restart(partition, start.progress, start.complete_from)
@@ -131,7 +131,7 @@ class StartOffsets:
         if len(reached) < len(known):
             offset, complete_from = self._find_without_progress(partition, first, end)
             offset = self._include_unread(partition, offset, first, end)
-            return Start(partition, min([*reached, offset]), NO_PROGRESS, offset, complete_from)
+            return Start(partition, min([*reached, offset]), "no_progress", offset, complete_from)
         return Start(partition, min(reached))
 
     def _find_without_progress(self, partition: int, first: int, end: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from monitor.contracts.unknown import CAUSES as UNKNOWN_CAUSES
 from monitor.contracts.visits import Reason
@@ -13,7 +13,10 @@ from monitor.contracts.visits import Reason
 PREFIX: Final = "location_monitor"
 FATES: Final = ("applied", "not_watched", "expired", "dead_letter")
 OUTCOMES: Final = ("decided", "unknown", "skipped", "refused")
-RECOVERIES: Final = ("takeover", "windows_behind", "no_progress", "behind_the_log", "log_lost_records")
+Recovery = Literal["takeover", "windows_behind", "no_progress", "behind_the_log", "log_lost_records"]
+"""A cause of a recovery."""
+
+RECOVERIES: Final[tuple[str, ...]] = get_args(Recovery)
 PLACE_STATUSES: Final = ("safe", "noisy_count", "paused", "unknown")
 SNAPSHOT_STATUSES: Final = ("complete", "unknown")
 

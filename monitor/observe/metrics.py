@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from monitor import __version__
 from monitor.observe.collectors import Collectors
-from monitor.observe.metric_catalog import METRICS, OUTCOMES, PLACE_STATUSES, SNAPSHOT_STATUSES
+from monitor.observe.metric_catalog import METRICS, OUTCOMES, PLACE_STATUSES, SNAPSHOT_STATUSES, Recovery
 
 
 class Metrics(Collectors):
@@ -115,7 +115,7 @@ class Metrics(Collectors):
         """Count records that were stamped before a tick closed, but are not below its end offsets."""
         self._counter("late_records").inc(records)
 
-    def count_recovery(self, cause: str) -> None:
+    def count_recovery(self, cause: Recovery) -> None:
         """Count a recovery."""
         self._counter("recoveries").labels(cause).inc()
 

@@ -23,7 +23,7 @@ from monitor.config.monitors import KINDS
 from monitor.contracts.instants import DAY, format_duration
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs
-from monitor.observe.metric_catalog import METRICS, PREFIX, RECOVERIES
+from monitor.observe.metric_catalog import METRICS, PREFIX
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
 from monitor.tools.client.metric_catalog import PUBLIC_METRICS
 from monitor.tools.page.metric_catalog import PAGE_METRICS
@@ -107,12 +107,6 @@ def test_every_secret_is_documented(named: dict[str, Any]) -> None:
     text = named["docs/configuration.md"].text
     for path in SECRETS:
         assert f"`{VARIABLES}{'__'.join(path).upper()}`" in text
-
-
-def test_recovery_causes_are_in_catalog(root: Path) -> None:
-    """The causes that the code counts are the closed set of the catalog."""
-    code = "".join(path.read_text(encoding="utf-8") for path in (root / "monitor").rglob("*.py"))
-    assert set(re.findall(r"recovery\(\"(\w+)\"\)", code)) == set(RECOVERIES)
 
 
 def test_named_metrics_exist(document: Any) -> None:

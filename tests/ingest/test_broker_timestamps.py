@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -12,17 +11,11 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 
 TYPE = "message.timestamp.type"
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """A record that has only a timestamp type."""
-
-    timestamp_type: int
 
 
 @pytest.mark.parametrize(
@@ -31,7 +24,7 @@ class Stamp:
 )
 def test_find_unstamped(types: str, expected: tuple[int, int] | None) -> None:
     """The first run of records without a broker timestamp is values; 0 is the producer's time, 1 the broker's."""
-    assert find_unstamped([Stamp(int(kind)) for kind in types]) == expected
+    assert find_unstamped([FetchedRecord(0, 0, b"", int(kind)) for kind in types]) == expected
 
 
 class Topic:
