@@ -47,6 +47,11 @@ def arm(name: str, action: Callable[[], None]) -> None:
     _armed[name] = action
 
 
+def disarm(name: str) -> None:
+    """Run no action any more when the process passes a failpoint. For tests only."""
+    _armed.pop(name, None)
+
+
 def failpoint(name: str) -> None:
     """Run the action armed for this failpoint, if any."""
     if _armed and name in _armed:

@@ -53,6 +53,11 @@ class Instance:
         self._process = Program(argv, log)
 
     @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
     def code(self) -> int | None:
         """The exit code; None while it runs."""
         return self._process.poll()

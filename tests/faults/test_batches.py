@@ -157,7 +157,7 @@ def read_metric(instance: Instance, name: str) -> float:
 
 def read_peak_megabytes(instance: Instance) -> float:
     """Return the peak memory of the process."""
-    status = Path(f"/proc/{instance._process.pid}/status").read_text()
+    status = Path(f"/proc/{instance.pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -53,30 +53,13 @@ def scene(
     broker_port, proxy_port, store_port = find_free_port(), find_free_port(), find_free_port()
     properties = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
     toxiproxy.proxy("kafka", proxy_port, ("127.0.0.1", broker_port))
-    with EmbeddedValkey() as store, ProxiedKafka(NodeSettings(properties=properties, port=broker_port)):
+    with EmbeddedValkey() as store, EmbeddedKafka(NodeSettings(properties=properties, port=broker_port)):
         toxiproxy.proxy("redis", store_port, parse_address(store.url))
         scene = make_module_scene(f"127.0.0.1:{proxy_port}", f"redis://127.0.0.1:{store_port}/0")
         scene.start()
         scene.subscriber.wait_complete()
         yield scene
         scene.end()
-
-
-class ProxiedKafka(EmbeddedKafka):
-    """A broker that advertises the proxy's address, so that any description of its cluster means that it is up."""
-
-    def _is_in_cluster(self) -> bool:
-        import monitor.tools.servers.kafka as module  # noqa: PLC0415  # to replace a function of it
-
-        def own_address(broker: Mapping[str, object]) -> str:
-            return self.bootstrap_servers if broker else ""
-
-        original = module._format_address
-        module._format_address = own_address
-        try:
-            return super()._is_in_cluster()
-        finally:
-            module._format_address = original
 
 
 def find_running(scene: Scene) -> Instance:

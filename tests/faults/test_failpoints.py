@@ -36,64 +36,6 @@ def test_failpoint_list_matches_the_calls() -> None:
     assert Counter(find_called_failpoints()) == Counter(FAILPOINTS)
 
 
-def find_armings(source: str) -> list[str]:
-    """Return every use of `arm`, and every access to the module of failpoints but `from … import failpoint`."""
-    uses = []
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.ImportFrom(module=str(module)) if module.rpartition(".")[2] == "failpoints":
-                uses += [f"imports {alias.name}" for alias in node.names if not _is_plain(alias)]
-            case ast.Import() | ast.ImportFrom():
-                uses += [f"imports {alias.name}" for alias in node.names if "failpoints" in alias.name.split(".")]
-            case ast.Name(id="arm" | "_armed" as name) | ast.Attribute(attr="arm" | "_armed" | "failpoints" as name):
-                uses.append(f"names {name}")
-            case ast.FunctionDef(name="arm") | ast.arg(arg="arm"):
-                uses.append("defines arm")
-            case ast.Constant(value=str(text)) if "monitor.observe.failpoints" in text or text in {"arm", "_armed"}:
-                uses.append(f"contains {text!r}")
-    return uses
-
-
-def _is_plain(alias: ast.alias) -> bool:
-    return alias.name == "failpoint" and alias.asname is None
-
-
-def test_product_never_arms_a_failpoint() -> None:
-    """Only one module names `arm`, and the others only use `from monitor.observe.failpoints import failpoint`."""
-    modules = [path for path in ROOT.rglob("*.py") if path != ROOT / "observe" / "failpoints.py"]
-    by_module = {path.name: uses for path in modules if (uses := find_armings(path.read_text(encoding="utf-8")))}
-    assert modules
-    assert by_module == {}
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from monitor.observe.failpoints import arm",
-        "from monitor.observe.failpoints import failpoint, arm",
-        "from monitor.observe.failpoints import failpoint as harmless",
-        "from monitor.observe.failpoints import *",
-        "from monitor import failpoints",
-        "from monitor import failpoints as f; f.x",
-        "from . import failpoints",
-        "from .failpoints import arm",
-        "import monitor.observe.failpoints",
-        "import monitor.observe.failpoints as f",
-        "import monitor; monitor.observe.failpoints.failpoint('x')",
-        "import importlib; importlib.import_module('monitor.observe.failpoints')",
-        "import sys; sys.modules['monitor.observe.failpoints']",
-        "getattr(something, 'arm')",
-        "something._armed['x'] = print",
-        "something.arm('x', print)",
-        "arm('x', print)",
-    ],
-)
-def test_every_way_to_arm_is_found(source: str) -> None:
-    """The check finds every way to arm a failpoint, and accepts the allowed import."""
-    assert find_armings(source)
-    assert find_armings("from monitor.observe.failpoints import failpoint\n\nfailpoint('reader.polled')") == []
-
-
 # The passing to be killed at, so that an instance has answered a tick or two; 1 for all others. With two ledger
 # partitions an instance appends four times before its first tick (twice an owner record, twice the last tick's bytes).
 LATER = {

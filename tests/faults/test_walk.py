@@ -22,8 +22,8 @@ from tests.faults.conftest import MakeScene
 from tests.faults.steps import CROWD, FAULTS, Walk, end_in_order, schedule
 from tests.shared_kafka import SharedKafka
 
-STEPS: Final = 52
-RESTS: Final = 4  # the number of times that the walk waits for recovery and checks everything
+STEPS: Final = 26
+RESTS: Final = 2  # the number of times that the walk waits for recovery and checks everything
 SOAK_LEG_MINUTES: Final = 20  # a town has designated times for 30 minutes
 CHURN_SECONDS: Final = 30.0
 
@@ -77,8 +77,8 @@ def test_each_kind_comes_once_first() -> None:
 
 @pytest.mark.promise(1, 26, 27, 29)
 @pytest.mark.timeout(900)
-def test_fifty_faults_one_after_another(start: StartWalk) -> None:
-    """After fifty faults in a row, of every kind, no promise is broken."""
+def test_all_faults_one_after_another(start: StartWalk) -> None:
+    """After faults of every kind in a row, no promise is broken. `make soak` continues for hours."""
     seed = choose_seed()
     walk = start(seed)
     for step in islice(schedule(seed), STEPS):
@@ -87,7 +87,6 @@ def test_fifty_faults_one_after_another(start: StartWalk) -> None:
             walk.rest()
     finish(walk)
     assert set(walk.done) == set(FAULTS)
-    assert walk.done.total() >= 50
 
 
 @pytest.mark.soak

@@ -14,12 +14,12 @@ from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.observe import failpoints
+from monitor.observe.failpoints import arm, disarm
 from monitor.ticks.ledger import EncodedRecord, Writer
-from monitor.tools.servers import NodeSettings
+from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from tests.conftest import Eventually
 from tests.faults.forwarder import Forwarder
-from tests.faults.test_connections import ProxiedKafka, find_free_port
+from tests.faults.test_connections import find_free_port
 from tests.service.running import (
     create_topics,
     find_missing_ticks,
@@ -35,6 +35,9 @@ AWAY_SECONDS: Final = 5
 SLOT_SECONDS: Final = 15  # ten seconds are enough on an idle machine
 
 
+Arm = Callable[[str, Callable[[], None]], None]
+
+
 class Broker:
     """A Kafka behind a forwarder, so that it can be cut off and reconnected at any second."""
 
@@ -43,7 +46,7 @@ class Broker:
         self._forwarder = Forwarder(("127.0.0.1", self._port))
         self.bootstrap_servers = f"127.0.0.1:{self._forwarder.port}"
         properties = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}"}
-        self._server = ProxiedKafka(NodeSettings(properties=properties, port=self._port))
+        self._server = EmbeddedKafka(NodeSettings(properties=properties, port=self._port))
         self._server.start()
 
     def cut(self) -> None:
@@ -66,6 +69,20 @@ class Broker:
         """Stop the broker."""
         self._server.stop()
         self._forwarder.close()
+
+
+@pytest.fixture
+def armed() -> Iterator[Arm]:
+    """`armed("ledger.sent", action)` runs the action at each passing of the failpoint, until the end of the test."""
+    names: list[str] = []
+
+    def arm_for_test(name: str, action: Callable[[], None]) -> None:
+        names.append(name)
+        arm(name, action)
+
+    yield arm_for_test
+    for name in names:
+        disarm(name)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +108,7 @@ def test_five_second_outage_loses_no_tick(
     make_town: Callable[..., Any],
     kafka: Broker,
     eventually: Eventually,
-    monkeypatch: pytest.MonkeyPatch,
+    armed: Arm,
 ) -> None:
     """
     An outage of five seconds, which begins when two ledger partitions are about to publish, loses no tick.
@@ -114,7 +131,7 @@ def test_five_second_outage_loses_no_tick(
 
     with run_instance(town) as instance:
         tick = wait_next_tick(town, eventually) + 1
-        monkeypatch.setitem(failpoints._armed, place, go_away)
+        armed(place, go_away)
         eventually(lambda: gone, 2 * SLOT_SECONDS)
         eventually(lambda: SystemClock().now() > gone[0] + AWAY_SECONDS * SECOND, 30)
         eventually(lambda: is_decided(town, tick) or SystemClock().now() > town.parameters.grid.as_of(tick + 1), 30)
@@ -125,7 +142,7 @@ def test_five_second_outage_loses_no_tick(
 
 @pytest.mark.parametrize("place", ["ledger.begun", "ledger.sent"])
 def test_closed_writer_leaves_no_threads(
-    place: str, kafka: Broker, topic: Callable[[str], str], eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    place: str, kafka: Broker, topic: Callable[[str], str], eventually: Eventually, armed: Arm
 ) -> None:
     """A writer whose append has failed is closed while its broker hangs: its threads end, and it sends nothing more."""
     connections, name = KafkaConnections((kafka.bootstrap_servers,)), topic("ledger")
@@ -137,7 +154,7 @@ def test_closed_writer_leaves_no_threads(
         return all(thread in before or thread.name == "forwarder" for thread in threading.enumerate())
 
     writer = Writer(connections, name, name, 0)
-    monkeypatch.setitem(failpoints._armed, place, kafka.hang)
+    armed(place, kafka.hang)
     try:
         with pytest.raises(UnreachableError):
             writer.append([EncodedRecord(b"place", b"answer", (), 0)])

@@ -222,12 +222,10 @@ class EmbeddedKafka(EmbeddedServer):
                 brokers = admin.describe_cluster()["brokers"]
         except KafkaError:
             return False
-        return any(_format_address(broker) == self.bootstrap_servers for broker in brokers)
+        advertised = self._settings.properties.get("advertised.listeners", self.bootstrap_servers)
+        own = {listener.rpartition("//")[2] for listener in advertised.split(",")}
+        return any(f"{broker['host']}:{broker['port']}" in own for broker in brokers)
 
 
 def _join(pairs: Mapping[str, str]) -> str:
     return ",".join(f"{key}:{value}" for key, value in pairs.items())
-
-
-def _format_address(broker: Mapping[str, object]) -> str:
-    return f"{broker['host']}:{broker['port']}"
