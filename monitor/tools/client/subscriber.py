@@ -13,7 +13,7 @@ from monitor.kafka.connections import KafkaConnections
 POLL_MS: Final = 250
 BACK_TICKS: Final = 3
 _WIDER: Final = 8  # how many times further back each later seek goes
-_MAX_RECORDS: Final = 5_000
+_MAX_RECORDS: Final = 2_000
 
 
 class Published(NamedTuple):
@@ -23,6 +23,7 @@ class Published(NamedTuple):
     value: bytes | None
     partition: int = 0
     offset: int = 0
+    key: bytes | None = None
 
 
 def read_topic_id(admin: Any, topic: str) -> str:
@@ -53,12 +54,14 @@ class Subscriber:
     def __init__(self, connections: KafkaConnections, topic: str, tick_ms: int, back_ms: int | None = None) -> None:
         self._connections, self.topic = connections, topic
         self._tick_ms = tick_ms
+        self._admin: Any = None
         self._consumer: Any = connections.create_consumer(isolation_level="read_committed")
         try:
             with connections.translate_errors():
                 self._topic_partitions = self._partitions(topic)
                 self._consumer.assign(self._topic_partitions)
-                self.topic_id, self._latest = self._read_state()
+                self._admin = connections.create_admin()
+                self.topic_id, self._latest = read_topic_id(self._admin, topic), self._find_latest()
                 self._first: dict[TopicPartition, int] = self._consumer.beginning_offsets(self._topic_partitions)
         except BaseException:
             self.close()
@@ -83,15 +86,10 @@ class Subscriber:
             )
         return [TopicPartition(topic, partition) for partition in sorted(partitions)]
 
-    def _read_state(self) -> tuple[str, dict[TopicPartition, int]]:
-        """Return Kafka's id of the topic, and the latest timestamp of each non-empty partition, in milliseconds."""
-        admin = self._connections.create_admin()
-        try:
-            topic_id = read_topic_id(admin, self.topic)
-            offsets = admin.list_partition_offsets(dict.fromkeys(self._topic_partitions, OffsetSpec.MAX_TIMESTAMP))
-        finally:
-            admin.close()
-        return topic_id, {
+    def _find_latest(self) -> dict[TopicPartition, int]:
+        """Return the latest timestamp of each non-empty partition, in milliseconds."""
+        offsets = self._admin.list_partition_offsets(dict.fromkeys(self._topic_partitions, OffsetSpec.MAX_TIMESTAMP))
+        return {
             partition: offsets[partition].timestamp
             for partition in self._topic_partitions
             if offsets[partition].timestamp >= 0
@@ -118,6 +116,36 @@ class Subscriber:
             )
         self._back_ms *= _WIDER
         return more
+
+    def continue_at(self, position: Mapping[int, int]) -> None:
+        """Seek to the next offset of each partition. One without an offset starts `back_ms` before the latest record.
+
+        A partition starts at its first record if the offset is no longer kept, or if it is one of an earlier topic.
+        """
+        with self._connections.translate_errors():
+            since = max(0, max(self._latest.values(), default=0) - self._back_ms)
+            found = self._consumer.offsets_for_times(dict.fromkeys(self._topic_partitions, since))
+            ends = self._consumer.end_offsets(self._topic_partitions)
+            for partition in self._topic_partitions:
+                start = ends[partition] if found.get(partition) is None else found[partition].offset
+                wanted, first = position.get(partition.partition, start), self._first[partition]
+                self._consumer.seek(partition, wanted if first <= wanted <= ends[partition] else first)
+
+    def require_same_topic(self) -> None:
+        """Ask Kafka whether the topic still has its id. If it has, all records read so far came from that topic.
+
+        Raises:
+            UnreachableError: Kafka does not answer, or the topic was re-created, so a new Subscriber must be opened.
+        """
+        with self._connections.translate_errors():
+            if read_topic_id(self._admin, self.topic) != self.topic_id:
+                raise UnreachableError(f"the topic {self.topic} was re-created: it is read from its beginning")
+
+    def is_at_end(self) -> bool:
+        """Return whether everything committed so far has been read."""
+        with self._connections.translate_errors():
+            ends = self._consumer.end_offsets(self._topic_partitions)
+        return all(self._position(partition) >= end for partition, end in ends.items())
 
     def reaches(self, as_of_ms: int) -> bool:
         """Return whether the last `begin` went back far enough before the latest answer, given its timestamp.
@@ -193,11 +221,13 @@ class Subscriber:
         with self._connections.translate_errors():
             polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
         return [
-            Published(tuple(record.headers or ()), record.value, record.partition, record.offset)
+            Published(tuple(record.headers or ()), record.value, record.partition, record.offset, record.key)
             for records in polled.values()
             for record in records
         ]
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
         self._consumer.close(autocommit=False)
+        if self._admin is not None:
+            self._admin.close()

@@ -24,6 +24,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.health import Endpoint
+from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
@@ -33,7 +34,7 @@ from monitor.tools.page.html import Html
 from monitor.tools.page.metrics import PageMetrics
 from monitor.tools.page.present import Present, read_recount
 from monitor.tools.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
-from monitor.tools.page.reader import Polled, Reader, Source, follow
+from monitor.tools.page.reader import Polled, Source, follow, poll
 from monitor.tools.page.static import read_static
 from monitor.tools.page.texts import build_texts
 
@@ -76,7 +77,7 @@ class Page:
         self._settings = settings
         valid = keep_for(parts.parameters.grid.length)
         history = settings.history + valid  # so that the oldest past that is shown has all answers that were valid then
-        self._source = Source(parts.kafka, config.kafka.topics.alerts, history)
+        self._source = Source(parts.kafka, config.kafka.topics.alerts, parts.parameters.grid.length, history)
         board = Board(history, settings.history_megabytes * 1_000_000, valid)
         view = SubscriberView(parts.parameters.registry, valid)
         shared = {
@@ -112,13 +113,13 @@ class Page:
 
     def __enter__(self) -> Self:
         """Read the topic to its end, then accept connections."""
-        reader = Reader(self._source)
+        subscriber = self._source.open()
         try:
-            position = self._catch_up(reader)
+            position = self._catch_up(subscriber)
             self._endpoint = self._open_metrics()
             listening = _listen(self._settings.host, self._settings.port)
         except BaseException:
-            reader.close()
+            subscriber.close()
             self._close_metrics()
             raise
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
@@ -130,7 +131,7 @@ class Page:
         ready.wait()
         self._reader = threading.Thread(
             target=follow,
-            args=(self._source, self._deliver, reader, position, self._stop),
+            args=(self._source, self._deliver, subscriber, position, self._stop),
             name="reader of the output topic",
         )
         self._reader.start()
@@ -183,12 +184,12 @@ class Page:
         if self._endpoint is not None:
             self._endpoint.close()
 
-    def _catch_up(self, reader: Reader) -> dict[int, int]:
+    def _catch_up(self, subscriber: Subscriber) -> dict[int, int]:
         while True:
-            polled = reader.poll()
-            reader.require_same_topic()
-            self._add(reader.topic_id, polled)
-            if reader.is_at_end():
+            polled = poll(subscriber)
+            subscriber.require_same_topic()
+            self._add(subscriber.topic_id, polled)
+            if subscriber.is_at_end():
                 return dict(polled.position)
 
     def _add(self, topic_id: str, polled: Polled) -> None:

@@ -12,7 +12,7 @@ import pytest
 from monitor.contracts.alerts import AT_TIMES, OVER_TIME
 from monitor.contracts.instants import MILLISECOND
 from monitor.errors import FailedError
-from monitor.tools.page import reader
+from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page.command import page_command
 from monitor.tools.page.feed import Feed
 from tests.conftest import Eventually
@@ -71,7 +71,7 @@ def test_ended_reader_is_unhealthy(
     town.publish(FIRST)
     page = open_page(town, metrics_port=0)
     assert request(page, "/healthz")[0] == 200
-    monkeypatch.setattr(reader.Reader, "poll", fail)
+    monkeypatch.setattr(Subscriber, "poll", fail)
     eventually(lambda: request(page, "/healthz")[0] == 503)
     assert "reader of the output topic" in request(page, "/healthz")[1]
 
@@ -92,7 +92,7 @@ def test_ended_reader_ends_the_command(town: Town, tmp_path: Path, monkeypatch: 
 
     def break_and_publish(_line: str) -> None:
         if where == "reader":
-            monkeypatch.setattr(reader.Reader, "poll", fail)
+            monkeypatch.setattr(Subscriber, "poll", fail)
         else:
             monkeypatch.setattr(Feed, "deliver", fail)
         town.publish(FIRST + 1)

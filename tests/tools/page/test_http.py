@@ -21,6 +21,7 @@ import pytest
 
 from monitor.contracts.instants import HOUR
 from monitor.errors import ConfigError, FailedError, TopicError, UnreachableError
+from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page import reader
 from monitor.tools.page.protocol import LimitedProtocol
 from monitor.tools.page.server import Page
@@ -325,16 +326,16 @@ def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, earlier_id: str) -> None:
     """Let Kafka not know the topic when the page first asks for the id of a new one."""
-    ask = reader.Reader.require_same_topic
+    ask = Subscriber.require_same_topic
     failures: list[str] = []
 
-    def require_same_topic(self: reader.Reader) -> None:
+    def require_same_topic(self: Subscriber) -> None:
         if self.topic_id != earlier_id and not failures:
             failures.append(self.topic_id)
             raise UnreachableError("not known yet")
         ask(self)
 
-    monkeypatch.setattr(reader.Reader, "require_same_topic", require_same_topic)
+    monkeypatch.setattr(Subscriber, "require_same_topic", require_same_topic)
 
 
 @pytest.mark.parametrize("more", [0, 1], ids=["one tick", "two ticks"])
