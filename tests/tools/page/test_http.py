@@ -464,14 +464,9 @@ def test_clock_that_catches_up(town: Town, open_page: OpenPage) -> None:
 def test_command_serves_until_sigterm(town: Town, tmp_path: Path, eventually: Eventually) -> None:
     """`location-monitor page` prints its address. On SIGTERM it ends the open streams and exits with 0."""
     town.publish(FIRST)
-    environment = os.environ | {
-        "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": ",".join(town.parts.kafka.bootstrap_servers),
-        "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": town.topic,
-        "LOCATION_MONITOR__PAGE__PORT": "0",
-    }
     output, errors = tmp_path / "output", tmp_path / "errors"
     argv = [str(CLI), "page", "--config", str(tmp_path / "demo.yaml")]
-    program = Program(argv, output, errors, environment)
+    program = Program(argv, output, errors, os.environ | town.environment)
     try:
         printed = eventually(lambda: output.exists() and output.read_text().endswith("\n"), 30.0)
         assert printed

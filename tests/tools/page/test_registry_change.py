@@ -104,14 +104,9 @@ def test_unusable_configuration_changes_nothing(tmp_path: Path, town: Town, capl
 
 def test_command_follows_its_files(town: Town, tmp_path: Path, eventually: Eventually) -> None:
     """`location-monitor page` serves the changed registry without a restart."""
-    environment = {
-        "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": ",".join(town.parts.kafka.bootstrap_servers),
-        "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": town.topic,
-        "LOCATION_MONITOR__PAGE__PORT": "0",
-    }
     stop, lines = threading.Event(), list[str]()
     command = threading.Thread(
-        target=page_command, args=(tmp_path / "demo.yaml", environment, stop, nullcontext, lines.append)
+        target=page_command, args=(tmp_path / "demo.yaml", town.environment, stop, nullcontext, lines.append)
     )
     command.start()
     try:

@@ -56,6 +56,15 @@ class Town:
         }
         return replace(self.parts, config=config.model_copy(update=update))
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment with which the command `page` shows this town, given the demo's configuration."""
+        return {
+            "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": ",".join(self.parts.kafka.bootstrap_servers),
+            "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": self.topic,
+            "LOCATION_MONITOR__PAGE__PORT": "0",
+        }
+
     def publish(
         self,
         tick: int,

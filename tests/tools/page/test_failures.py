@@ -1,22 +1,27 @@
-"""Records of the output topic that the service did not write: the page passes them. On a real Kafka."""
+"""Parts of the page that fail: the command notices, and nothing hangs. Records that cannot be read do not stop it."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from monitor.contracts.alerts import AT_TIMES, OVER_TIME
 from monitor.contracts.instants import MILLISECOND
 from monitor.errors import FailedError
 from monitor.tools.client.subscriber import Subscriber
+from monitor.tools.page import reader
 from monitor.tools.page.command import page_command
 from monitor.tools.page.feed import Feed
+from monitor.tools.page.states import States
 from tests.conftest import Eventually
-from tests.tools.page.conftest import OpenPage
+from tests.tools.page.conftest import OpenPage, serve
 from tests.tools.page.test_http import by_id
 from tests.tools.page.test_metrics import request, scrape
 from tests.tools.page.world import FIRST, Town
@@ -49,6 +54,11 @@ def fail(*_arguments: Any) -> None:
     raise MemoryError("planted")
 
 
+async def end(*_arguments: Any) -> bool:
+    """End uvicorn's loop."""
+    return True
+
+
 def test_foreign_records_are_passed(town: Town, open_page: OpenPage, eventually: Eventually) -> None:
     """A page that starts with foreign records in the topic, and gets more, counts them and shows what follows."""
     town.publish(FIRST)
@@ -76,32 +86,78 @@ def test_ended_reader_is_unhealthy(
     assert "reader of the output topic" in request(page, "/healthz")[1]
 
 
-@pytest.mark.filterwarnings("ignore:Exception in thread reader")
-@pytest.mark.parametrize("where", ["reader", "server"])
-def test_ended_reader_ends_the_command(town: Town, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    """If a record cannot be read or shown for a reason that nobody foresaw, the command ends with an error.
+@pytest.mark.filterwarnings("ignore:Exception in thread")
+@pytest.mark.parametrize(
+    ("thread", "owner", "method", "replacement"),
+    [
+        ("reader", Subscriber, "poll", fail),
+        ("server", Feed, "deliver", fail),
+        ("server", States, "publish", fail),
+        ("server", uvicorn.Server, "on_tick", end),
+    ],
+)
+def test_ended_part_ends_the_command(
+    town: Town, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thread: str, owner: type, method: str, replacement: Any
+) -> None:
+    """If a part of the page fails for a reason that nobody foresaw, the command ends with an error.
 
-    Then its supervisor starts it again. Without the record, a place that has an alarm could look safe.
+    Then its supervisor starts it again. Without a record, a place that has an alarm could look safe.
     """
     town.publish(FIRST)
-    environment = {
-        "LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": ",".join(town.parts.kafka.bootstrap_servers),
-        "LOCATION_MONITOR__KAFKA__TOPICS__ALERTS": town.topic,
-        "LOCATION_MONITOR__PAGE__PORT": "0",
-    }
 
     def break_and_publish(_line: str) -> None:
-        if where == "reader":
-            monkeypatch.setattr(Subscriber, "poll", fail)
-        else:
-            monkeypatch.setattr(Feed, "deliver", fail)
+        monkeypatch.setattr(owner, method, replacement)
         town.publish(FIRST + 1)
 
     stop = threading.Event()
     deadline = threading.Timer(20, stop.set)
     deadline.start()
     try:
-        with pytest.raises(FailedError, match=rf"the .*{where}.* of the page has ended by itself"):
-            page_command(tmp_path / "demo.yaml", environment, stop, nullcontext, break_and_publish)
+        with pytest.raises(FailedError, match=rf"the .*{thread}.* ended by itself.*Start the page again"):
+            page_command(tmp_path / "demo.yaml", town.environment, stop, nullcontext, break_and_publish)
     finally:
         deadline.cancel()
+
+
+@pytest.fixture
+def ending(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """An event that makes every HTTP server end by itself."""
+    ending = threading.Event()
+
+    async def main_loop(_server: uvicorn.Server) -> None:
+        await asyncio.to_thread(ending.wait)
+
+    monkeypatch.setattr(uvicorn.Server, "main_loop", main_loop)
+    yield ending
+    ending.set()
+
+
+def test_late_delivery_hangs_nothing(
+    town: Town, ending: threading.Event, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delivery that comes when the event loop has stopped is dropped, and the page can be closed."""
+    monkeypatch.setattr(reader, "ASK_SECONDS", 0.1)
+    town.publish(FIRST)
+    page = serve(town).__enter__()
+    loop: Any = page._loop
+    close, call = loop.close, loop.call_soon_threadsafe
+    stopped, delivered = threading.Event(), threading.Event()
+
+    def close_late() -> None:
+        stopped.set()
+        assert delivered.wait(20)
+        close()
+
+    def call_soon(*arguments: Any, **options: Any) -> Any:
+        handle = call(*arguments, **options)
+        if stopped.is_set():
+            delivered.set()
+        return handle
+
+    monkeypatch.setattr(loop, "close", close_late)
+    monkeypatch.setattr(loop, "call_soon_threadsafe", call_soon)
+    ending.set()
+    assert delivered.wait(20)
+    closing = threading.Thread(target=page.close, daemon=True)
+    closing.start()
+    eventually(lambda: not closing.is_alive(), 20)
