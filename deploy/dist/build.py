@@ -1,7 +1,8 @@
 """Build the files of a release: `python -m deploy.dist.build` (`make dist`). docs/releases.md describes them.
 
-The wheel and the source archive are built twice, from two copies of the commit in different folders, with another time
-zone, locale, umask and hash seed. The build fails unless both are the same, byte by byte.
+The source archive, and the wheel from it, are built twice, from two copies of the commit in different folders, with
+another time zone, locale, umask and hash seed. The build fails unless both are the same, byte by byte. The provenance
+is an in-toto statement with the predicate of SLSA. It is not signed.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version as find_version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from deploy.dist.provenance import describe_build
 from deploy.dist.sbom import Release, make_sbom
 from deploy.dist.trial import try_wheel
 
@@ -28,6 +29,11 @@ NAME: Final = "location_monitor"
 SUMS: Final = "SHA256SUMS"
 NOT_SOURCE: Final = (".venv*", "dist", "build", "__pycache__", ".*_cache", ".hypothesis")
 """What a copy leaves out if there is no Git repository."""
+
+LOCKS: Final = ("requirements-build.lock", "requirements-install.lock", "requirements-run.lock", "requirements.lock")
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+PREDICATE: Final = "https://slsa.dev/provenance/v1"
+BUILD_TYPE: Final = "tag:location-monitor.org,2026:make-dist"
 
 FIRST: Final[Mapping[str, str]] = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1"}
 SECOND: Final[Mapping[str, str]] = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "2"}
@@ -74,20 +80,16 @@ def export(source: Source, folder: Path) -> Path:
     """Copy the files of the commit, without files that are not in Git, and return the folder."""
     if source.commit is None:
         shutil.copytree(source.root, folder, ignore=shutil.ignore_patterns(*NOT_SOURCE))
-        return folder
-    folder.mkdir(parents=True)
-    archive = folder.with_suffix(".tar")
-    _git(source.root, "archive", "--format=tar", f"--output={archive}", source.commit)
-    _extract(archive, folder)
-    archive.unlink()
+    else:
+        _git(source.root, "clone", "--quiet", "--no-checkout", ".", str(folder))
+        _git(folder, "checkout", "--quiet", source.commit)
     return folder
 
 
-def build(source: Path, out: Path, epoch: int, environ: Mapping[str, str], umask: int = UMASKS[0]) -> dict[str, Path]:
-    """Build the wheel and the source archive of a folder into `out`, and return them by name."""
-    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(out), "--target", "sdist"]
+def build(source: Path, out: Path, epoch: int, environ: Mapping[str, str], umask: int) -> dict[str, Path]:
+    """Build the source archive of a folder, and the wheel from it, into `out`. Return both by name."""
     subprocess.run(  # noqa: S603  # fixed words
-        [*command, "--target", "wheel"],
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out)],
         cwd=source,
         env={**os.environ, **environ, "SOURCE_DATE_EPOCH": str(epoch)},
         umask=umask,
@@ -98,9 +100,7 @@ def build(source: Path, out: Path, epoch: int, environ: Mapping[str, str], umask
 
 
 def build_twice(source: Source, folder: Path) -> dict[str, Path]:
-    """Build the files in two different environments, and once more from the source archive. Return the first files.
-
-    The source of the first files is then in `folder/one`.
+    """Build the files in two different environments. Return the first files, whose source is then in `folder/one`.
 
     Raises:
         NotReproducibleError: a file differs.
@@ -108,23 +108,7 @@ def build_twice(source: Source, folder: Path) -> dict[str, Path]:
     first = build(export(source, folder / "one"), folder / "first", source.epoch, FIRST, UMASKS[0])
     again = build(export(source, folder / "another" / "place"), folder / "second", source.epoch, SECOND, UMASKS[1])
     require_same(first, again)
-    require_same(first, build(_unpack(first, folder / "unpacked"), folder / "third", source.epoch, SECOND, UMASKS[0]))
     return first
-
-
-def _extract(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as members:
-        # Python 3.11.3 and earlier have no filters. The archives were made here.
-        members.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
-        members.extractall(folder)  # noqa: S202  # with the filter above
-
-
-def _unpack(files: Mapping[str, Path], folder: Path) -> Path:
-    """Unpack the source archive and return its only folder."""
-    (archive,) = (path for name, path in files.items() if name.endswith(".tar.gz"))
-    _extract(archive, folder)
-    (unpacked,) = folder.iterdir()
-    return unpacked
 
 
 def require_same(first: Mapping[str, Path], again: Mapping[str, Path]) -> None:
@@ -143,6 +127,35 @@ def require_same(first: Mapping[str, Path], again: Mapping[str, Path]) -> None:
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def describe_build(root: Path, commit: str | None, epoch: int, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the statement: from which commit, at which time and with which tools these files were built.
+
+    Args:
+        root: the folder with the lock files.
+        commit: the commit that was built; None if there is no Git repository.
+        epoch: SOURCE_DATE_EPOCH, in seconds since 1970.
+        files: the SHA-256 of each file, by name.
+    """
+    locks = [
+        {"name": name, "digest": {"sha256": digest(root / name)}} for name in LOCKS
+    ]
+    source = [] if commit is None else [{"name": "source", "digest": {"gitCommit": commit}}]
+    return {
+        "_type": STATEMENT,
+        "subject": [{"name": name, "digest": {"sha256": checksum}} for name, checksum in files.items()],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": BUILD_TYPE,
+                "externalParameters": {"commit": commit, "SOURCE_DATE_EPOCH": str(epoch)},
+                "internalParameters": {"hatchling": find_version("hatchling"), "python": platform.python_version()},
+                "resolvedDependencies": [*source, *locks],
+            },
+            "runDetails": {"builder": {"id": f"{BUILD_TYPE}#local"}},
+        },
+    }
 
 
 def write_release(source: Source, exported: Path, files: Mapping[str, Path], out: Path) -> Path:
