@@ -38,11 +38,11 @@ class TimeCharges(Struct, frozen=True):
 class Charges(Struct, frozen=True):
     """The charges of a configuration. Equal digests mean equal charges.
 
-    `ahead` is F, in slots. `places` or `times` is None if it would be too long for a record.
+    `max_lead` is F, in slots. `places` or `times` is None if it would be too long for a record.
     """
 
     digest: str
-    ahead: int
+    max_lead: int
     places: tuple[PlaceCharges, ...] | None = None
     times: tuple[TimeCharges, ...] | None = None
 
@@ -80,6 +80,6 @@ class ChargesRecord(_Model):
     """What the owner's configuration may charge one person. The period check of other owners reads it."""
 
     digest: str = Field(pattern="^[0-9a-f]{16}$", description="Equal digests mean equal charges.")
-    ahead: int = Field(ge=0, description="How many slots after the current slot a visit may end (F).")
+    max_lead: int = Field(ge=0, description="How many slots after the current slot a visit may end (F).")
     places: list[PlaceChargesRecord] | None = Field(description="null if too long for a record.")
     times: list[TimeChargesRecord] | None = Field(description="null if too long for a record.")

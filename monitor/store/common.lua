@@ -100,9 +100,9 @@ end
 local function add_seen(meta, prefix, stamp, blob, from, expiry)
   local keys, counts = read_groups(prefix, blob, from)
   require_all(meta, keys)
-  local slots = setmetatable({}, {__index = function(slots, ahead)
-    slots[ahead] = string.format('%.0f', stamp + struct.unpack('>i4', ahead))
-    return slots[ahead]
+  local slots = setmetatable({}, {__index = function(slots, lead)
+    slots[lead] = string.format('%.0f', stamp + struct.unpack('>i4', lead))
+    return slots[lead]
   end})
   local renew, at = was_renewed_before(meta, expiry / 2), from + 4 + 8 * #keys
   for i, key in ipairs(keys) do

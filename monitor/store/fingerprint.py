@@ -42,7 +42,7 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
         "format": FORMAT,
         "slot": parameters.grid.length,
         "origin": parameters.grid.origin,
-        "ahead": parameters.accept_ahead,
+        "accept_ahead": parameters.accept_ahead,
         "default_stay": parameters.default_stay,
         "shards": parameters.registry.shards,
         "registry": parameters.registry.digest,

@@ -31,11 +31,11 @@ from monitor.store.hashing import HASH_BYTES
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-SEEN: Final = np.dtype([("row", ">u4"), ("ahead", ">i4"), ("person", f"V{HASH_BYTES}")])
+SEEN: Final = np.dtype([("row", ">u4"), ("lead", ">i4"), ("person", f"V{HASH_BYTES}")])
 PRESENT: Final = np.dtype([("instant", ">i8"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 STAY: Final = np.dtype([("instant", ">i8"), ("length", ">u4"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 _GROUP: Final = np.dtype([("row", ">u4"), ("facts", ">u4")])
-_FACT: Final = np.dtype([("ahead", ">i4"), ("person", f"V{HASH_BYTES}")])
+_FACT: Final = np.dtype([("lead", ">i4"), ("person", f"V{HASH_BYTES}")])
 MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 
 _PORTION: Final = 10_000
@@ -53,7 +53,7 @@ _REMEDY: Final = (
 def pack_seen(stamp: Ints, row: Ints, last: Ints, people: Bytes) -> NDArray[np.void]:
     """Pack the people seen; stamps, rows and last slots have shape (n,), hashes have shape (n, 16)."""
     packed = np.empty(row.size, SEEN)
-    packed["row"], packed["ahead"] = row, last - stamp
+    packed["row"], packed["lead"] = row, last - stamp
     packed["person"] = people.view(f"V{HASH_BYTES}").ravel()
     return packed
 
@@ -98,7 +98,7 @@ def _make_block(facts: NDArray[np.void]) -> bytes:
     starts = np.concatenate([[0], np.flatnonzero(row[1:] != row[:-1]) + 1])
     groups, body = np.empty(starts.size, _GROUP), np.empty(facts.size, _FACT)
     groups["row"], groups["facts"] = row[starts], np.diff(starts, append=facts.size)
-    body["ahead"], body["person"] = facts["ahead"], facts["person"]
+    body["lead"], body["person"] = facts["lead"], facts["person"]
     return b"".join((starts.size.to_bytes(4), groups.tobytes(), body.tobytes()))
 
 

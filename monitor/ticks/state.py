@@ -211,8 +211,8 @@ class LedgerState:
         )
 
     def _begin_era(self, charges: Charges | None) -> None:
-        if charges is not None and (not self.eras or self.eras[-1][1] != charges.ahead):
-            self.eras.append((self.last_tick, charges.ahead))
+        if charges is not None and (not self.eras or self.eras[-1][1] != charges.max_lead):
+            self.eras.append((self.last_tick, charges.max_lead))
 
     def _advance_to(self, tick: int, grid: SlotGrid) -> None:
         """Record a decided tick."""

@@ -41,9 +41,9 @@ class TimeCharges(NamedTuple):
 
 
 class Charges(NamedTuple):
-    """The charges of a configuration, sorted. `ahead` is F. `places` or `times` is None if it was too long."""
+    """The charges of a configuration, sorted. `max_lead` is F. `places` or `times` is None if it was too long."""
 
-    ahead: int
+    max_lead: int
     places: list[LocationCharges] | None
     times: list[TimeCharges] | None
 
@@ -54,7 +54,7 @@ class Charges(NamedTuple):
 
     def match(self, terms: AuditTerms) -> bool:
         """Return whether these are the charges of a configuration, as far as they are stated."""
-        return self == list_charges(terms) if self.are_stated else self.ahead == terms.max_lead
+        return self == list_charges(terms) if self.are_stated else self.max_lead == terms.max_lead
 
 
 def list_charges(terms: AuditTerms) -> Charges:
@@ -145,7 +145,7 @@ def _read_charges(fields: Fields) -> Charges:
     if len({place.read_text("monitor") for place in places or ()}) < len(places or ()):
         raise FormError("places: a monitor has two entries")
     return Charges(
-        fields.read_whole("ahead", 0),
+        fields.read_whole("max_lead", 0),
         None if places is None else sorted(map(_read_places, places)),
         None if times is None else sorted(map(_read_times, times)),
     )

@@ -92,7 +92,7 @@ def charges(night_at: str = "02:30:00") -> dict[str, Any]:
     places = [{"monitor": "walk", "answers": 1, "window": 3, "shares": {"1": ["park"]}}]
     night = {"monitor": "night", "kind": "at_times", "epsilon": "1/2", "horizon": "3h", "at": [night_at]}
     times = [night | {"timezone": "Europe/London", "instants": "0" * 16}]
-    return {"digest": "0" * 16, "ahead": 1, "places": places, "times": times}
+    return {"digest": "0" * 16, "max_lead": 1, "places": places, "times": times}
 
 
 def walk(tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
