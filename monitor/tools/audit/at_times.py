@@ -1,4 +1,7 @@
-"""Check the snapshots about designated times (docs/rules.md, section 4)."""
+"""Check the snapshots about designated times (docs/rules.md, section 4), and the lower bounds in them.
+
+Noisy counts and lower bounds are drawn once. A lower bound is never above the number of people who consented.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from monitor.tools.audit.at_least import AtLeastCheck, Bounds, read_bounds
 from monitor.tools.audit.check import Check, Prove, Scope
-from monitor.tools.audit.fields import Fields
-from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, TICKS
+from monitor.tools.audit.fields import Fields, check_whole
+from monitor.tools.audit.findings import BUDGET, FORM, LEAST, NOISY, SAFE, TICKS
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
+from monitor.tools.audit.recount import Presence
 from monitor.tools.audit.terms import AtTimesTerms
 from monitor.tools.audit.text import format_utc
 
@@ -19,7 +22,8 @@ from monitor.tools.audit.text import format_utc
 class _Snapshot:
     """A snapshot of one designated time, shard and tick. `where` identifies it in findings.
 
-    `noisy_counts`: the tick and the noisy count of each location that has one.
+    `noisy_counts`: the tick and the noisy count of each location that has one. `at_least`: the ε and the lower bounds,
+    if it has any. `may_bound`: it is final and complete, so it may have lower bounds.
     """
 
     time: int
@@ -28,7 +32,8 @@ class _Snapshot:
     where: str
     status: str
     noisy_counts: dict[str, tuple[int, int]]
-    bounds: Bounds
+    may_bound: bool
+    at_least: tuple[str, dict[str, int]] | None
 
 
 class AtTimesCheck(Check):
@@ -37,7 +42,6 @@ class AtTimesCheck(Check):
     def __init__(self, monitor: AtTimesTerms, scope: Scope) -> None:
         super().__init__(scope)
         self._monitor = monitor
-        self._lower_bounds = AtLeastCheck(monitor, scope)
         self._due: tuple[int, frozenset[int]] = (0, frozenset())
 
     def take(self, record: PublishedRecord) -> Prove | None:
@@ -58,7 +62,7 @@ class AtTimesCheck(Check):
             self.safe += self._terms.shard_sizes[shard] - len(snapshot.noisy_counts)
         if in_order:
             self._check_changes(snapshot, snapshot.noisy_counts)
-            self._lower_bounds.take(snapshot.bounds)
+            self._check_bounds(snapshot)
         return partial(self._prove, snapshot)
 
     def _read(self, fields: Fields, time: int, shard: int, tick: int) -> _Snapshot:
@@ -69,9 +73,8 @@ class AtTimesCheck(Check):
             name: (count.read_tick("tick", self._terms.grid), count.read_whole("noisy_count", 0))
             for name, count in counts.items()
         }
-        may_draw = fields.read_flag("final") and status == "complete"
-        bounds = read_bounds(Bounds(time, shard, tick, where, may_draw), fields)
-        return _Snapshot(time, shard, tick, where, status, noisy, bounds)
+        may_bound = fields.read_flag("final") and status == "complete"
+        return _Snapshot(time, shard, tick, where, status, noisy, may_bound, _read_bounds(fields))
 
     def _prove(self, snapshot: _Snapshot) -> None:
         if self._recount is None:
@@ -90,7 +93,15 @@ class AtTimesCheck(Check):
             row_of = self._terms.rows.get(location)
             if tick == snapshot.tick and row_of is not None and presence.count(snapshot.time, row_of, tick) > count:
                 self._findings.add(NOISY, f"{snapshot.where}, {location}: there were more people than the noisy count")
-        self.bounds += self._lower_bounds.prove(snapshot.bounds)
+        if snapshot.at_least is not None and self._recount.whole:
+            self._prove_bounds(snapshot, snapshot.at_least[1], presence)
+
+    def _prove_bounds(self, snapshot: _Snapshot, bounds: dict[str, int], presence: Presence) -> None:
+        for location in self._select_shard(bounds, snapshot.shard):
+            self.bounds += 1
+            people = presence.count_consenting(snapshot.time, self._terms.rows[location], snapshot.tick)
+            if bounds[location] > people:
+                self._findings.add(LEAST, f"{snapshot.where}, {location}: fewer people consented than the lower bound")
 
     def finish(self, first: int, last: int) -> None:
         """Check that each designated time has a snapshot in every shard at every tick of its horizon."""
@@ -155,3 +166,47 @@ class AtTimesCheck(Check):
             self._findings.add(BUDGET, f"{where}: the noisy count of tick {tick} was not published at that tick")
         if count < self._monitor.threshold:
             self._findings.add(NOISY, f"{where}: the noisy count is below the threshold")
+
+    def _check_bounds(self, snapshot: _Snapshot) -> None:
+        """Check that lower bounds are drawn once, at the final tick, with the configured ε."""
+        monitor, where, drawn = self._monitor, snapshot.where, self._history.bounds_drawn
+        is_due = snapshot.may_bound and monitor.at_least is not None
+        subject = monitor.name, snapshot.time, snapshot.shard, self._terms.shards
+        if snapshot.at_least is None:
+            if is_due and self._history.marks.whole and not self._may_be_drawn(subject):
+                self._findings.add(FORM, f"{where}: the final snapshot has no lower bounds")
+            return
+        epsilon, bounds = snapshot.at_least
+        if not is_due:
+            self._findings.add(BUDGET, f"{where}: it has lower bounds, expected only in a complete final snapshot")
+        if subject in drawn:
+            self._findings.add(BUDGET, f"{where}: the lower bounds are drawn a second time")
+        drawn.add(subject)
+        if monitor.at_least is not None:
+            place = snapshot.time, snapshot.shard
+            self._answers.add("at_least", monitor.name, place, monitor.at_least, snapshot.tick)
+        if epsilon != str(monitor.at_least):
+            self._findings.add(FORM, f"{where}: at_least_epsilon is not that of the configuration")
+        for location in bounds.keys() - self._select_shard(bounds, snapshot.shard):
+            text = f"{self._terms.name_location(location)}: the location is not in this shard"
+            self._findings.add(FORM, f"{where}, {text}")
+
+    def _may_be_drawn(self, subject: tuple[str, int, int, int]) -> bool:
+        """Return whether the bounds may have been published before, by this shard or under another number of shards.
+
+        Missing bounds are then no finding.
+        """
+        name, time, _shard, shards = subject
+        return subject in self._history.bounds_drawn or any(
+            (other, at) == (name, time) and number != shards for other, at, _, number in self._history.bounds_drawn
+        )
+
+
+def _read_bounds(fields: Fields) -> tuple[str, dict[str, int]] | None:
+    """Read the ε and the lower bounds of a snapshot; None if it has none. Raise FormError for another form."""
+    if not any(name in fields for name in ("at_least_epsilon", "counts_at_least")):
+        return None
+    bounds = fields.read_table("counts_at_least")
+    for bound in bounds.values():
+        check_whole(bound, "counts_at_least", 1)
+    return fields.read_text("at_least_epsilon"), bounds

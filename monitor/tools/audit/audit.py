@@ -72,13 +72,11 @@ def audit(
 
 
 def judge_records(engine: Engine, records: Iterable[PublishedRecord]) -> None:
-    """Judge records, of which the recounts have all visits that they count."""
+    """Judge records in order of tick, of which the recounts have all visits that they count."""
     order = TickOrder(engine.terms.grid, engine.is_ahead)
-    ordered = [(order.find(record.partition, record.value), record) for record in records]
-    ordered.sort(key=lambda keyed: keyed[0])
-    for tick, keyed in groupby(ordered, key=lambda keyed: keyed[0]):
+    for tick, of_tick in groupby(records, key=lambda record: order.find(record.partition, record.value)):
         by_partition: dict[int, list[PublishedRecord]] = {}
-        for _tick, record in keyed:
+        for record in of_tick:
             by_partition.setdefault(record.partition, []).append(record)
         engine.take_tick(tick, by_partition)
         while engine.waiting:

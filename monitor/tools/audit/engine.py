@@ -13,13 +13,12 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.tools.audit.findings import TICKS, Findings, count_false
-from monitor.tools.audit.history import History
+from monitor.tools.audit.history import History, TickSequence
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.output import OutputChecks, WaitingTick
 from monitor.tools.audit.payments import Payments
 from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.recount import Recount
-from monitor.tools.audit.sequence import TickSequence
 from monitor.tools.audit.terms import AuditTerms, require_one_grid
 from monitor.tools.audit.watching import Completeness, Outcome, ProvenStretch, Watcher
 

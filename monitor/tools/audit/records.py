@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PublishedRecord:
     """A record of the output topic, which may have any form.
 
@@ -30,7 +31,7 @@ class PublishedRecord:
     written: bytes
     strict: bool = True
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """The last part of its ce_type; empty if it has none."""
         ce_type = self.headers.get("ce_type")

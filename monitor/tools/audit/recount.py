@@ -42,7 +42,6 @@ class PeopleCount:
 
     def __init__(self) -> None:
         self._ticks: dict[int, tuple[TickRange, ...]] = {}
-        self._ends: dict[int, list[int]] = {}
         self._changes: Counter[int] = Counter()
         self._tick = -1 << 62
         self._count = 0
@@ -67,7 +66,6 @@ class PeopleCount:
             self._change(begin, 1)
             self._change(until, -1)
         self._ticks[person] = merged
-        self._ends.setdefault(merged[-1][1], []).append(person)
 
     def at(self, tick: int) -> int:
         """Return the count at a tick."""
@@ -91,10 +89,7 @@ class PeopleCount:
         self._floor = tick
         for at in [at for at in self._changes if at <= tick]:
             del self._changes[at]
-        for end in [end for end in self._ends if end <= tick]:
-            for person in self._ends.pop(end):
-                if person in self._ticks and self._ticks[person][-1][1] <= tick:
-                    del self._ticks[person]
+        self._ticks = {person: ticks for person, ticks in self._ticks.items() if ticks[-1][1] > tick}
 
     def _change(self, tick: int, by: int) -> None:
         if tick <= self._tick:
@@ -194,7 +189,6 @@ class Recount:
         self.own: dict[int, list[AcceptedVisit]] = {}
         self.totals = totals
         self._key = key
-        self._by_last: dict[int, set[int]] = {}
         self.counts = {
             monitor.name: {location: PeopleCount() for location in monitor.shares} for monitor in terms.over_time
         }
@@ -236,7 +230,6 @@ class Recount:
                     self.presence[monitor.name].add(time, visit)
         if charged and visit not in (own := self.own.setdefault(visit.person, [])):
             own.append(visit)
-            self._by_last.setdefault(visit.last, set()).add(visit.person)
 
     @property
     def kept_visits(self) -> int:
@@ -256,16 +249,8 @@ class Recount:
                     del lengths[time]
             else:
                 self.presence[monitor.name].forget(oldest)
-        for last in [last for last in self._by_last if last < charged]:
-            for person in self._by_last.pop(last):
-                self._forget_visits(person, charged)
-
-    def _forget_visits(self, person: int, charged: int) -> None:
-        left = [visit for visit in self.own.get(person, ()) if visit.last >= charged]
-        if left:
-            self.own[person] = left
-        else:
-            self.own.pop(person, None)
+        kept = ((person, [visit for visit in own if visit.last >= charged]) for person, own in self.own.items())
+        self.own = {person: own for person, own in kept if own}
 
 
 def create_recounts(configs: Sequence[AuditTerms], totals: VisitTotals | None = None) -> list[Recount]:
