@@ -266,7 +266,9 @@ class PeriodAccount:
     def _other_bounds(self) -> dict[_Watched, Bound]:
         """The bounds of other configurations, in the partitions that they own."""
         return {
-            (monitor.monitor, place): _to_bound(parse_recorded(epsilon), monitor.answers, monitor.window, charges.max_lead)
+            (monitor.monitor, place): _to_bound(
+                parse_recorded(epsilon), monitor.answers, monitor.window, charges.max_lead
+            )
             for partition, charges in self._others.items()
             for monitor in charges.places or ()
             for epsilon, places in monitor.shares.items()
