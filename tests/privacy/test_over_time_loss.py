@@ -176,6 +176,46 @@ def test_repeated_visits_pay_the_formula(
     assert compute_over_time_payment(rule.epsilon, answers, window, max_lead, slots) == most * rule.answer_epsilon
 
 
+@pytest.mark.promise(10, 32)
+@pytest.mark.parametrize(("window", "max_lead", "answers"), list(product((1, 2), (0, 1, 2), (1, 2))))
+def test_lost_ledger_refunds_nothing(
+    window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+) -> None:
+    """
+    The worst loss of one visit is the same if the adversary loses the ledger before any ticks.
+
+        W = 2, F = 1: the marks are gone, so every place pauses for W + F ticks from the loss on
+
+            tick      0  1  2  3  4
+            counted   #  #  #
+            lost         x
+            answer    z  p  p  p  .
+    """
+    q, rule = Fraction(1, 2), rule_of(window, max_lead, answers, 1)
+    draws = one_sided(q, cap_of(1))
+
+    @cache
+    def decide(marks: tuple[Mark, ...], lost_tick: int | None, tick: int, count: int | None) -> Law:
+        answers = [(step(rule, marks, tick, count, draw, lost_tick=lost_tick), chance) for draw, chance in draws]
+        return collect(
+            (public_part(answer, cap_of(1)), chance, (without_counts(answer.marks), lost_tick))
+            for answer, chance in answers
+        )
+
+    def law(state: tuple[Any, ...], tick: int, choice: tuple[int | None, bool]) -> Law:
+        count, lost = choice
+        marks, lost_tick = ((), tick) if lost else state or ((), None)
+        return decide(marks, lost_tick, tick, count)
+
+    def with_losses(counted: range) -> list[Pairs]:
+        both = (False, True)
+        return [[((d, lost), (e, lost)) for d, e in pairs for lost in both] for pairs in streams(counted, TICKS - 1)]
+
+    ranges = visit_ranges(rule.mark_lifetime, TICKS - 1)
+    worst = max(worst_ratio(law, (), with_losses(counted)) for counted in ranges)
+    assert worst == q ** -min(answers, rule.mark_lifetime)
+
+
 @pytest.mark.promise(19)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 def test_decisions_ignore_earlier_noisy_counts(window: int, max_lead: int, answers: int, threshold: int) -> None:

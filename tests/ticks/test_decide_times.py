@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from fractions import Fraction
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from monitor.contracts.instants import HOUR, parse_instant
-from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
-from monitor.contracts.schedule import Schedule
+from monitor.contracts.instants import parse_instant
+from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.state import LedgerState, OwnerTerms
@@ -147,61 +144,3 @@ class TestAtTimes:
         state = LedgerState(noisy={("noon", noon): {"place-9": (12, 4)}})
         assert value_of(decide_complete(Decider(parameters, [0], noise), 13, state).records[0])["noisy_counts"] == {}
         assert state.noisy["noon", noon] == {"place-9": (12, 4)}
-
-
-class TestHotSpots:
-    """One answer about all shards, at the final tick of the horizon; τ = 12:30, horizon 2 h, so at tick 13."""
-
-    def decider(self, make_parameters: Make, noise: Any, shards: Sequence[int] = (0,), top: int = 2) -> Decider:
-        noon = HotSpots("spots", Schedule((parse_instant(NOON),)), Fraction(1, 2), top, 2 * HOUR)
-        parameters = replace(make_parameters(places=4, shards=2, watched={}), hot_spots=(noon,))
-        return Decider(parameters, shards, noise, parameters.hot_spots)
-
-    def evidence(self, decider: Decider, tick: int, people: Mapping[int, int], complete: bool = True) -> Evidence:
-        """Return readings with these people at τ, by row; only shard 0 if not complete."""
-        rows_of = decider._parameters.registry.by_shard
-        readings = {
-            shard: read({shard: question}, present=[people.get(int(row), 0) for row in rows_of[shard]])[shard]
-            for shard, question in decider.build_questions(tick).items()
-        }
-        return Evidence({shard: reading for shard, reading in readings.items() if complete or shard == 0})
-
-    def test_final_tick_draws_hot_spots(self, make_parameters: Make, noise: Any) -> None:
-        """Every location draws once at the final tick, also at count 0; ties are in registry order."""
-        decider, state = self.decider(make_parameters, noise), LedgerState()
-        assert decider.decide(12, self.evidence(decider, 12, {3: 5}), state).records == []
-        noise.script = [4, 1, 0, 0]
-        decision = decider.decide(13, self.evidence(decider, 13, {1: 3, 3: 3}), state)
-        (record,) = decision.records
-        assert value_of(record)["hot_spots"] == [
-            {"location_id": "place-0", "noisy_count": 4},
-            {"location_id": "place-1", "noisy_count": 4},
-        ]
-        assert noise.drawn == [(Fraction(1, 2), 4)]
-        assert decider.decide(13, self.evidence(decider, 13, {}), state).records == []
-
-    def test_another_owner_draws_no_hot_spots(self, make_parameters: Make, noise: Any) -> None:
-        """Hot spots that are folded from a record are not drawn again, even under a longer horizon."""
-        decider = self.decider(make_parameters, noise)
-        state = LedgerState()
-        for record in decider.decide(13, self.evidence(decider, 13, {1: 3}), LedgerState()).records:
-            state.fold(record, decider._parameters.grid)
-        assert decider.decide(13, self.evidence(decider, 13, {1: 3}), state).records == []
-
-    def test_incomplete_shard_makes_hot_spots_unknown(self, make_parameters: Make, noise: Any) -> None:
-        """One shard without a reading makes the hot spots unknown and draws nothing.
-
-        A longer horizon may still draw them.
-        """
-        decider, state = self.decider(make_parameters, noise), LedgerState()
-        (record,) = decider.decide(13, self.evidence(decider, 13, {}, complete=False), state).records
-        assert (value_of(record)["status"], value_of(record)["hot_spots"]) == ("unknown", [])
-        assert noise.drawn == []
-        assert state.drawn == set()
-
-    def test_lost_ledger_makes_hot_spots_unknown(self, make_parameters: Make, noise: Any) -> None:
-        """Hot spots of a time before a lost ledger are unknown, because they may have been drawn."""
-        decider = self.decider(make_parameters, noise)
-        state = LedgerState(terms=OwnerTerms("town", 1, lost_at=parse_instant(NOON) + 1))
-        (record,) = decider.decide(13, self.evidence(decider, 13, {}), state).records
-        assert value_of(record)["status"] == "unknown"

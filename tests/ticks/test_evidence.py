@@ -166,34 +166,6 @@ class TestEndOffsets:
         assert not site.tick(0)
         assert kinds(site.place) == ["owner", *["over_time"] * 3]
 
-    def test_partition_without_progress_is_unknown(self, make_site: MakeSite, make_parameters: Make) -> None:
-        """A partition without progress is unknown even if it is empty, because no reader has started it."""
-        parameters = find_closed(make_parameters)
-        clock = FrozenClock(parameters.grid.start(0))
-        site = make_site(parameters, clock, begin=False)
-        site.release.take_over()
-        clock.instant = release_instant(parameters, 0) + 1
-        site.tick(0)
-        assert site.statuses() == ["unknown"] * 3
-
-    @pytest.mark.promise(5)
-    def test_system_clock_ends_the_wait(
-        self, make_site: MakeSite, make_parameters: Make, put: Callable[..., None]
-    ) -> None:
-        """A tick whose end offsets are not reached by the release is unknown.
-
-        Slots of two seconds are released after half a second, and one record is never read.
-        """
-        clock = SystemClock()
-        parameters = make_short_slots(make_parameters)
-        site = make_site(parameters, clock)
-        site.release.take_over()
-        put(site.input_topic, 0, 1)
-        tick = site.release.find_next_tick()
-        site.tick(tick)
-        assert release_instant(parameters, tick) <= clock.now() < parameters.grid.as_of(tick + 1)
-        assert site.statuses() == ["unknown"] * 3
-
     @pytest.mark.promise(20)
     def test_complete_tick_leaves_at_the_release(self, make_site: MakeSite, make_parameters: Make) -> None:
         """Kafka contains no answer before the release time, so the time of publishing does not reveal the load."""

@@ -18,7 +18,7 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState
+from monitor.ticks.state import LedgerState, OwnerTerms
 
 HOUR = 3_600_000_000
 Make = Callable[..., Parameters]
@@ -78,11 +78,11 @@ def test_final_tick_names_the_busiest_locations(make_parameters: Make) -> None:
 
 
 def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
-    """Incomplete input makes the answer unknown, and it names no location."""
-    parameters = scheme_with(make_parameters)
-    (record,) = decide_complete(parameters, 11, LedgerState(), {3: 7}, complete_from=11).records
+    """Incomplete input makes the answer unknown, and names no location. A longer horizon may still draw it."""
+    parameters, state = scheme_with(make_parameters), LedgerState()
+    (record,) = decide_complete(parameters, 11, state, {3: 7}, complete_from=11).records
     value = json.loads(record.value)
-    assert (value["status"], value["hot_spots"]) == ("unknown", [])
+    assert (value["status"], value["hot_spots"], state.drawn) == ("unknown", [], set())
 
 
 @pytest.mark.promise(13)
@@ -93,6 +93,14 @@ def test_one_late_shard_means_unknown(make_parameters: Make) -> None:
     readings = read(parameters, decider.build_questions(11), {3: 7}, COMPLETE_FROM_START)
     decision = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
     assert decision.answers == {("busiest", "unknown"): 1}
+
+
+def test_lost_ledger_means_unknown(make_parameters: Make) -> None:
+    """Hot spots of a time before a lost ledger are unknown, because they may have been drawn."""
+    parameters = scheme_with(make_parameters)
+    state = LedgerState(terms=OwnerTerms("town", 1, lost_at=parameters.grid.start(11)))
+    (record,) = decide_complete(parameters, 11, state, {3: 7}).records
+    assert json.loads(record.value)["status"] == "unknown"
 
 
 @pytest.mark.promise(13)

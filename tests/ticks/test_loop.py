@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import MINUTE, SECOND
+from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.observe import failpoints
@@ -167,32 +167,6 @@ class TestSideBySide:
         eventually(lambda: list_ticks(world, 1) == list_ticks(world, 0) == [100, 101])
         assert world.observer.lost_ticks == []
 
-    @pytest.mark.promise(40)
-    def test_takeover_during_another_release(self, run_world: RunWorld, eventually: Eventually) -> None:
-        """
-        A partition is taken over while another one waits for its release.
-
-            partition 0    |········· 100
-            partition 1      taken over ········· 100
-        """
-
-        def owns_the_first(world: World) -> None:
-            world.owned = frozenset({0})
-            world.publish_up_to(99, 1)
-
-        world = run_world(2, owns_the_first)
-        eventually(lambda: is_ready(world))
-        world.clock.move_to(world.parameters.grid.as_of(100) + 10 * SECOND)
-        world.owned = frozenset({0, 1})
-        world.wake.set()
-        eventually(lambda: 1 in world.loop.owners)
-        world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: list_ticks(world, 0) == [100])
-        assert list_ticks(world, 1) == []
-        world.clock.move_to(release_instant(world.parameters, 100) + 10 * SECOND)
-        eventually(lambda: list_ticks(world, 1) == [100])
-        assert world.observer.lost_ticks == []
-
     def test_hanging_check_delays_no_takeover(self, run_world: RunWorld, eventually: Eventually) -> None:
         """A topic check that hangs on one broker does not delay a takeover."""
         answering, checked = threading.Event(), threading.Event()
@@ -260,36 +234,6 @@ class TestSideBySide:
 
 
 class TestOwnership:
-    def test_lost_partition_finishes_near_release(
-        self, run_world: RunWorld, eventually: Eventually, waiting: list[str]
-    ) -> None:
-        """A partition that is lost shortly before its release still publishes.
-
-        If the successor is first, it fences this owner and decides the tick.
-        """
-        world = run_world(2)
-        eventually(lambda: is_ready(world))
-        world.clock.move_to(release_instant(world.parameters, 100) - 2 * SECOND)
-        eventually(lambda: len(waiting) == 2)
-        world.owned = frozenset({1})
-        world.wake.set()
-        eventually(lambda: list(world.loop.owners) == [1])
-        world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: list_ticks(world, 0) == list_ticks(world, 1) == [100])
-        eventually(lambda: world.observer.forgotten == [0])
-
-    def test_lost_partition_stops_far_from_release(self, run_world: RunWorld, eventually: Eventually) -> None:
-        """A partition that is lost long before its release stops at once, and its successor decides the tick."""
-        world = run_world(2, release_delay=30 * MINUTE)
-        eventually(lambda: is_ready(world))
-        world.clock.move_to(world.parameters.grid.as_of(100) + 2 * SECOND)
-        world.owned = frozenset({1})
-        world.wake.set()
-        eventually(lambda: world.observer.forgotten == [0])
-        world.clock.move_to(release_instant(world.parameters, 100))
-        eventually(lambda: list_ticks(world, 1) == [100])
-        assert list_ticks(world, 0) == []
-
     def test_returned_partition_waits_for_old_thread(
         self, run_world: RunWorld, eventually: Eventually, waiting: list[str]
     ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,22 +21,6 @@ from tests.ticks.owning import at, decide, ledger, list_kinds, read_owner_values
 Make = Callable[..., Parameters]
 MakeLedger = Callable[..., LedgerTopic]
 TakeOver = Callable[..., Owner]
-
-
-def test_first_tick_is_the_takeovers_slot(
-    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
-) -> None:
-    """
-    A partition that is taken over in the middle of slot 7 starts with tick 7.
-
-        slot   5  6  7  8
-                     ^              tick 7 closes it; tick 6 belongs to an earlier owner
-    """
-    parameters = make_parameters()
-    at(clock, parameters, 7)
-    owner = take_over(make_ledger())
-    assert owner.first_tick == 7
-    assert [owner.may_decide(tick) for tick in (5, 6, 7, 8)] == [False, False, True, True]
 
 
 def test_corrected_clock_lowers_the_first_tick(
@@ -63,33 +46,6 @@ def test_corrected_clock_lowers_the_first_tick(
     owner.lower_first_tick(7)
     assert [owner.may_decide(tick) for tick in (7, 9, 10)] == [False, False, True]
     assert list_kinds(ledger(connections, place)) == ["ledger", "owner", "7", "8", "owner", "9"]
-
-
-@pytest.mark.promise(28, 34)
-def test_decided_ticks_are_never_decided_again(
-    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
-) -> None:
-    """After a clock jump from slot 9 back to slot 2, no tick is decided at or below the ledger's last one."""
-    place, parameters = make_ledger(), make_parameters()
-    at(clock, parameters, 9)
-    decide(take_over(place), 9)
-    at(clock, parameters, 2)
-    owner = take_over(place)
-    assert owner.first_tick == 2
-    assert [owner.may_decide(tick) for tick in (2, 8, 9, 10)] == [False, False, False, True]
-    decide(owner, 10)
-    assert not owner.may_decide(10)
-
-
-def test_marks_ahead_of_the_clock_pause(
-    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
-) -> None:
-    """Marks that a fast clock made at tick 9 pause their places at tick 10 of the right clock."""
-    place, parameters = make_ledger(), make_parameters()
-    at(clock, parameters, 9)
-    decide(take_over(place), 9, people=2)
-    at(clock, parameters, 2)
-    assert {json.loads(record.value)["status"] for record in decide(take_over(place), 10)} == {"paused"}
 
 
 def test_owner_record_is_renewed(
@@ -129,19 +85,6 @@ def test_first_record_fixes_partitions(
     assert take_over(place, 1, parameters).shards == [1, 3]
     with pytest.raises(LedgerError, match="partition 2"):
         take_over(place, 2, parameters)
-
-
-def test_partitions_have_separate_owners(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
-) -> None:
-    """Owners of two partitions decide their own shards and do not fence each other."""
-    place, parameters = make_ledger(ledger_partitions=2), make_parameters(places=8, shards=2)
-    owners = [take_over(place, partition, parameters) for partition in (0, 1)]
-    for owner in owners:
-        decide(owner, 0)
-    for partition, rows in enumerate(parameters.registry.by_shard):
-        values = [json.loads(record.value) for record in ledger(connections, place, partition)]
-        assert [value["location_id"] for value in values if "tick" in value] == [f"place-{row}" for row in rows]
 
 
 def test_more_input_partitions_are_recorded(

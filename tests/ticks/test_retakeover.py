@@ -10,7 +10,7 @@ import pytest
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
+from monitor.errors import LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.ledger import EncodedRecord, read_partition
 from tests.conftest import Eventually
@@ -84,41 +84,6 @@ def test_unknown_outcome_is_never_drawn_again(
     assert {len(records) for records in answers.values()} == {1}
     assert kinds(site.place) == ["owner", "over_time", "owner", "over_time"]
     assert len(noise.drawn) == 1
-
-
-def test_successor_decides_the_remaining_tick(make_site: MakeSite, make_parameters: Make, clock: SteppedClock) -> None:
-    """If the owner ends within tick 1's release, its successor decides tick 1 with the same counts."""
-    parameters = make_parameters()
-    site = make_site(parameters, clock)
-    site.release.take_over()
-    clock.move_to(release_instant(parameters, 0))
-    assert site.tick(0)
-    clock.move_to(parameters.grid.as_of(1))
-    site.release.close()
-    successor = site.again()
-    assert successor.take_over()
-    clock.move_to(release_instant(parameters, 1))
-    assert successor.find_next_tick() == 1
-    assert successor.decide_tick(1, site.stop)
-    answers = [json.loads(record.value) for record in successor.last_records]
-    assert [(answer["tick"], answer["status"]) for answer in answers] == [(1, "safe")] * 3
-    assert site.observer.lost_ticks == []
-    successor.close()
-
-
-def test_recreated_input_ends_the_tick(
-    make_site: MakeSite, make_parameters: Make, clock: SteppedClock, admin: Any, eventually: Eventually
-) -> None:
-    """A re-created input ends the tick without a decision, because the service needs another fingerprint."""
-    parameters = make_parameters()
-    site = make_site(parameters, clock)
-    site.release.take_over()
-    admin.delete_topics([site.input_topic])
-    eventually(lambda: site.input_topic not in admin.list_topics())
-    clock.move_to(release_instant(parameters, 0))
-    with pytest.raises(InputChangedError):
-        site.tick(0)
-    assert site.release.last_tick is None
 
 
 @pytest.mark.promise(32)

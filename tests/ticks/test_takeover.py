@@ -16,7 +16,7 @@ from kafka import TopicPartition
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.errors import FencedError, LedgerChangedError, LedgerError, PeriodError
+from monitor.errors import LedgerChangedError, LedgerError, PeriodError
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.evidence import Evidence
@@ -57,19 +57,6 @@ def test_takeover_repeats_the_last_tick(
     assert found[-3:] == list(repeated)
     assert second.state.last_tick == 1
     assert [mark.noisy_count for mark in second.state.find_marks("stations", "place-0")] == [2]
-
-
-@pytest.mark.promise(30)
-def test_takeover_fences_the_old_owner(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver
-) -> None:
-    """A takeover fences the old owner, and its answers do not get into the ledger."""
-    place = make_ledger()
-    zombie, owner = take_over(place), take_over(place)
-    with pytest.raises(FencedError):
-        decide(zombie, 0)
-    decide(owner, 0)
-    assert list_kinds(ledger(connections, place)) == ["ledger", "owner", "owner", *"000"]
 
 
 @pytest.mark.promise(28)
@@ -128,17 +115,6 @@ def test_foreign_ledger_is_refused(connections: KafkaConnections, make_ledger: M
     with pytest.raises(LedgerError, match=r"service\.name is 'town'.*belongs to 'osaka'"):
         take_over(place)
     assert list_kinds(ledger(connections, place)) == ["ledger"]
-
-
-def test_refusal_closes_the_writer(make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make) -> None:
-    """After a refusal the right service can take over."""
-    place = make_ledger(service="osaka")
-    with pytest.raises(LedgerError):
-        take_over(place)
-    parameters = make_parameters(name="osaka")
-    assert take_over(place, parameters=parameters).state.terms == OwnerTerms(
-        "osaka", 1, None, "input-1", None, "fingerprint-1", charges=declare_charges(parameters)
-    )
 
 
 @pytest.mark.promise(32)
