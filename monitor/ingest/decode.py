@@ -1,8 +1,7 @@
-"""Turn records into visits, in two ways with equal results.
+"""Turn records into visits. msgspec reads records that have only known keys, and ids and times are checked in bulk.
 
-`decode` follows the contract, one visit at a time. `decode_records` works in bulk: msgspec reads records that have only
-known keys, the contract's parser reads the others, and ids and times are checked in bulk. The contract (`read_visit`)
-decides each doubtful visit, independently of all others (docs/rules.md, rule 7).
+The contract (`monitor.contracts.visits`) reads all other records, and decides each doubtful visit, independently of all
+others (docs/rules.md, rule 7). So the result is that of the contract.
 """
 
 from __future__ import annotations
@@ -18,41 +17,19 @@ import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
-from monitor.contracts.visits import REQUIRED, Fault, Reason, Visit, open_record, read_visit
+from monitor.contracts.visits import ID_BYTES, REQUIRED, Fault, Reason, is_identifier, open_record, read_visit
 from monitor.ingest.columns import SINGLE, Columns, Refusal, Value, refuse, refuse_unreadable
-from monitor.ingest.identifiers import check_identifiers
-from monitor.ingest.parse_times import parse_instants
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
-
-__all__ = ["LONGEST_STAY", "Columns", "Decoded", "Refusal", "decode", "decode_records"]
 
 LONGEST_STAY: Final = 2**61
 """The limit of the default stay in microseconds (73,000 years), so that sums fit 64 bits."""
 
-_PLACEHOLDER: Final = "1970-01-01T00:00:00Z"
+_LEAST: Final = "0000-00-00T00:00:00Z"
+_MOST: Final = "9999-99-99T99:99:99Z"
+"""The common form of times: each character is between those of `_LEAST` and `_MOST`."""
 
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """A record as the contract reads it: (index, visit) and (index, fault); index None for the whole record."""
-
-    visits: list[tuple[int, Visit]]
-    faults: list[tuple[int | None, Fault]]
-
-
-def decode(value: bytes | None) -> Decoded:
-    """Read one record by the contract, visit by visit."""
-    opened = open_record(value)
-    if isinstance(opened, Fault):
-        return Decoded([], [(None, opened)])
-    decoded = Decoded([], [])
-    for index, item in enumerate(opened):
-        visit = read_visit(item)
-        if isinstance(visit, Fault):
-            decoded.faults.append((index, visit))
-        else:
-            decoded.visits.append((index, visit))
-    return decoded
+_YEAR_1: Final = np.datetime64("0001-01-01", "us")
+_LONGEST_CHARACTER: Final = 4  # bytes of UTF-8
 
 
 class _Visit(Struct, forbid_unknown_fields=True, gc=False):
@@ -63,56 +40,53 @@ class _Visit(Struct, forbid_unknown_fields=True, gc=False):
     consent: bool = False
 
 
-class _Record(Struct, forbid_unknown_fields=True, gc=False):
-    """A batch, or a bare visit. With `visits` it is a batch. The contract's parser reads all other records."""
-
-    visits: list[_Visit] | UnsetType = UNSET
+class _Batch(Struct, forbid_unknown_fields=True, gc=False):
+    visits: list[_Visit]
     batch_id: str | UnsetType = UNSET
-    person_id: str | UnsetType = UNSET
-    location_id: str | UnsetType = UNSET
-    arrived_at: str | UnsetType = UNSET
-    left_at: str | UnsetType | None = UNSET
-    consent: bool = False
+
+
+_read_batch = msgspec.json.Decoder(_Batch).decode
+_read_single = msgspec.json.Decoder(_Visit).decode
 
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """Visits whose fields have the right types, and refusals.
+    """Visits whose fields have the right types, a list for each field; and refusals.
 
     `counts`: the number of visits by record. `gaps`: for each record whose visits are not at the places 0, 1, 2, …, the
-    index of its first visit in `visits`, and the places of its visits. `more`: for each record with many invalid
+    index of its first visit in the lists, and the places of its visits. `more`: for each record with many invalid
     visits, the place of the first one that is not in `faults`, and the number of all such visits by reason.
     """
 
-    visits: list[_Visit] = field(default_factory=list)
+    persons: list[str] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
+    arrived: list[str] = field(default_factory=list)
+    left: list[str | None] = field(default_factory=list)
+    consent: list[bool] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     gaps: list[tuple[int, list[int]]] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     faults: list[tuple[int, int, Fault]] = field(default_factory=list)
     more: dict[int, tuple[int, Counter[Reason]]] = field(default_factory=dict)
 
-
-def _read_bare(record: _Record) -> list[_Visit] | None:
-    """Return the visit of a record with the keys of a bare visit; None for other records."""
-    person, location, arrived = record.person_id, record.location_id, record.arrived_at
-    if isinstance(person, UnsetType) or isinstance(location, UnsetType) or isinstance(arrived, UnsetType):
-        return None
-    left = record.left_at
-    return [_Visit(person, location, arrived, None if isinstance(left, UnsetType) else left, record.consent)]
-
-
-_decode = msgspec.json.Decoder(_Record).decode
+    def add(self, visits: list[_Visit]) -> None:
+        """Add the visits of the next record. Their fields are read while the visits are in the processor's cache."""
+        self.persons.extend([visit.person_id for visit in visits])
+        self.locations.extend([visit.location_id for visit in visits])
+        self.arrived.extend([visit.arrived_at for visit in visits])
+        self.left.extend([visit.left_at for visit in visits])
+        self.consent.extend([visit.consent for visit in visits])
+        self.counts.append(len(visits))
 
 
-def _read_fast(value: Value) -> list[_Visit] | None:
+def _read_known(value: Value) -> list[_Visit] | None:
     """Return a record's visits if it has only known keys of the right types; None otherwise."""
-    try:
-        record = _decode(value)  # type: ignore[arg-type]  # other values raise TypeError
-    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
+    if not isinstance(value, bytes):
         return None
-    if record.visits is UNSET:
-        return _read_bare(record)
-    return record.visits
+    try:
+        return _read_batch(value).visits if b'"visits"' in value else [_read_single(value)]
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def _to_visit(item: dict[str, Any]) -> _Visit | None:
@@ -124,7 +98,7 @@ def _to_visit(item: dict[str, Any]) -> _Visit | None:
     return None
 
 
-def _read_slowly(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
+def _read_by_contract(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
     """Return a record's visits as the contract's parser reads them, and refuse each invalid visit."""
     if isinstance(value, Unreadable):
         gathered.refused.append(refuse_unreadable(record, value))
@@ -145,7 +119,7 @@ def _read_slowly(record: int, value: Value, gathered: _Gathered) -> list[_Visit]
         elif isinstance(fault := read_visit(opened[index]), Fault):
             gathered.faults.append((record, index, fault))
     if len(indexes) < len(opened):
-        gathered.gaps.append((len(gathered.visits), indexes))
+        gathered.gaps.append((len(gathered.persons), indexes))
     return visits
 
 
@@ -162,13 +136,9 @@ def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered
 
 def _gather(values: Sequence[Value]) -> _Gathered:
     gathered = _Gathered()
-    visits, counts = gathered.visits, gathered.counts
     for record, value in enumerate(values):
-        of_record = _read_fast(value)
-        if of_record is None:
-            of_record = _read_slowly(record, value, gathered)
-        visits += of_record
-        counts.append(len(of_record))
+        visits = _read_known(value)
+        gathered.add(_read_by_contract(record, value, gathered) if visits is None else visits)
     return gathered
 
 
@@ -182,20 +152,59 @@ def _locate_visits(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.i
     return record, index
 
 
-def _parse_departures(
-    texts: list[str | None], arrived: NDArray[np.int64], default_stay: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return when visits ended, and which texts were understood. A missing end is the arrival plus the default stay."""
+def parse_instants(texts: Sequence[str | None]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the instants of texts, and which texts were understood; shape (n,) each.
+
+    Only the form 2026-11-20T08:15:00Z is understood. Such a text has the instant that `parse_instant` returns. The
+    contract reads the others, and their instants have no meaning here.
+    """
+    if not texts:
+        return np.empty(0, np.int64), np.empty(0, np.bool_)
     try:
-        return parse_instants(texts)  # type: ignore[arg-type]  # joining raises TypeError where one is missing
-    except TypeError:
-        given = np.array([text is not None for text in texts], np.bool_)
-    left, fits = parse_instants([_PLACEHOLDER if text is None else text for text in texts])
-    return np.where(given, left, arrived + min(default_stay, LONGEST_STAY)), fits
+        instants, fits = _parse_lines("\n".join(texts))  # type: ignore[arg-type]  # None raises TypeError
+    except (TypeError, ValueError):
+        fits = np.zeros(1, np.bool_)
+    if fits.all():  # then no text contains a line break, so each line is one text
+        return instants, fits
+    width = len(_LEAST)
+    return _parse_lines("\n".join([text if text and len(text) == width else "?" * width for text in texts]))
+
+
+def _parse_lines(lines: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the instants of lines of equal length, and which lines were understood.
+
+    Raises:
+        ValueError: the characters are not a number of whole lines.
+    """
+    characters = np.frombuffer(f"{lines}\n".encode("ascii", "replace"), np.uint8).reshape(-1, len(_LEAST) + 1)
+    least, most = (np.frombuffer(f"{form}\n".encode(), np.uint8) for form in (_LEAST, _MOST))
+    fits = ((characters - least) <= (most - least)).all(axis=1)  # unsigned: a lower character is a large difference
+    instants = np.zeros(fits.size, "M8[us]")
+    instants[fits] = _parse_dates(np.ascontiguousarray(characters[fits, : len("2026-11-20T08:15:00")]))
+    fits &= instants >= _YEAR_1  # NaT is not
+    return instants.view(np.int64), fits
+
+
+def _parse_dates(characters: NDArray[np.uint8]) -> NDArray[np.datetime64]:
+    """Return dates with a time of day, NaT for those that do not exist: numpy refuses all texts if one is invalid."""
+    size, width = characters.shape
+    try:
+        return characters.view(f"S{width}").ravel().astype("M8[us]")
+    except ValueError:
+        parts = [characters[: size // 2], characters[size // 2 :]]
+        return np.concatenate([_parse_dates(part) for part in parts]) if size > 1 else np.full(1, "NaT", "M8[us]")
+
+
+def check_identifiers(ids: list[str]) -> NDArray[np.bool_]:
+    """Return which ids are valid (`is_identifier`); shape (n,)."""
+    lengths = set(map(len, ids)) or {0}
+    if "".join(ids).isprintable() and min(lengths) > 0 and max(lengths) <= ID_BYTES // _LONGEST_CHARACTER:
+        return np.ones(len(ids), np.bool_)
+    return np.array([is_identifier(text) for text in ids], np.bool_)
 
 
 def decode_records(values: Sequence[Value], default_stay: int, *, with_consent: bool = False) -> Columns:
-    """Read many records at once, and return as columns the visits and refusals that `decode` finds in each record.
+    """Return the visits and the refusals of many records, as columns.
 
     Args:
         values: the values of the records, None for a tombstone, and placeholders of unreadable records.
@@ -203,14 +212,14 @@ def decode_records(values: Sequence[Value], default_stay: int, *, with_consent: 
         with_consent: whether to fill in the column of consent. `consent` is validated in any case.
     """
     gathered = _gather(values)
-    visits = gathered.visits
-    persons = [visit.person_id for visit in visits]
-    locations = [visit.location_id for visit in visits]
-    arrived, fits = parse_instants([visit.arrived_at for visit in visits])
-    left, left_fits = _parse_departures([visit.left_at for visit in visits], arrived, default_stay)
+    persons, locations = gathered.persons, gathered.locations
+    arrived, fits = parse_instants(gathered.arrived)
+    left, left_fits = parse_instants(gathered.left)
+    missing = [place for place in np.flatnonzero(~left_fits).tolist() if gathered.left[place] is None]
+    left[missing], left_fits[missing] = arrived[missing] + min(default_stay, LONGEST_STAY), True
     fits &= left_fits & check_identifiers(persons) & check_identifiers(locations) & (left >= arrived)
     record, index = _locate_visits(gathered)
-    consent = np.array([visit.consent for visit in visits], np.bool_) if with_consent else None
+    consent = np.array(gathered.consent, np.bool_) if with_consent else None
     columns = Columns(persons, locations, arrived, left, record, index, gathered.refused, values, consent)
     if not fits.all():
         columns = _decide_doubtful(columns, gathered, np.flatnonzero(~fits), default_stay)
@@ -224,7 +233,8 @@ def _decide_doubtful(columns: Columns, gathered: _Gathered, doubtful: NDArray[np
     """Read doubtful visits by the contract: fill in their times, and remove those that it refuses."""
     keep = np.ones(len(columns.persons), np.bool_)
     for place in doubtful.tolist():
-        visit = read_visit(msgspec.structs.asdict(gathered.visits[place]))
+        ids = {"person_id": gathered.persons[place], "location_id": gathered.locations[place]}
+        visit = read_visit({**ids, "arrived_at": gathered.arrived[place], "left_at": gathered.left[place]})
         if isinstance(visit, Fault):
             keep[place] = False
             gathered.faults.append((int(columns.record[place]), int(columns.index[place]), visit))

@@ -16,8 +16,8 @@ import numpy as np
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
 from monitor.ingest.accept import DEAD_LETTER, Persons, accept
-from monitor.ingest.columns import Refusal, count_by_reason
-from monitor.ingest.decode import Columns, decode_records
+from monitor.ingest.columns import Columns, Refusal, count_by_reason
+from monitor.ingest.decode import decode_records
 from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog

@@ -18,8 +18,8 @@ from monitor.config import load_config
 from monitor.contracts.alerts import AtTimesSnapshot, OverTimeAlert
 from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from monitor.contracts.visits import Fault
-from monitor.ingest.decode import decode
 from monitor.tools.page.openapi import describe_api
+from tests.ingest.one_by_one import decode
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _COMMAND = re.compile(r"location-monitor +([a-z]+(?:-[a-z]+)*)\b([^`#\n]*)")

@@ -16,9 +16,10 @@ import pytest
 
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.columns import Columns
-from monitor.ingest.decode import decode, decode_records
+from monitor.ingest.decode import decode_records
 from monitor.service.service import Settings
 from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds
+from tests.ingest.one_by_one import decode
 from tests.store.packed import unpack_seen
 
 BATCH = 2_000

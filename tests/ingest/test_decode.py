@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from monitor.contracts.instants import MINUTE, parse_instant
 from monitor.contracts.visits import Fault, Reason, open_record
-from monitor.ingest.decode import LONGEST_STAY, decode, decode_records
+from monitor.ingest.decode import LONGEST_STAY, decode_records
+from tests.ingest.one_by_one import decode
 
 STAY = 15 * MINUTE
 GOOD = {

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.contracts.visits import is_identifier
-from monitor.ingest.identifiers import check_identifiers
+from monitor.ingest.decode import check_identifiers
 
 EDGES = [
     "",
