@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from monitor.contracts.schedule import Schedule
 from monitor.contracts.visits import Fault, Reason
 from monitor.ingest.columns import Columns, Refusal, refuse
 from monitor.store.facts import ShardFacts
-from monitor.store.hashing import HASH_BYTES
+from monitor.store.hashing import HASH_BYTES, PersonHasher
 from monitor.store.packing import CONSENT, group_by_shard, pack_present, pack_seen, pack_stays, split_by_shard
 
 Ints = NDArray[np.int64]
@@ -50,13 +50,6 @@ _UNKNOWN: Final = Fault(Reason.UNKNOWN_LOCATION, "location_id: expected an id of
 _AHEAD: Final = Fault(
     Reason.TOO_FAR_AHEAD, "arrived_at: expected a time at most accept_ahead after the record's timestamp"
 )
-
-
-class Persons(Protocol):
-    """The keyed hashes of person ids."""
-
-    def hash_many(self, persons: list[str]) -> list[bytes]:
-        """Return the hash of each person, 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,7 @@ class _LiveFacts:
     value: Ints
 
 
-def accept(parameters: Parameters, persons: Persons, columns: Columns, current: Ints) -> Accepted:
+def accept(parameters: Parameters, persons: PersonHasher, columns: Columns, current: Ints) -> Accepted:
     """Decide the fate of each visit.
 
     Args:
@@ -216,7 +209,7 @@ def _find_designated(monitors: Sequence[Charged], instants: Ints) -> Flags:
 
 def _pack_facts(
     parameters: Parameters,
-    persons: Persons,
+    persons: PersonHasher,
     columns: Columns,
     stays: _Stays,
     facts: tuple[_LiveFacts, _LiveFacts],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from monitor.contracts.dead_letters import Origin, make_dead_letter
 from monitor.errors import UnreachableError
-from monitor.ingest.interfaces import DeadLetter
+from monitor.ingest.columns import Refusal
 from monitor.kafka.connections import KafkaConnections
 
 FLUSH_SECONDS: Final = 30.0
@@ -16,6 +17,15 @@ BATCH_BYTES: Final = 256 * 1024
 
 # The part of max.message.bytes that is reserved for a record's headers and framing.
 OVERHEAD_BYTES: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A refused visit or record, with its position in the input."""
+
+    refusal: Refusal
+    partition: int
+    offset: int
 
 
 class DeadLetterTopic:

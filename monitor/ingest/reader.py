@@ -15,10 +15,10 @@ import numpy as np
 
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
-from monitor.ingest.accept import DEAD_LETTER, Persons, accept
+from monitor.ingest.accept import DEAD_LETTER, accept
 from monitor.ingest.columns import Columns, Refusal, count_by_reason
+from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
 from monitor.ingest.decode import decode_records
-from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
@@ -29,6 +29,7 @@ from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
 from monitor.store.facts import Span
+from monitor.store.hashing import PersonHasher
 from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
@@ -54,8 +55,8 @@ class Reader:
         parameters: Parameters,
         source: InputLog,
         windows: RedisWindows,
-        persons: Persons,
-        dead_letters: DeadLetters,
+        persons: PersonHasher,
+        dead_letters: DeadLetterTopic,
         metrics: Metrics,
         spans: Spans = NO_SPANS,
     ) -> None:

@@ -19,7 +19,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.columns import count_by_reason, refuse_unreadable
-from monitor.ingest.interfaces import DeadLetter, DeadLetters
+from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
 from monitor.ingest.offsets import InputOffsets
 from monitor.kafka.groups import CommittedOffsets
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
@@ -78,7 +78,7 @@ class StartOffsets:
         self._windows.restart(partition, offset, self.lost[partition])
         metrics.count_recovery("log_lost_records")
 
-    def record(self, start: Start, dead_letters: DeadLetters, metrics: Metrics) -> None:
+    def record(self, start: Start, dead_letters: DeadLetterTopic, metrics: Metrics) -> None:
         """Set the windows' progress and `complete_from`, after the dead letter of records that cannot be read.
 
         Raises:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from monitor.ingest.accept import APPLIED, Accepted
-from monitor.ingest.interfaces import DeadLetter
+from monitor.ingest.dead_letters import DeadLetter
 from monitor.store.facts import Facts, PackedFacts, ShardFacts, Span
 
 MOST_APPLIED: Final = 400_000

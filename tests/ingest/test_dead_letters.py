@@ -12,8 +12,7 @@ from kafka import TopicPartition
 from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
-from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
-from monitor.ingest.interfaces import DeadLetter
+from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetter, DeadLetterTopic
 from monitor.kafka.connections import KafkaConnections
 from tests.shared_kafka import SharedKafka
 

@@ -24,7 +24,7 @@ from kafka import TopicPartition
 from monitor.contracts.instants import MINUTE
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
-from monitor.ingest.interfaces import DeadLetter, DeadLetters
+from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
@@ -115,7 +115,7 @@ class Seen(Metrics):
         self.recoveries[cause] += 1
 
 
-class Kept:
+class Kept(DeadLetterTopic):
     """Dead letters in memory; the next `refuses` writes fail."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class World:
         stamp = self.parameters.grid.start(slot) // 1_000
         self.producer.send(self.topic, value=value, partition=partition, timestamp_ms=stamp, key=b"k").get(timeout=10)
 
-    def reader(self, dead: DeadLetters | None = None, mark: str = FINGERPRINT) -> Reader:
+    def reader(self, dead: DeadLetterTopic | None = None, mark: str = FINGERPRINT) -> Reader:
         """Return a new member of the input group of the configuration with a fingerprint."""
         source = InputLog(self.connections, self.topic, name_input_group(self.topic, mark), self.topic)
         hasher = PersonHasher(b"0123456789abcdef")

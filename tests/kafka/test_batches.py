@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 import struct
 
@@ -13,7 +12,6 @@ from kafka.record import MemoryRecords
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from monitor.kafka.decompress import NAMES
-from monitor.kafka.kafka_python_3_0 import batches as batches_module
 from monitor.kafka.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable, read_batch
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -118,25 +116,6 @@ def test_random_bytes() -> None:
         else:
             assert len(records) == len(VALUES)
         assert offsets == list(range(len(records)))
-
-
-@pytest.mark.parametrize("codec", [NONE, GZIP])
-def test_simple_records_are_read_alike(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fast parser of simple records returns the same as the general one, also after random changes (seeded)."""
-    draw = random.Random(11)
-    batches = []
-    for _ in range(400):
-        values = [draw.randbytes(draw.choice((0, 1, 3, 60, 70, 9_000))) for _ in range(draw.randrange(1, 9))]
-        changed = bytearray(crafted.records([None if draw.random() < 0.05 else value for value in values]))
-        for _ in range(draw.choice([0, 0, 1, 2, 8])):
-            changed[draw.randrange(min(len(changed), 200))] = draw.choice((0, 1, 0x7F, 0x80, draw.randrange(256)))
-        body = gzip.compress(bytes(changed)) if codec == GZIP else bytes(changed)
-        batches.append(crafted.batch(body, len(values), codec | BY_BROKER))
-    bounds = [Bounds(), Bounds(1)]
-    short = [read(encoded, limits) for encoded in batches for limits in bounds]
-    monkeypatch.setattr(batches_module, "_read_simple", lambda *_: None)
-    assert short == [read(encoded, limits) for encoded in batches for limits in bounds]
-    assert 100 < sum(not isinstance(records[-1].value, Unreadable) for records in short) < len(short)
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.ingest.interfaces import DeadLetter
+from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.write_queue import Batch
@@ -30,7 +30,7 @@ AtTick = dict[Cell, int]
 
 
 @dataclass
-class _Letters:
+class _Letters(DeadLetterTopic):
     """A dead-letter topic that keeps all dead letters."""
 
     letters: list[DeadLetter] = field(default_factory=list)

@@ -114,7 +114,7 @@ class World:
             cast("Any", log),
             self.windows,
             HASHER,
-            Silent(),
+            cast("Any", Silent()),
             cast("Any", Silent()),
         )
         prepare = reader._prepare

@@ -8,7 +8,7 @@ from typing import Any
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE
-from monitor.ingest.interfaces import DeadLetter
+from monitor.ingest.dead_letters import DeadLetter
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from tests.builders import ORIGIN

@@ -10,10 +10,8 @@ A batch can become unreadable in two ways:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from monitor.contracts.visits import Fault, Reason
@@ -34,11 +32,6 @@ LOG_END: Final = 2**63 - 1
 _HEADER_BYTES: Final = 61
 FORMAT: Final = 2
 """Kafka's current batch format ("magic")."""
-
-_NUMBER: Final = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
-_SHORT: Final = rb"([\x80-\xff]{0,3}[\x00-\x7f])"
-_SIMPLE: Final = re.compile(_SHORT + rb"[\x00-\xff]" + _NUMBER + _NUMBER + rb"\x01" + _SHORT).match
-"""The start of a record without a key: its length, attributes, timestamp, place, -1 for no key, the value's length."""
 
 _LONGEST_NUMBER: Final = 10  # bytes
 _LONGEST_SHIFT: Final = 7 * _LONGEST_NUMBER
@@ -217,10 +210,6 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
     feed, at = _Feed(codec, data, bounds), 0
     limit = bounds.record_bytes if codec else len(data)
     for index in range(count):
-        if appended and without_gaps and (simple := _read_simple(feed.buffer, at, limit)):
-            at, of_simple = simple
-            yield FetchedRecord(batch.base_offset + index, stamp, of_simple)
-            continue
         at, end = _read_frame(feed, at, limit)
         place, after, delta, value = _read_fields(feed, at, end)
         offset = batch.base_offset + (index if without_gaps else place)
@@ -228,26 +217,6 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
             raise InconsistentError("a record is after the end of the batch")
         yield FetchedRecord(offset, stamp if appended else _clamp(stamp + delta), value, batch.timestamp_type)
         at = after
-
-
-def _read_simple(buffer: bytes, at: int, limit: int) -> tuple[int, bytes] | None:
-    """Return the end and the value of a record without key and headers; None for any other record.
-
-    This takes less than half of the time of `_read_frame` and `_read_fields`, which read all other records.
-    """
-    match = _SIMPLE(buffer, at)
-    if match is None:
-        return None
-    length, size = match.groups()
-    begin = match.end()
-    end = begin + _decode_number(size)
-    whole = begin <= end < len(buffer) and match.end(1) + _decode_number(length) == end + 1 and buffer[end] == 0
-    return (end + 1, buffer[begin:end]) if whole and end + 1 - match.end(1) <= limit else None
-
-
-@lru_cache(maxsize=4096)
-def _decode_number(number: bytes) -> int:
-    return _read_varint(number, 0)[0]
 
 
 def _clamp(stamp: int) -> int:

@@ -25,7 +25,7 @@ from monitor.errors import TopicError, UsageError
 from monitor.ingest.accept import APPLIED, EXPIRED, NOT_WATCHED, accept
 from monitor.ingest.decode import decode_records
 from monitor.kafka.connections import KafkaConnections
-from monitor.store.hashing import HASH_BYTES
+from monitor.store.hashing import HASH_BYTES, PersonHasher
 from monitor.tools.dead_letters.letters import Letter
 from monitor.tools.dead_letters.render import describe
 
@@ -75,14 +75,6 @@ def _to_line(letter: Letter) -> dict[str, Any]:
     if isinstance(visits, Fault):
         return line | {"value": letter.value.decode("utf-8", "backslashreplace"), "visits": []}
     return line | {"visits": visits}
-
-
-class _Nobody:
-    """A hasher for callers that need only fates: all people have the same hash."""
-
-    def hash_many(self, persons: list[str]) -> list[bytes]:
-        """Return one meaningless hash per person."""
-        return [bytes(HASH_BYTES)] * len(persons)
 
 
 @dataclass(slots=True)
@@ -144,7 +136,8 @@ def _plan_line(plan: ResendPlan, parameters: Parameters, number: int, visits: li
     kept = []
     for visit in map(encode_visit, visits):
         columns = decode_records([b'{"visits":[' + visit + b"]}"], parameters.default_stay)
-        accepted = accept(parameters, _Nobody(), columns, np.array([parameters.grid.find_slot(now)]))
+        hasher = PersonHasher(bytes(HASH_BYTES))  # fates do not depend on the key
+        accepted = accept(parameters, hasher, columns, np.array([parameters.grid.find_slot(now)]))
         fate = next((fate for fate, count in accepted.fates.items() if count), "")
         if accepted.refused:
             plan.refuse(number, accepted.refused[0].fault)
