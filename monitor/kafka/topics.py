@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from kafka.errors import TopicAuthorizationFailedError, for_code
 from monitor.contracts.instants import DAY, MILLISECOND, format_duration
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.record_sizes import estimate_shards, measure_largest_record
-from monitor.errors import TopicError
+from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
+
+log = logging.getLogger(__name__)
 
 FOREVER: Final = "-1"
 LOG_APPEND_TIME: Final = "LogAppendTime"
@@ -287,3 +290,41 @@ def _make_configs(need: TopicNeeds, replication_factor: int | None) -> dict[str,
     if need.durable and replication_factor is not None and replication_factor >= _SPARE:
         configs[_IN_SYNC] = str(LEAST_REPLICAS)
     return configs
+
+
+class TopicWatch:
+    """A check of the topics' settings every `every_seconds`, for one thread. `monotonic` returns seconds.
+
+    The check does not report a missing topic, which the components that read or write it notice and handle.
+    """
+
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        wanted: Sequence[TopicNeeds],
+        every_seconds: float,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._connections = connections
+        self._wanted = tuple(wanted)
+        self._every = every_seconds
+        self._monotonic = monotonic
+        self._checked_at = monotonic()
+
+    def look(self) -> bool:
+        """Check the settings if a check is due; return whether they were read and suffice.
+
+        If Kafka does not answer, the next check takes place at the usual time.
+
+        Raises:
+            TopicError: lists every setting that no longer suffices, and how to correct it.
+        """
+        if self._monotonic() - self._checked_at < self._every:
+            return False
+        self._checked_at = self._monotonic()
+        try:
+            check_existing_topics(self._connections, self._wanted)
+        except UnreachableError as error:
+            log.info("the settings of the topics cannot be checked now: %s", error)
+            return False
+        return True

@@ -15,7 +15,7 @@ from typing import Final
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND, format_duration, format_instant
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
-from monitor.kafka.topic_watch import TopicWatch
+from monitor.kafka.topics import TopicWatch
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight

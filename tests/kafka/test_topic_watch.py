@@ -12,8 +12,7 @@ from monitor.config.servers import KafkaSettings
 from monitor.contracts.parameters import Parameters
 from monitor.errors import TopicError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.topic_watch import TopicWatch
-from monitor.kafka.topics import TopicNeeds, create_topics, list_topic_needs
+from monitor.kafka.topics import TopicNeeds, TopicWatch, create_topics, list_topic_needs
 
 
 class Monotonic:

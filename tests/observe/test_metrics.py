@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import pytest
 from prometheus_client import generate_latest
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
@@ -175,13 +174,6 @@ def test_no_created_series(metrics: Metrics) -> None:
     assert not [name for name, _ in samples(metrics) if name.endswith("_created")]
 
 
-def test_openmetrics_is_served(metrics: Metrics) -> None:
-    """A scraper that asks for OpenMetrics gets it, with the terminating line of that format."""
-    encoder, content_type = choose_encoder("application/openmetrics-text; version=1.0.0")
-    assert content_type.startswith("application/openmetrics-text")
-    assert encoder(metrics.registry).decode().endswith("# EOF\n")
-
-
 def test_consecutive_unknown_ticks_are_counted(metrics: Metrics) -> None:
     """Unknown ticks of a partition add up, and a known tick sets the number to 0."""
     name, labels = "location_monitor_consecutive_unknown_ticks", (("partition", "1"),)
@@ -197,13 +189,6 @@ def test_input_time_covers_assigned_partitions_only(metrics: Metrics) -> None:
     metrics.set_lag({3: 2})
     reached = [dict(labels) for name, labels in samples(metrics) if name.endswith("input_timestamp_seconds")]
     assert reached == [{"partition": "3"}]
-
-
-def test_instances_count_separately() -> None:
-    """Two instances in one process have separate registries."""
-    first, second = Metrics(), Metrics()
-    first.count_recovery("takeover")
-    assert samples(second)["location_monitor_recoveries_total", (("cause", "takeover"),)] == 0
 
 
 @pytest.mark.parametrize("kind", ["service", "page", "public answers"])

@@ -1,4 +1,4 @@
-"""Members of designated times, counted by place."""
+"""The blocks of facts for the scripts, and members of designated times, counted by place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from monitor.errors import WindowsError
 from monitor.store.hashing import HASH_BYTES
-from monitor.store.packing import CONSENT, count_members
+from monitor.store.packing import CONSENT, count_members, group_seen, pack_shard_facts
+from tests.faults.facts import unpack_block
 
 ROWS = np.array([3, 4, 9, 20])
 
@@ -44,3 +45,18 @@ def test_member_of_another_length_is_refused() -> None:
     """A member that is not 20 bytes long is an error."""
     with pytest.raises(WindowsError, match="not 20 bytes"):
         count_members(make_member(3, 1) + b"other", ROWS)
+
+
+def test_blocks_contain_all_facts() -> None:
+    """The blocks for the script contain each fact once, sorted by row, with at most as many as a portion (seeded)."""
+    draw = Random(7)
+    people = [(draw.randbytes(16), draw.choice((-12, -3, 0, 8, 10_007))) for _ in range(500)]
+    seen = {row: people[row::7] for row in range(7)}
+    blocks = list(group_seen(pack_shard_facts(5, seen).seen, 64))
+    facts = [[*unpack_block(5, block)] for block in blocks]
+    assert sorted((fact.row, fact.person, fact.slot) for part in facts for fact in part) == sorted(
+        (row, person, last) for row, of_row in seen.items() for person, last in of_row
+    )
+    assert all(len(part) <= 64 for part in facts)
+    rows = [fact.row for part in facts for fact in part]
+    assert rows == sorted(rows)

@@ -1,8 +1,7 @@
-"""Rows with many people: counts, expiry, and the blocks in which facts are sent."""
+"""Writes and evictions renew the expiry of keys, so that no fact expires while it counts."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
@@ -11,13 +10,11 @@ import redis
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, Question, Span
+from monitor.store.facts import COMPLETE_FROM_START, Span
 from monitor.store.keys import Keys
-from monitor.store.packing import group_seen, pack_shard_facts
+from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
-from tests.faults.facts import unpack_block
-from tests.store.memory import MemoryWindows
 
 KEYS = Keys("test", "0123456789abcdef")
 SHARD = 2
@@ -36,37 +33,6 @@ def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, cl
     windows = open_windows(server, clock=clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
     return windows
-
-
-def read_counts(windows: RedisWindows, rows: list[int], slots: range) -> list[list[int]]:
-    """Return the people of each row, by first slot."""
-    question = Question(windows=tuple((first, rows) for first in slots))
-    return [counts.tolist() for counts in windows.read({SHARD: question})[SHARD].counts]
-
-
-@pytest.mark.promise(9)
-def test_counts_equal_plain_sets(
-    stored: RedisWindows, parameters: Parameters, clock: SteppedClock, rows: list[int]
-) -> None:
-    """Counts equal those of plain sets after each of many writes and evictions, while rows grow and shrink (seeded)."""
-    plain = MemoryWindows(parameters, clock)
-    plain.begin(0, 0, COMPLETE_FROM_START)
-    draw = random.Random(5)
-    people = {row: [draw.randbytes(16) for _ in range(size)] for row, size in zip(rows, (2_000, 300, 90), strict=True)}
-    for number in range(30):
-        latest = number // 2
-        seen = {
-            row: [(person, latest - draw.randrange(3)) for person in draw.choices(who, k=draw.choice((1, 50, 900)))]
-            for row, who in people.items()
-        }
-        for windows in (stored, plain):
-            windows.write([Span(0, number, number + 1)], {SHARD: [pack_shard_facts(15, seen)]})
-            if number % 5 == 4:
-                windows.evict([SHARD], latest - 2, [], [])
-        assert read_counts(stored, rows, range(-2, 17)) == read_counts(plain, rows, range(-2, 17))
-    for windows in (stored, plain):
-        windows.evict([SHARD], 15, [], [])
-    assert read_counts(stored, rows, range(-2, 17)) == read_counts(plain, rows, range(-2, 17)) == [[0, 0, 0]] * 19
 
 
 @pytest.mark.promise(6)
@@ -97,18 +63,3 @@ def test_evictions_renew_rarely(stored: RedisWindows, raw: redis.Redis, rows: li
             raw.expire(key, 60)
         stored.evict([SHARD], 0, [], [])
         assert {int(raw.ttl(key)) > 60 for key in keys} == {renews}
-
-
-def test_blocks_contain_all_facts() -> None:
-    """The blocks for the script contain each fact once, sorted by row, with at most as many as a portion (seeded)."""
-    draw = random.Random(7)
-    people = [(draw.randbytes(16), draw.choice((-12, -3, 0, 8, 10_007))) for _ in range(500)]
-    seen = {row: people[row::7] for row in range(7)}
-    blocks = list(group_seen(pack_shard_facts(5, seen).seen, 64))
-    facts = [[*unpack_block(5, block)] for block in blocks]
-    assert sorted((fact.row, fact.person, fact.slot) for part in facts for fact in part) == sorted(
-        (row, person, last) for row, of_row in seen.items() for person, last in of_row
-    )
-    assert all(len(part) <= 64 for part in facts)
-    rows = [fact.row for part in facts for fact in part]
-    assert rows == sorted(rows)
