@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from monitor.commands.convert import add_consent_option, convert
+from monitor.commands.convert import add_consent_option
 from monitor.commands.options import NEW
 from monitor.contracts.instants import DAY, parse_instant, to_datetime
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
@@ -27,6 +27,16 @@ from simulators.onesided_figures.command import SUBJECTS, LibraryOptions, run_li
 from simulators.synthetic import write_synthetic
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+_DATA: Final = click.option(
+    "--data",
+    type=FOLDER,
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    help="Folder of the data (docs/experiments.md).",
+)
+_SEED: Final = click.option(
+    "--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values."
+)
 
 
 _HELP: Final = """Make files of visits for `location-monitor replay`, run benchmarks, and compute the papers' figures.
@@ -40,9 +50,6 @@ A town of 10,000 people, four weeks of reports:
   python -m simulators city --out visits.csv.gz --registry locations.csv
 A load, with the visits of all people:
   python -m simulators city --people 200000 --all-visits --out load.csv.gz --registry locations.csv
-Recorded check-ins:
-  python -m simulators convert --visits checkins.csv.gz --locations places.csv.gz \\
-      --out visits.csv.gz --registry locations.csv
 The figures of the papers, from the data of docs/experiments.md or from synthetic data:
   python -m simulators synthetic --out data
   python -m simulators experiments all --data data --out figures
@@ -129,9 +136,6 @@ def city(
     )
 
 
-cli.add_command(convert)
-
-
 @cli.command()
 @click.option("--out", type=FOLDER, default=DEFAULT_FOLDER, show_default=True, help="Folder for the files.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same files.")
@@ -147,15 +151,9 @@ def synthetic(out: Path, seed: int) -> None:
 @cli.command()
 @click.argument("figures", nargs=-1, required=True, type=click.Choice([*FIGURES, "all"]), metavar="figure1…7|all")
 @click.option("--out", type=FOLDER, default="figures", show_default=True, help="Folder for CSV files and plots.")
-@click.option(
-    "--data",
-    type=FOLDER,
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    help="Folder of the data (docs/experiments.md).",
-)
+@_DATA
 @click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help="Per top-k point.")
-@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
+@_SEED
 @click.option("--processes", type=click.IntRange(1), help="Number of processes.  [default: one per processor]")
 @click.option("--service", is_flag=True, help="Run the service too (figure6, figure7), on a real Kafka and Valkey.")
 @click.option("--document", type=NEW, help="Write the summary to this page (docs/experiments.md).")
@@ -200,15 +198,9 @@ def bench(names: tuple[str, ...], only_list: bool, quick: bool, out: Path | None
 
 @cli.command()
 @click.option("--out", type=NEW, default="intervals.csv", show_default=True, help="The CSV file to write.")
-@click.option(
-    "--data",
-    type=FOLDER,
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    help="Folder of the data (docs/experiments.md).",
-)
+@_DATA
 @click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Designated times per row.")
-@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
+@_SEED
 def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
     """Measure the width of the intervals from lower to upper bounds, by ε and by the share of people who consent.
 
@@ -233,15 +225,9 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
 @cli.command()
 @click.argument("subjects", nargs=-1, required=True, type=click.Choice([*SUBJECTS, "all"]))
 @click.option("--out", type=FOLDER, default="figures", show_default=True, help="Folder for CSV files and plots.")
-@click.option(
-    "--data",
-    type=FOLDER,
-    default=DEFAULT_FOLDER,
-    show_default=True,
-    help="Folder of the data (docs/experiments.md).",
-)
+@_DATA
 @click.option("--runs", type=click.IntRange(2), default=1_000, show_default=True, help="Per sampled point of sums.")
-@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
+@_SEED
 @click.option("--document", type=NEW, help="Write the summary to this page (docs/experiments.md).")
 def library(subjects: tuple[str, ...], out: Path, data: Path, runs: int, seed: int, document: Path | None) -> None:
     """Compute the figures of the library's mechanisms: OSDP on DPBench-1D, subsampling, sums and means.

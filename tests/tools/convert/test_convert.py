@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.contracts.instants import MINUTE
 from monitor.tools.convert.conversion import Columns, Conversion, Shape
-from simulators.cli import cli as simulators
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 HEADER = "person_id,location_id,time_utc"
@@ -43,14 +42,6 @@ def convert_points(folder: Path, points: Sequence[str], *more: object) -> list[l
     header, *rows = read(folder / "visits.csv")
     assert header == ["person_id", "location_id", "arrived_at", "left_at", "reported_at"]
     return rows
-
-
-def test_simulators_have_the_command_too(tmp_path: Path) -> None:
-    """`python -m simulators convert` is the same command, with the same exit codes."""
-    source = write(tmp_path / "p.csv", HEADER, "ann,A,2026-01-05T09:00:00Z", "ann,A,2026-01-05T09:00:00")
-    words = ["convert", "--visits", str(source), "--out", str(tmp_path / "v.csv")]
-    assert CliRunner().invoke(simulators, words).exit_code == 0
-    assert CliRunner().invoke(simulators, [*words, "--strict"]).exit_code == 1
 
 
 def ignore(read: int) -> None:
