@@ -136,38 +136,16 @@ def _play(
             story = Story(settings.parameters, planned.first_tick, planned.last_tick, page_url=open_page(clock))
             if story.page_url:
                 _print(console, f"The page is at {story.page_url}")
-            pace = Pace(length.seconds / story.ticks)
+            began = time.monotonic()
             with _open_display(story, console) as display:
-                for tick in range(planned.first_tick, planned.last_tick + 1):
-                    pace.wait()
+                for turn, tick in enumerate(range(planned.first_tick, planned.last_tick + 1), 1):
+                    # After a turn that took too long, the next waits are shorter.
+                    time.sleep(max(0.0, began + turn * length.seconds / story.ticks - time.monotonic()))
                     feed.produce_until(grid.as_of(tick))
                     display(story.add_tick(tick, run.run_tick(tick), run.metrics.registry))
-            return story, run.summarize(story.ticks, pace.seconds)
+            return story, run.summarize(story.ticks, time.monotonic() - began)
     finally:
         planned.lines.close()
-
-
-class Pace:
-    """Turns at a steady rate. After a turn that took too long, the next waits are shorter; no turn is skipped."""
-
-    def __init__(
-        self,
-        turn_seconds: float,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._turn, self._now, self._sleep = turn_seconds, now, sleep
-        self._started = self._due = now()
-
-    def wait(self) -> None:
-        """Wait until the next turn is due."""
-        self._due += self._turn
-        self._sleep(max(0.0, self._due - self._now()))
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return self._now() - self._started
 
 
 @contextmanager

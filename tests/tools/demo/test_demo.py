@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from monitor.errors import EXIT_FAILED
-from monitor.tools.demo.command import Length, Pace, run_demo
+from monitor.tools.demo.command import Length, run_demo
 from monitor.tools.demo.page import DemoPage
 from tests.shared_kafka import SharedKafka
 
@@ -87,22 +87,3 @@ def _wait_for_port(process: subprocess.Popen[bytes]) -> int:
         assert ready, f"Kafka was not ready within 60 s: {text!r}"
         text += output.read1() or pytest.fail(f"the demo ended early: {text!r}")  # type: ignore[attr-defined]  # a pipe is a BufferedReader
     return int(match[1])
-
-
-def test_long_turn_shortens_next_turns() -> None:
-    """After a turn of two lengths, the next turns are shorter until the pace is caught up."""
-    #     due   0    1    2    3    4
-    #     turn       |========|==|  |
-    clock, slept = [0.0], list[float]()
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        clock[0] += seconds
-
-    pace = Pace(1.0, lambda: clock[0], sleep)
-    for work in (2.0, 0.5, 0.0):
-        pace.wait()
-        clock[0] += work
-    pace.wait()
-    assert slept == [1.0, 0.0, 0.0, 0.5]
-    assert pace.seconds == 4.0
