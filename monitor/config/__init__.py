@@ -1,7 +1,6 @@
 """The configuration and the registry of locations, both written by operators (docs/interface.md, section 3)."""
 
 from monitor.config.load import ParsedConfig, load_config, read_config
-from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import (
     AtTimesMonitor,
@@ -11,7 +10,7 @@ from monitor.config.monitors import (
     OverTimeMonitor,
     TimedMonitor,
 )
-from monitor.config.registry import check_watched, load_registry
+from monitor.config.registry import Location, check_watched, load_registry
 from monitor.config.secret_values import (
     read_kafka_password,
     read_person_key,

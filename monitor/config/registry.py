@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
 from monitor.config.scalars import has_controls
@@ -24,6 +23,16 @@ _KEY: Final = "locations.file"
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
 _COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so the number of searches is limited
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A public place of the registry; latitude and longitude in degrees."""
+
+    id: str
+    name: str | None = None
+    latitude: float | None = None
+    longitude: float | None = None
 
 
 def load_registry(path: Path) -> tuple[Location, ...]:

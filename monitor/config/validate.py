@@ -10,10 +10,9 @@ from pathlib import Path
 from monitor.config.charges import compute_charges, find_overspending, report_overspending
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
-from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.record_limits import find_oversized_records
-from monitor.config.registry import find_unknown_locations, load_registry
+from monitor.config.registry import Location, find_unknown_locations, load_registry
 from monitor.contracts.parameters import Parameters
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.payments import Charge

@@ -12,7 +12,6 @@ from typing import Final
 
 from monitor.errors import DurationError, TimeError
 
-MICROSECOND: Final = 1
 MILLISECOND: Final = 1_000
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -59,13 +60,18 @@ def prepare_site(bench: Bench, name: str, places: int, watched: int, redis: str 
     return prepare_settings(load_valid_config(folder / "service.yaml", {}), os.urandom(32))
 
 
+@cache
+def _format_ids(word: str, count: int) -> NDArray[np.bytes_]:
+    return np.array([f"{word}-{number:06}".encode() for number in range(count)])
+
+
 def make_records(people: Ints, places: Ints, arrived: Ints, left: Ints, per_record: int) -> list[bytes]:
     """Return records of `per_record` visits. The arrays have one number per visit; times are in seconds."""
     visits = np.empty(people.size, _RECORD)
     for name, text in _TEXTS.items():
         visits[name] = text
-    visits["person"] = np.array([f"p-{number:06}".encode() for number in range(PEOPLE)])[people]
-    visits["place"] = np.array([place_id(number).encode() for number in range(int(places.max()) + 1)])[places]
+    visits["person"] = _format_ids("p", PEOPLE)[people]
+    visits["place"] = _format_ids("place", int(places.max()) + 1)[places]
     first = int(arrived.min())
     texts = np.datetime_as_string(np.arange(first, int(left.max()) + 1).astype("datetime64[s]")).astype("S19")
     texts = np.char.add(texts, b"Z")

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from monitor.config.charges import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
-from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import (
     AnyMonitor,
@@ -22,6 +21,7 @@ from monitor.config.monitors import (
     OverTimeMonitor,
     TimedMonitor,
 )
+from monitor.config.registry import Location
 from monitor.config.validate import ValidConfig, validate_config
 from monitor.contracts.instants import SECOND
 from monitor.privacy.odds import compute_false_alarm, compute_mean_noise, compute_over_updates, find_threshold
