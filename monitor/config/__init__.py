@@ -6,11 +6,10 @@ from monitor.config.monitors import (
     AtTimesMonitor,
     DwellMonitor,
     HotSpotsMonitor,
-    Monitor,
     OverTimeMonitor,
     TimedMonitor,
 )
-from monitor.config.registry import Location, check_watched, load_registry
+from monitor.config.registry import Location, load_registry
 from monitor.config.secret_values import (
     read_kafka_password,
     read_person_key,
@@ -26,12 +25,10 @@ __all__ = [
     "DwellMonitor",
     "HotSpotsMonitor",
     "Location",
-    "Monitor",
     "OverTimeMonitor",
     "ParsedConfig",
     "TimedMonitor",
     "ValidConfig",
-    "check_watched",
     "load_config",
     "load_registry",
     "load_valid_config",

@@ -17,7 +17,7 @@ from monitor.privacy.over_time import OverTimeRule
 
 
 def derive_parameters(config: Config, locations: Sequence[Location]) -> Parameters:
-    """Return the parameters. Every watched location must be in the registry (see `check_watched`)."""
+    """Return the parameters. Every watched location must be in the registry (`find_unknown_locations`)."""
     registry = Registry(tuple(location.id for location in locations), config.service.shards)
     grid = SlotGrid(config.clock.origin, config.clock.slot)
     max_lead = compute_max_lead(config)

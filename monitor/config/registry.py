@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
 from monitor.config.scalars import has_controls
 from monitor.config.similar import find_similar
@@ -52,17 +51,6 @@ def load_registry(path: Path) -> tuple[Location, ...]:
     if problems:
         raise ConfigError(str(path), _limit(problems))
     return locations
-
-
-def check_watched(config: Config, registry: Sequence[Location]) -> None:
-    """Check that every location watched by an `over_time` monitor is in the registry.
-
-    Raises:
-        ConfigError: with each missing location, and a similar id if there is one.
-    """
-    problems = tuple(find_unknown_locations(dict(enumerate(config.monitors)), registry))
-    if problems:
-        raise ConfigError(str(config.locations.file), problems)
 
 
 def find_unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:

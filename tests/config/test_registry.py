@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from monitor.config import Location, check_watched, load_registry
+from monitor.config import Location, load_registry
 from monitor.errors import ConfigError
 
 
@@ -117,14 +116,3 @@ def test_missing_registry_is_refused(file: Path) -> None:
     """A missing registry is refused, and the message says what its path is relative to."""
     with pytest.raises(ConfigError, match="relative to the configuration file"):
         load_registry(file)
-
-
-def test_watched_locations_must_be_registered(load: Any) -> None:
-    """A watched location outside the registry is refused, with the nearest id."""
-    config = load()
-    check_watched(config, (Location("shinjuku"), Location("shibuya")))
-    with pytest.raises(ConfigError) as caught:
-        check_watched(config, (Location("shibuja"),))
-    first, second = caught.value.problems
-    assert (first.key, first.value, first.remedy) == ("monitors.0.locations", "'shibuya'", "Did you mean 'shibuja'?")
-    assert second.value == "'shinjuku'"
