@@ -17,7 +17,7 @@ All numbers are big-endian.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -140,27 +140,13 @@ def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
             yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
 
 
-def pack_shard_facts(
-    stamp: int,
-    seen: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
-    present: Mapping[int, Sequence[tuple[int, bytes]]] | None = None,
-) -> ShardFacts:
-    """Pack single facts of one stamp.
-
-    Args:
-        stamp: the slot c in which the records were stamped.
-        seen: by row, (person, last slot).
-        present: by instant, (row, person).
-    """
-    visits = [(row, last - stamp, person) for row, people in sorted((seen or {}).items()) for person, last in people]
-    stays = [(at, row, person) for at, people in sorted((present or {}).items()) for row, person in people]
-    return ShardFacts(stamp, np.array(visits, SEEN).tobytes(), np.array(stays, PRESENT).tobytes())
-
-
-def read_stays(members: Iterable[tuple[bytes, float]]) -> list[tuple[bytes, int, int]]:
-    """Return the person, row and length in seconds of each (member, length) of a designated time with dwell times."""
+def read_stays(members: Iterable[bytes], lengths: Iterable[float | bytes]) -> list[tuple[bytes, int, int]]:
+    """Return the person, row and length in seconds of each member of a designated time with dwell times."""
     row_bytes = MEMBER.itemsize - HASH_BYTES
-    return [(member[row_bytes:], int.from_bytes(member[:row_bytes]), int(length)) for member, length in members]
+    return [
+        (member[row_bytes:], int.from_bytes(member[:row_bytes]), int(float(length)))
+        for member, length in zip(members, lengths, strict=True)
+    ]
 
 
 def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from redis import Redis
 from redis.backoff import ConstantBackoff
@@ -233,10 +233,3 @@ def parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
     """Return the fields and values of a hash from the flat reply of a script."""
     texts = [text.decode() for text in flat]
     return dict(zip(texts[::2], texts[1::2], strict=True))
-
-
-def pair_scores(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
-    """Return (member, score) pairs from a reply WITHSCORES: pairs under RESP3, a flat list under RESP2."""
-    if reply and not isinstance(reply[0], bytes):
-        return [(member, float(score)) for member, score in reply]
-    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]

@@ -37,7 +37,6 @@ from monitor.store.redis_client import (
     find_error_code,
     is_moving,
     is_transient,
-    pair_scores,
     parse_fields,
     parse_time,
     read_eviction_policies,
@@ -78,11 +77,6 @@ class RedisWindows:
         )
         self._client = client
         self._clock = clock
-
-    @property
-    def address(self) -> str:
-        """The address of Redis in words, for messages."""
-        return describe_client(self._client)
 
     def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
@@ -229,7 +223,7 @@ class RedisWindows:
             settled=settled == 1,
             consenting=consenting,
             stays={
-                instant: read_stays(pair_scores(of_time))
+                instant: read_stays(of_time[::2], of_time[1::2])
                 for instant, of_time in zip(question.stays, lengths, strict=bool(settled))
             },
         )

@@ -10,7 +10,8 @@ import pytest
 
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.store.hashing import HASH_BYTES, PersonHasher
-from monitor.store.packing import CONSENT, pack_shard_facts
+from monitor.store.packing import CONSENT
+from tests.store.packed import pack_shard_facts
 
 NOON, EVENING = 1_767_268_800_000_000, 1_767_290_400_000_000
 HASHER = PersonHasher(b"0123456789abcdef")

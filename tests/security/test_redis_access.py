@@ -15,11 +15,11 @@ from monitor.config.derive_parameters import derive_parameters
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
 from monitor.store.facts import Question, Span
-from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, list_redis_rules
+from tests.store.packed import pack_shard_facts
 
 ROOT = Path(__file__).parents[2]
 USER = "location-monitor"

@@ -103,6 +103,10 @@ class _Shard:
         return sum(slot >= first_slot for slot in self.seen.get(row, {}).values())
 
 
+def _read_stays(lengths: Mapping[bytes, int]) -> list[tuple[bytes, int, int]]:
+    return read_stays(lengths, lengths.values())
+
+
 class MemoryWindows(RedisWindows):
     """Facts in memory, thread-safe; they end with the process. `clock` is the store's clock."""
 
@@ -184,7 +188,7 @@ class MemoryWindows(RedisWindows):
             present={instant: self._present(number, instant) for instant in answered.times},
             settled=settled,
             consenting={instant: self._consenting(number, instant) for instant in answered.consenting},
-            stays={instant: read_stays(shard.stays.get(instant, {}).items()) for instant in answered.stays},
+            stays={instant: _read_stays(shard.stays.get(instant, {})) for instant in answered.stays},
         )
 
     def _settle(self, shard: _Shard, tick: int, now: int) -> bool:

@@ -1,4 +1,4 @@
-"""Packed facts, unpacked by independent code (the format is in monitor/store/packing.py)."""
+"""Single facts, packed; and packed facts, unpacked by independent code (the format is in monitor/store/packing.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from monitor.store.facts import ShardFacts
-from monitor.store.packing import pack_shard_facts, pack_stays
+from monitor.store.packing import PRESENT, SEEN, pack_stays
 
 _SEEN: Final = struct.Struct(">Ii16s")
 _PRESENT: Final = struct.Struct(">qI16s")
@@ -50,6 +50,23 @@ def unpack_present(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Presen
         for some in of_stamps:
             for instant, row, person in _PRESENT.iter_unpack(some.present):
                 yield Present(some.stamp, shard, instant, row, person)
+
+
+def pack_shard_facts(
+    stamp: int,
+    seen: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
+    present: Mapping[int, Sequence[tuple[int, bytes]]] | None = None,
+) -> ShardFacts:
+    """Pack single facts of one stamp.
+
+    Args:
+        stamp: the slot c in which the records were stamped.
+        seen: by row, (person, last slot).
+        present: by instant, (row, person).
+    """
+    visits = [(row, last - stamp, person) for row, people in sorted((seen or {}).items()) for person, last in people]
+    stays = [(at, row, person) for at, people in sorted((present or {}).items()) for row, person in people]
+    return ShardFacts(stamp, np.array(visits, SEEN).tobytes(), np.array(stays, PRESENT).tobytes())
 
 
 def pack_people(slot: int, places: int, person: bytes, instant: int) -> ShardFacts:

@@ -8,8 +8,9 @@ import pytest
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span
-from monitor.store.packing import CONSENT, pack_shard_facts, pack_stays
+from monitor.store.packing import CONSENT, pack_stays
 from monitor.store.redis_store import RedisWindows
+from tests.store.packed import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, ShardFacts, Span
-from monitor.store.packing import pack_shard_facts
 from tests.store.memory import _Shard
+from tests.store.packed import pack_shard_facts
 
 WINDOW = 2
 ANN, BOB, EVE = b"a" * 16, b"b" * 16, b"e" * 16

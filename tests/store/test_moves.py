@@ -26,14 +26,13 @@ from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.facts import COMPLETE_FROM_START, Question, ShardFacts, Span
 from monitor.store.keys import Keys
-from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.builders import build_parameters, watch
 from tests.missing import report_missing
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id, wait_for
-from tests.store.packed import pack_people
+from tests.store.packed import pack_people, pack_shard_facts
 
 PLACES, PEOPLE = 6, 4
 SLOT, TICK = 20, 19

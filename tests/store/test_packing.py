@@ -9,8 +9,9 @@ import pytest
 
 from monitor.errors import WindowsError
 from monitor.store.hashing import HASH_BYTES
-from monitor.store.packing import CONSENT, count_members, group_seen, pack_shard_facts
+from monitor.store.packing import CONSENT, count_members, group_seen
 from tests.faults.facts import unpack_block
+from tests.store.packed import pack_shard_facts
 
 ROWS = np.array([3, 4, 9, 20])
 

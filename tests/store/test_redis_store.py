@@ -16,11 +16,11 @@ from monitor.errors import EvictionError, UnreachableError, WindowsError
 from monitor.store.facts import COMPLETE_FROM_START, Question, ShardFacts, Span
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
-from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from monitor.tools.servers.ports import LOOPBACK
+from tests.store.packed import pack_shard_facts
 
 ANN, BOB = b"a" * 16, b"b" * 16
 EVENING = 1_767_258_000_000_000

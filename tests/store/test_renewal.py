@@ -12,9 +12,9 @@ from monitor.contracts.instants import HOUR
 from monitor.contracts.parameters import Parameters
 from monitor.store.facts import COMPLETE_FROM_START, Span
 from monitor.store.keys import Keys
-from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
+from tests.store.packed import pack_shard_facts
 
 KEYS = Keys("test", "0123456789abcdef")
 SHARD = 2

@@ -12,9 +12,9 @@ from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.store.facts import COMPLETE_FROM_START, Question, Reading, ShardFacts, Span
 from monitor.store.keys import Keys
-from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
+from tests.store.packed import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000

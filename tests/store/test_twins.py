@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.store.facts import Question, Reading, ShardFacts, Span
-from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.store.memory import MemoryWindows
+from tests.store.packed import pack_shard_facts
 
 TIMES = (1_767_258_000_000_000, 1_767_344_400_000_000)
 offsets, grid, partitions = st.integers(0, 8), st.integers(-3, 8), st.integers(0, 1)

@@ -16,10 +16,10 @@ from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.store.facts import Span
 from monitor.store.keys import PROGRESS, Keys
-from monitor.store.packing import pack_shard_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
+from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import FrozenClock, SpiedWindows, make_short_slots, release_instant
 
 Make = Callable[..., Parameters]

@@ -11,8 +11,8 @@ import pytest
 from monitor.contracts.instants import HOUR, MINUTE, SECOND
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.store.facts import Span
-from monitor.store.packing import pack_shard_facts
 from monitor.ticks.partition import LONGEST_WAIT, NEAR_RELEASE
+from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import RunningClock, World, release_instant
 
 MakeWorld = Callable[..., World]

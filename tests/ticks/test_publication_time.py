@@ -22,9 +22,10 @@ from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.dwell import DwellRule
 from monitor.store.facts import ShardFacts, Span
-from monitor.store.packing import pack_shard_facts, pack_stays
+from monitor.store.packing import pack_stays
 from monitor.ticks.owner import Owner
 from tests.builders import ORIGIN
+from tests.store.packed import pack_shard_facts
 
 SOURCES = str(Path(monitor.__file__).parent)
 HIGH = 10_000  # a threshold that no count reaches, so that the answers are the same with and without visits

@@ -21,7 +21,6 @@ from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import Span
-from monitor.store.packing import pack_shard_facts
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import EncodedRecord, Writer
 from monitor.ticks.owner_records import LedgerTopic
@@ -30,6 +29,7 @@ from monitor.tools.servers.kafka import Quorum
 from tests.conftest import Eventually
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_brokers import find_free_ports
+from tests.store.packed import pack_shard_facts
 from tests.topic_fixtures import read_topic_id
 
 IN_SYNC_MS = "60000"

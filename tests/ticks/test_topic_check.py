@@ -17,10 +17,10 @@ from monitor.errors import InputChangedError, LedgerChangedError, UnreachableErr
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.membership import Membership
 from monitor.store.facts import Question, Span
-from monitor.store.packing import pack_shard_facts
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner_records import LedgerTopic
 from tests.conftest import Eventually
+from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import FixedOwnership, World, make_short_slots
 
 Make = Callable[..., Parameters]

@@ -16,8 +16,8 @@ from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.errors import EvictionError, UnreachableError, WindowsError
 from monitor.store.facts import COMPLETE_FROM_START, Question, Span
-from monitor.store.packing import pack_shard_facts
 from monitor.ticks.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
+from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import World, release_instant
 
 Make = Callable[..., Parameters]
