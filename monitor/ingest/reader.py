@@ -91,7 +91,7 @@ class Reader:
                 self._finish()
                 return False
             failpoint("reader.polled")
-            records = sum(len(fetch.values) for fetch in fetched)
+            records = sum(len(fetch.records) for fetch in fetched)
             with self._spans.span("batch.prepare", batch=_name(fetched), records=records):
                 batch = self._prepare(fetched)
             failpoint("reader.accepted")
@@ -144,8 +144,8 @@ class Reader:
 
     def _prepare(self, fetched: Sequence[Fetched]) -> Batch:
         began = time.perf_counter()
-        values = [value for fetch in fetched for value in fetch.values]
-        stamps = np.array([stamp for fetch in fetched for stamp in fetch.timestamps_ms], np.int64)
+        values = [record.value for fetch in fetched for record in fetch.records]
+        stamps = np.array([record.timestamp for fetch in fetched for record in fetch.records], np.int64)
         grid = self._parameters.grid
         self._count_late(fetched)
         columns: Columns = decode_records(
@@ -156,7 +156,9 @@ class Reader:
         letters = _address_refusals(accepted.refused, fetched)
         spans = tuple(Span(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
         newest = {
-            fetch.partition: max(fetch.timestamps_ms) / MILLISECONDS for fetch in fetched if len(fetch.timestamps_ms)
+            fetch.partition: max(record.timestamp for record in fetch.records) / MILLISECONDS
+            for fetch in fetched
+            if fetch.records
         }
         oldest = int(stamps.min()) / MILLISECONDS if len(stamps) else None
         return Batch(spans, accepted, letters, len(values), began, oldest, newest)
@@ -165,8 +167,9 @@ class Reader:
         """Count records that were stamped before a tick closed, but are not below its end offsets (rule 9)."""
         late = 0
         for fetch in fetched:
-            stamps = np.array(fetch.timestamps_ms, np.int64) * MICROSECONDS
-            late += self.tick_ends.count_late(fetch.partition, np.array(fetch.offsets, np.int64), stamps)
+            stamps = np.array([record.timestamp for record in fetch.records], np.int64) * MICROSECONDS
+            offsets = np.array([record.offset for record in fetch.records], np.int64)
+            late += self.tick_ends.count_late(fetch.partition, offsets, stamps)
         if late:
             log.error(
                 "records that a broker stamped before a tick closed came after the end offsets of this tick, so its "
@@ -331,7 +334,7 @@ def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) ->
     """Return a dead letter for each refusal, with the partition and the offset of its record."""
     if not refused:
         return ()
-    places = [(fetch.partition, offset) for fetch in fetched for offset in fetch.offsets]
+    places = [(fetch.partition, record.offset) for fetch in fetched for record in fetch.records]
     return tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in refused)
 
 

@@ -8,16 +8,16 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.errors import UnreachableError
-from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.offsets import TIMEOUT_MS, InputOffsets
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.kafka_python_3_0.batches import Bounds, FetchedRecord, Unreadable
+from monitor.kafka.kafka_python_3_0.batches import LOG_APPEND_TIME, Bounds, FetchedRecord, Unreadable
 from monitor.kafka.kafka_python_3_0.fetcher import FetchState, read_leniently
 from monitor.observe.unexpected_errors import log_unexpected
 
@@ -35,29 +35,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The records of [start, end) of a partition: values, broker timestamps in ms and offsets.
-
-    Control records may precede `end`. A value may stand for unreadable records.
-    """
+    """The records of [start, end) of a partition. Control records may precede `end`."""
 
     partition: int
     start: int
     end: int
-    values: Sequence[bytes | Unreadable | None]
-    timestamps_ms: Sequence[int]
-    offsets: Sequence[int]
+    records: Sequence[FetchedRecord] = ()
 
-    @classmethod
-    def of(cls, partition: int, start: int, end: int, records: Sequence[FetchedRecord]) -> Fetched:
-        """Return the fetch of these records."""
-        return cls(
-            partition,
-            start,
-            end,
-            [record.value for record in records],
-            [record.timestamp for record in records],
-            [record.offset for record in records],
-        )
+
+def find_unstamped(records: Sequence[FetchedRecord]) -> tuple[int, int] | None:
+    """Return the first run [begin, end) of records without a broker timestamp; None if all records have one.
+
+    A visit's fate depends on this timestamp (docs/rules.md, rule 7).
+    """
+    if all(record.timestamp_type == LOG_APPEND_TIME for record in records):
+        return None
+    begin = sum(1 for _ in takewhile(lambda record: record.timestamp_type == LOG_APPEND_TIME, records))
+    run = takewhile(lambda record: record.timestamp_type != LOG_APPEND_TIME, records[begin:])
+    return begin, begin + sum(1 for _ in run)
 
 
 class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
@@ -227,7 +222,7 @@ class InputLog(InputOffsets):
             # The records before the unstamped ones count. The unstamped records are fetched again.
             self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
             records, end = records[:begin], records[begin - 1].offset + 1
-        return None if end <= start else Fetched.of(partition, start, end, records)
+        return None if end <= start else Fetched(partition, start, end, records)
 
     def _skip_unstamped(self, partition: int, end: int) -> None:
         """Continue after records without a broker timestamp. Their slot is unknown, so their visits are lost."""
@@ -248,7 +243,7 @@ class InputLog(InputOffsets):
         except IllegalStateError:
             return None  # the partition was revoked, as the listener has recorded
         start = self._next[partition]
-        return Fetched(partition, start, end, (), (), ()) if end is not None and end > start else None
+        return Fetched(partition, start, end) if end is not None and end > start else None
 
     def resume(self, partition: int, offset: int) -> None:
         """Read the partition from an offset; do nothing if it was revoked meanwhile."""

@@ -109,6 +109,12 @@ def test_lone_surrogates_are_refused() -> None:
     assert isinstance(read_visit({**GOOD, "person_id": "\ud800"}), Fault)
 
 
+def test_control_characters_are_refused() -> None:
+    """Control characters are those of Unicode category Cc."""
+    bad = [code for code in range(0x3000) if not is_identifier(chr(code))]
+    assert bad == [*range(0x20), *range(0x7F, 0xA0)]
+
+
 def test_json_error_gives_position_only() -> None:
     """The error of invalid JSON has its position and none of its content."""
     fault = open_record(b'{"secret": secret}')

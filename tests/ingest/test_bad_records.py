@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 
 import pytest
 
-from monitor.contracts.instants import HOUR, format_instant
 from monitor.ingest.dead_letters import DeadLetterTopic
 from tests.faults.bad_records import HUGE, KINDS, make_bad_records
-from tests.ingest.world import NOW_SLOT, Drain, World, persons, read_all
+from tests.ingest.world import NOW_SLOT, Drain, World, read_all
 
 BAD = [
     bad._replace(value=bad.value and bad.value.replace(b"edge-0", b"inn"))
@@ -69,49 +67,6 @@ def test_large_dead_letter_is_truncated(world: World, drain: Drain, dead_topic: 
     assert third.value == b"short"
 
 
-@pytest.mark.promise(25)
-def test_bad_visits_of_a_batch(world: World, drain: Drain) -> None:
-    """The bad visits of a batch are dead letters, and the others count."""
-    world.create()
-    good = [json.loads(world.visit(person)) for person in persons(3)]
-    visits = [
-        good[0],
-        {**good[0], "location_id": "attic"},
-        good[1],
-        "no visit",
-        {**good[0], "person_id": "tab\tbed"},
-        good[2],
-        json.loads(world.visit("later", slot=NOW_SLOT + 2)),
-    ]
-    world.put_raw(json.dumps({"batch_id": 5, "visits": visits}).encode())
-    drain(world, world.reader())
-    letters = [(letter.refusal.index, str(letter.refusal.reason)) for letter in world.dead.letters]
-    assert letters == [(1, "unknown_location"), (3, "not_a_visit"), (4, "bad_id"), (6, "too_far_ahead")]
-    assert world.count("inn", NOW_SLOT) == 3
-    assert +world.seen.fates == {"applied": 3, "dead_letter": 4}
-
-
-def test_empty_batch(world: World, drain: Drain) -> None:
-    """An empty batch has no effect."""
-    world.create()
-    world.put_raw(b'{"batch_id": "b", "visits": []}')
-    world.put(persons(1))
-    drain(world, world.reader())
-    assert not world.dead.letters
-    assert +world.seen.fates == {"applied": 1}
-
-
-@pytest.mark.promise(9)
-def test_record_of_ten_thousand_visits(world: World, drain: Drain) -> None:
-    """All visits of a large record count."""
-    world.create()
-    arrived = format_instant(world.parameters.grid.start(NOW_SLOT))
-    visits = [{"person_id": f"{n}", "location_id": "inn", "arrived_at": arrived} for n in range(10_000)]
-    world.put_raw(json.dumps({"visits": visits}, separators=(",", ":")).encode())
-    drain(world, world.reader())
-    assert world.count("inn", NOW_SLOT) == 10_000
-
-
 @pytest.mark.promise(26)
 def test_fates_add_up(world: World, drain: Drain) -> None:
     """Every visit has one fate, and fates add up."""
@@ -129,13 +84,3 @@ def test_fates_add_up(world: World, drain: Drain) -> None:
     drain(world, world.reader())
     assert world.seen.fates == {"applied": 4, "expired": 1, "not_watched": 1, "dead_letter": 2}
     assert world.seen.fates.total() == world.seen.records == 8
-
-
-def test_person_counts_by_last_slot(world: World, drain: Drain) -> None:
-    """A returning person counts once, by the last slot, in any order of the visits."""
-    world.create(2)
-    world.put(["back"], slot=45)
-    world.put_raw(world.visit("back", slot=43), 45)
-    drain(world, world.reader())
-    assert [world.count("inn", first) for first in (43, 44, 45, 46)] == [1, 1, 1, 0]
-    assert world.parameters.grid.length == HOUR

@@ -8,8 +8,7 @@ from contextlib import closing
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.ingest.broker_timestamps import find_unstamped
-from monitor.ingest.source import InputLog
+from monitor.ingest.source import InputLog, find_unstamped
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from tests.conftest import Eventually
@@ -79,7 +78,9 @@ def read(
             truncated = source.truncated.pop(partition, None)
             passed.extend([] if truncated is None else [truncated])
             source.resume(partition, truncated or 0)
-        values.extend(value for fetch in source.poll(100) for value in fetch.values if isinstance(value, bytes))
+        values.extend(
+            value for fetch in source.poll(100) for _, _, value, _ in fetch.records if isinstance(value, bytes)
+        )
         return values[-1:] == [b"end"]
 
     try:

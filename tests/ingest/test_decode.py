@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.contracts.instants import MINUTE, parse_instant
+from monitor.contracts.instants import MINUTE, format_instant, parse_instant
 from monitor.contracts.visits import Fault, Reason, open_record
-from monitor.ingest.decode import LONGEST_STAY, decode_records
+from monitor.ingest.decode import LONGEST_STAY, decode_records, parse_instants
 from tests.ingest.one_by_one import decode
 
 STAY = 15 * MINUTE
@@ -194,22 +194,100 @@ def test_no_records() -> None:
     check([record()])
 
 
-_TIMES = st.sampled_from(
-    [
-        GOOD["arrived_at"],
-        GOOD["left_at"],
-        "2026-11-20T17:15:00+09:00",
-        "2026-11-20T08:15:00.5Z",
-        "2026-11-20",
-        "",
-        "\n",
-        3,
-        None,
-    ]
-)
-_IDS = st.one_of(
-    st.sampled_from(["p", "駅", "", "\x7f", "\x85", "é" * 129, "a" * 257, 1, None, True]), st.text(max_size=3)
-)
+FORMS = [
+    "2026-11-20T08:15:00Z",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59Z",
+    "1969-12-31T23:59:59Z",
+    "2000-02-29T12:34:56Z",
+    "2024-02-29T00:00:00+09:00",
+    "2026-11-20T08:15:00.123Z",
+    "2026-11-20T08:15:00.123456789-11:30",
+    "2026-11-20T08:15:00+00:00",
+    "2026-11-20t08:15:00z",
+    "0001-01-01T00:00:00+23:59",
+]
+BAD = [
+    "",
+    "Z",
+    "2026-11-20T08:15:00",
+    "2026-02-29T00:00:00Z",
+    "1900-02-29T00:00:00Z",
+    "0000-01-01T00:00:00Z",
+    "2026-00-10T00:00:00Z",
+    "2026-13-10T00:00:00Z",
+    "2026-11-00T00:00:00Z",
+    "2026-11-31T00:00:00Z",
+    "2026-11-20T24:00:00Z",
+    "2026-11-20T08:60:00Z",
+    "2026-11-20T08:15:60Z",
+    "2026-11-20 08:15:00Z",
+    "2026/11/20T08:15:00Z",
+    "2026-11-20T08:15:0:Z",
+    "２026-11-20T08:15:00Z",
+    "2026-11-20T08:15:00Z\n",
+    "2026-11-20T08:15:00+9:00",
+    "2026-11-20T08:15:00.Z",
+    "20261120T081500Z",
+]
+EDGES = [
+    "",
+    "a",
+    "a" * 256,
+    "a" * 257,
+    "é" * 128,
+    "é" * 129,
+    "\n",
+    "a\nb",
+    "\x00",
+    "\x7f",
+    "\x80",
+    "\x9f",
+    "\xa0",
+    " ",
+    "駅",
+]
+EDGES += ["\u2028", "\u200b", "\ue000"]
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_existing_time(text: str) -> None:
+    """Every form of RFC 3339 is read, and the common form in bulk, also beside missing times."""
+    assert reasons(record({**GOOD, "arrived_at": text, "left_at": None})) == []
+    instants, fits = parse_instants([text, GOOD["arrived_at"], None])
+    assert fits.tolist() == [text in FORMS[:5], True, False]
+    assert not fits[0] or instants[0] == parse_instant(text)
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_invalid_time(text: str) -> None:
+    """A time that does not exist, or has another form, is refused alone."""
+    assert reasons(record(GOOD, {**GOOD, "arrived_at": text}, GOOD)) == [(0, 1, Reason.BAD_TIME)]
+
+
+def test_newline_in_a_text() -> None:
+    """A newline in a text does not shift the times.
+
+    Three texts whose joined rows are three other lines of 20 characters.
+    """
+    whole = FORMS[0]
+    texts = [f"{whole}\n{whole}", whole[:9], whole[10:]]
+    assert len("\n".join(texts)) == 3 * 21 - 1
+    _, fits = parse_instants(texts)
+    assert not fits.any()
+
+
+def test_every_day_of_400_years() -> None:
+    """Every day of a cycle of the calendar is read correctly."""
+    rng = random.Random(7)
+    instants = [rng.randrange(-62_135_596_800, 253_402_300_800) * 1_000_000 for _ in range(5_000)]
+    read, fits = parse_instants([format_instant(instant) for instant in instants])
+    assert fits.all()
+    assert read.tolist() == instants
+
+
+_TIMES = st.sampled_from([GOOD["arrived_at"], GOOD["left_at"], *FORMS, *BAD, "\n", 3, None])
+_IDS = st.one_of(st.sampled_from([*EDGES, 1, None, True]), st.text(max_size=3))
 _VISITS: st.SearchStrategy[Any] = st.one_of(
     st.just(GOOD),
     st.fixed_dictionaries(

@@ -77,7 +77,7 @@ def test_forms_that_java_accepts(
         crafted.produce(connections, name, crafted.batch(data, len(VALUES), codec)) for codec, data in ACCEPTED.values()
     ]
     found = fetch(source, len(VALUES) * len(ACCEPTED), eventually)
-    values = {offset: value for part in found for offset, value in zip(part.offsets, part.values, strict=True)}
+    values = {record.offset: record.value for part in found for record in part.records}
     rest = dict.fromkeys(ACCEPTED, VALUES)
     assert dict(zip(ACCEPTED, [[values[at + n] for n in range(len(VALUES))] for at in offsets], strict=True)) == rest
 
@@ -89,8 +89,8 @@ def test_invented_offsets(connections: KafkaConnections, name: str, source: Inpu
     others = [b"%d" % n for n in range(8)]
     crafted.produce(connections, name, crafted.batch(crafted.records(others), len(others)))
     found = fetch(source, 10, eventually)
-    assert [value for part in found for value in part.values] == [b"a", b"b", *others]
-    assert [offset for part in found for offset in part.offsets] == list(range(10))
+    assert [record.value for part in found for record in part.records] == [b"a", b"b", *others]
+    assert [record.offset for part in found for record in part.records] == list(range(10))
 
 
 @pytest.mark.parametrize("codec", PACKS)
@@ -106,7 +106,7 @@ def test_record_with_wrong_length(
         wrong = crafted.record(b"a") + crafted.record(b"wrong", 1, off=off) + crafted.record(b"c", 2)
         crafted.produce(connections, name, crafted.batch(pack(wrong), 3, codec))
     found = fetch(source, 9, eventually)
-    values = [value for part in found for value in part.values]
+    values = [record.value for part in found for record in part.records]
     assert [value for value in values if isinstance(value, bytes)] == [b"a"] * 3
     rest = [(value.first, value.end, value.records, value.lost) for value in values if isinstance(value, Unreadable)]
     assert rest == [(1, 3, 2, False), (4, 6, 2, False), (7, 9, 2, False)]
@@ -119,7 +119,7 @@ def test_large_batch_in_portions(
     values = [b"x" * 1_000_000] * 40
     crafted.produce(connections, name, crafted.batch(zstandard.compress(crafted.records(values)), len(values), ZSTD))
     found = fetch(source, len(values), eventually)
-    sizes = [sum(len(value) for value in part.values if isinstance(value, bytes)) for part in found]
+    sizes = [sum(len(record.value) for record in part.records if isinstance(record.value, bytes)) for part in found]
     assert sum(sizes) == 40_000_000
     assert max(sizes) <= POLL_BYTES + 1_000_000
 
@@ -163,7 +163,7 @@ def test_temporary_damage(
     source.park()
     source.resume(0, 0)
     found = fetch(source, 2, eventually)
-    assert [value for part in found for value in part.values] == [b"harmed", b"next"]
+    assert [record.value for part in found for record in part.records] == [b"harmed", b"next"]
 
 
 def test_permanent_damage(
@@ -192,7 +192,7 @@ def test_permanent_damage(
     assert source.waiting == {0}
     source.resume(0, rest.end)
     source.unread.clear()
-    assert fetch(source, 3, eventually)[-1].values == [b"good"]
+    assert [record.value for record in fetch(source, 3, eventually)[-1].records] == [b"good"]
 
 
 @pytest.mark.promise(25)
@@ -212,7 +212,7 @@ def test_unexpected_poll_error(
     with pytest.raises(UnreachableError, match=type(error).__name__):
         source.poll(100)
     crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
-    assert fetch(source, 1, eventually)[-1].values == [b"good"]
+    assert [record.value for record in fetch(source, 1, eventually)[-1].records] == [b"good"]
     assert source._consumer is not old
 
 
@@ -231,5 +231,5 @@ def test_failing_consumer_is_replaced(
         with pytest.raises(UnreachableError):
             source.poll(100)
         assert source._consumer is old
-    assert fetch(source, 1, eventually)[-1].values == [b"good"]
+    assert [record.value for record in fetch(source, 1, eventually)[-1].records] == [b"good"]
     assert source._consumer is not old

@@ -12,6 +12,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest.columns import Value
 from monitor.ingest.source import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 
@@ -119,7 +120,7 @@ def read_values(source: InputLog, number: int, eventually: Eventually) -> list[V
 
     def enough() -> bool:
         for some in source.poll(100):
-            read.extend(some.values)
+            read.extend(record.value for record in some.records)
         return len(read) >= number
 
     eventually(enough)
@@ -139,7 +140,7 @@ def test_fetched_records(source: InputLog, put: Callable[..., None], eventually:
     for stamp, value in enumerate((b"a", b"b", b"c"), start=5):
         put(value, stamp=stamp)
     source.resume(0, 1)
-    assert fetch(source, eventually) == Fetched(0, 1, 3, [b"b", b"c"], [6, 7], [1, 2])
+    assert fetch(source, eventually) == Fetched(0, 1, 3, [FetchedRecord(1, 6, b"b", 0), FetchedRecord(2, 7, b"c", 0)])
     assert source.reading == {0: 3}
     assert source.waiting == {1}
 
@@ -191,7 +192,7 @@ def test_parked_partition_resumes(source: InputLog, put: Callable[..., None], ev
     put(b"other", partition=1)
     assert fetch(source, eventually).partition == 1
     source.resume(0, 0)
-    assert fetch(source, eventually).values == [b"a", b"b"]
+    assert [record.value for record in fetch(source, eventually).records] == [b"a", b"b"]
 
 
 def test_resume_without_assignment(source: InputLog) -> None:

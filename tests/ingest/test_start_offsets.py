@@ -40,15 +40,6 @@ def test_start_without_progress(world: World, drain: Drain) -> None:
     assert world.windows.read_progress() == [{0: 10}] * 4
 
 
-def test_start_without_recent_records(world: World, drain: Drain) -> None:
-    """Without progress and without recent records, reading starts at the end."""
-    world.create()
-    world.put(persons(4), slot=2)
-    drain(world, world.reader())
-    assert world.seen.records == 0
-    assert world.complete_from() == {HORIZON_START}
-
-
 def test_start_at_lowest_progress(world: World, drain: Drain) -> None:
     """Reading starts at the lowest progress of all shards, independent of the committed offset.
 

@@ -16,6 +16,7 @@ from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.write_queue import Batch
+from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.store.hashing import PersonHasher
 from tests.privacy_service.cells import Cell, Visit, encode_record, stamp_ms
@@ -139,10 +140,11 @@ class Driver:
 
 
 def _prepare(reader: Reader, records: Records, offset: int) -> Batch:
-    end = offset + len(records)
-    stamps = [stamp_ms(visits[0].moment) for visits in records]
-    fetched = Fetched(0, offset, end, [encode_record(visits) for visits in records], stamps, range(offset, end))
-    return reader._prepare([fetched])
+    fetched = [
+        FetchedRecord(at, stamp_ms(visits[0].moment), encode_record(visits))
+        for at, visits in enumerate(records, offset)
+    ]
+    return reader._prepare([Fetched(0, offset, offset + len(records), fetched)])
 
 
 def _count(question: Question, times: Sequence[int], reading: Reading) -> AtTick:

@@ -11,6 +11,7 @@ from monitor.contracts.instants import HOUR, MINUTE
 from monitor.ingest.dead_letters import DeadLetter
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
+from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import Plan, log_end, value_of
 
@@ -72,9 +73,11 @@ class HandLog:
     def _fetched(self, partition: int, number: int) -> Fetched:
         start = self.reading[partition]
         self.reading[partition] = end = start + number
-        entries = self._plan.log[partition][start:end]
-        stamps = [(ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000 for entry in entries]
-        return Fetched(partition, start, end, [value_of(entry) for entry in entries], stamps, range(start, end))
+        records = [
+            FetchedRecord(offset, (ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000, value_of(entry))
+            for offset, entry in enumerate(self._plan.log[partition][start:end], start)
+        ]
+        return Fetched(partition, start, end, records)
 
     def resume(self, partition: int, offset: int) -> None:
         """Continue a partition at an offset, as the service's log does."""

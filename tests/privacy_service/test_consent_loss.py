@@ -30,6 +30,7 @@ from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
+from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
@@ -97,7 +98,7 @@ def drive(people: Mapping[str, Set]) -> Counts:
         for person, visit in ((person, visit) for person, visits in people.items() for visit in visits):
             if visit.slot == tick:
                 stamp = (town.grid.start(tick) + 45 * MINUTE) // 1_000
-                fetched = Fetched(0, offset, offset + 1, [encode(person, visit)], [stamp], [offset])
+                fetched = Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, encode(person, visit))])
                 reader._write(reader._prepare([fetched]))
                 offset += 1
         clock.move_to(town.grid.as_of(tick) + town.tolerance)

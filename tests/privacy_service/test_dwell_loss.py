@@ -22,6 +22,7 @@ from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
+from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.paired import PairedTotals
@@ -94,7 +95,9 @@ def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
             if visit.slot == tick:
                 stamp = (town.grid.start(tick) + 45 * MINUTE) // 1_000
                 reader._write(
-                    reader._prepare([Fetched(0, offset, offset + 1, [encode(person, visit)], [stamp], [offset])])
+                    reader._prepare(
+                        [Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, encode(person, visit))])]
+                    )
                 )
                 offset += 1
         clock.move_to(town.grid.as_of(tick) + town.tolerance)
