@@ -18,7 +18,7 @@ from monitor.config import load_config
 from monitor.contracts.alerts import AtTimesSnapshot, OverTimeAlert
 from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from monitor.contracts.visits import Fault
-from monitor.tools.page.openapi import describe_api
+from monitor.tools.page.static import read_openapi
 from tests.ingest.one_by_one import decode
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -92,7 +92,7 @@ def test_json_examples_are_valid(document: Any) -> None:
             answer = model.model_validate(value)
             assert answer.model_dump(mode="json") == value
         elif "answers" in value:
-            schema = {"$ref": "#/components/schemas/States", "components": describe_api()["components"]}
+            schema = {"$ref": "#/components/schemas/States", "components": read_openapi()["components"]}
             Draft202012Validator(schema).validate(value)
         else:
             VISITS.validate(value)

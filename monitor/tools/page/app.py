@@ -27,10 +27,9 @@ from monitor.tools.page.headers import Headers
 from monitor.tools.page.history import prepare_history
 from monitor.tools.page.html import Html, View, count_pages, round_seconds_left
 from monitor.tools.page.metrics import CountResponses
-from monitor.tools.page.openapi import describe_api
 from monitor.tools.page.present import Present, Recount
 from monitor.tools.page.states import States, prepare_past_states, prepare_records
-from monitor.tools.page.static import Static
+from monitor.tools.page.static import Static, read_openapi
 from monitor.tools.page.texts import choose_language
 
 _BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"  # never an old "safe", not even in an outage
@@ -269,7 +268,7 @@ class Site:
     async def openapi(self, request: Request) -> Response:
         """Return the OpenAPI document."""
         _read_query(request)
-        body = await self._bodies.get("openapi", None, lambda: lambda: msgspec.json.encode(describe_api()))
+        body = await self._bodies.get("openapi", None, lambda: lambda: msgspec.json.encode(read_openapi()))
         return respond(request, body, "application/json", _FIXED)
 
     async def static_file(self, request: Request) -> Response:

@@ -1,13 +1,15 @@
-"""The static files of the package, read once. A request only looks up a name, so no path leads to other files."""
+"""The files of the package, read once. A request only looks up a name, so no path leads to other files."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
+from monitor import __version__
 from monitor.tools.page.bodies import Body, make_body
 
 _TYPES: Final = {
@@ -51,3 +53,11 @@ def read_static() -> Static:
             files[path.name] = File(make_body(path.read_bytes()), _TYPES[kind])
     digest = hashlib.sha256("".join(files[name].body.tag for name in sorted(files)).encode()).hexdigest()
     return Static(files, digest[:16])
+
+
+def read_openapi() -> dict[str, Any]:
+    """Read the OpenAPI document of the page's interface, and set the version of the package."""
+    file = resources.files("monitor.tools.page") / "openapi.json"
+    document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    document["info"]["version"] = __version__
+    return document

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 from urllib.parse import urlsplit
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no type information
@@ -21,8 +21,10 @@ import pytest
 
 from monitor.contracts.instants import HOUR
 from monitor.errors import ConfigError, FailedError, TopicError, UnreachableError
+from monitor.tools.client.known import Reason
 from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page import reader
+from monitor.tools.page.present import STATES, UNREACHABLE
 from monitor.tools.page.protocol import LimitedProtocol
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
@@ -140,6 +142,9 @@ def test_other_formats_agree(page: Page) -> None:
 def test_answers_follow_the_document(page: Page) -> None:
     """The answers have the schemas of the OpenAPI document."""
     document = get(page, "/v1/openapi.json").json
+    schemas = document["components"]["schemas"]
+    assert schemas["State"]["enum"] == list(STATES)
+    assert schemas["Reason"]["enum"] == [*get_args(Reason), UNREACHABLE]
     for path, name in (
         ("/v1/locations", "Locations"),
         ("/v1/locations/market/history", "History"),
