@@ -38,21 +38,32 @@ with warnings.catch_warnings():
 pytest_plugins = ("tests.topic_fixtures",)
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
-_SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
-_SERVER_FOLDERS = ("tests/tools/servers", "tests/bench/test_lines.py", "tests/commands/test_servers.py")
+_SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster", "valkey_cluster"})
+_SERVER_FOLDERS = (
+    "tests/bench/test_lines.py",
+    "tests/commands/test_servers.py",
+    "tests/kafka/test_network.py",
+    "tests/tools/servers",
+)
 _LONG = (
+    "tests/tools/audit/test_arithmetic.py",
     "tests/tools/audit/test_forged.py",
     "tests/tools/audit/test_topics.py",
+    "tests/tools/check/test_accepted.py",
     "tests/tools/check/test_sizes.py",
+    "tests/tools/convert",
     "tests/contracts/test_asyncapi.py",
     "tests/tools/demo/test_examples.py",
     "tests/deploy",
+    "tests/docs/test_citations.py",
     "tests/docs/test_site.py",
     "tests/experiments",
     "tests/fuzz",
     "tests/ingest/test_decode.py",
-    "tests/mutants/test_mutants.py",
+    "tests/mutants",
+    "tests/observe/test_otel.py",
     "tests/tools/onesided/add_remove/test_one_sided_noise.py",
+    "tests/tools/onesided/bounded",
     "tests/tools/onesided/osdp/test_dawa.py",
     "tests/tools/onesided/test_estimates.py",
     "tests/tools/onesided/test_noisy_max.py",

@@ -238,6 +238,7 @@ def test_server_restart(open_windows: Open) -> None:
             windows.is_empty()
 
 
+@pytest.mark.servers
 def test_stopped_cluster() -> None:
     """A stopped cluster is unreachable."""
     with EmbeddedValkey(ValkeySettings(cluster=True)) as server:
