@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools lint types chart-policies go-programs kafka-classes format lock wheel dist clean
+.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools lint types chart-schemas go-programs kafka-classes format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,8 +59,8 @@ lint: $(DEV)  ## check style and common mistakes (ruff)
 types: $(DEV)  ## check types (mypy, strict)
 	$(BIN)/mypy
 
-chart-policies: $(DEV)  ## check the chart with kube-score, and with the published schemas of Strimzi, KEDA and the Prometheus operator (needs Go, and the network once)
-	$(BIN)/pytest -m "" -rA tests/deploy/chart/test_policies.py
+chart-schemas: $(DEV)  ## check the chart with the published schemas of Strimzi, KEDA and the Prometheus operator (needs Go, and the network once)
+	$(BIN)/pytest -m "" -rA tests/deploy/chart/test_schemas.py
 
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
 	@$(BIN)/python -m monitor.tools.servers

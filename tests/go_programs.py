@@ -40,23 +40,11 @@ def cache_folder() -> Path:
     return folder
 
 
-def build_program(program: Path, folder: Path) -> Path:
-    """Compile the Go module of a folder, unless the program exists. Return its path.
-
-    Raises:
-        GoError: there is no Go, or the modules cannot be downloaded.
-    """
-    unfinished = program.with_name(f"{program.name}.new")
-    return _compile_once(
-        program, ("build", *OPTIONS, "-buildvcs=false", "-o", str(unfinished), "."), folder, unfinished
-    )
-
-
 def install_program(program: Path, module: str) -> Path:
     """Compile a published program (module@version), unless it exists. Return its path.
 
     Raises:
-        GoError: as `build_program`.
+        GoError: there is no Go, or the modules cannot be downloaded.
     """
     target = program.with_name(f"{program.name}.folder")
     name = module.partition("@")[0].rpartition("/")[2]

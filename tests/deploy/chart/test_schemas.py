@@ -1,0 +1,71 @@
+"""The published schemas of the objects of Prometheus's operator, KEDA and Strimzi.
+
+`make chart-schemas` runs this file. It has the soak marker, because the first run downloads 50 MB.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]  # it ships no type information
+import pytest
+
+from tests.deploy.chart.helm import CASES, Answer
+from tests.deploy.chart.published_schemas import SchemaError, Schemas, published_schemas
+from tests.missing import report_missing
+
+CHECKED = {
+    ("monitoring.coreos.com/v1", "PodMonitor"),
+    ("monitoring.coreos.com/v1", "PrometheusRule"),
+    ("keda.sh/v1alpha1", "ScaledObject"),
+    ("kafka.strimzi.io/v1", "KafkaTopic"),
+    ("kafka.strimzi.io/v1", "KafkaUser"),
+}
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def schemas() -> Schemas:
+    """The published schemas."""
+    try:
+        return published_schemas()
+    except SchemaError as error:
+        report_missing(f"published schemas ({error})", "install Go, with its proxy and Maven Central in reach once")
+
+
+def test_published_schemas_accept_every_object(rendered: dict[str, Answer], schemas: Schemas) -> None:
+    """The published schema of each object accepts it, without unknown keys."""
+    checked = set()
+    for case in CASES:
+        for found in rendered[case].manifests:
+            place = found["apiVersion"], found["kind"]
+            if place in schemas:
+                jsonschema.Draft202012Validator(schemas[place]).validate(found)
+                checked.add(place)
+            else:
+                assert "." not in found["apiVersion"].partition("/")[0] or found["apiVersion"].startswith("networking.")
+    assert checked == CHECKED
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("KafkaUser", ("authorization", "acls", 0, "patternTyp"), "literal"),
+        ("KafkaUser", ("authorization", "acls", 0, "operations"), ["Reed"]),
+        ("KafkaTopic", ("partitions",), "many"),
+        ("ScaledObject", ("minReplicas",), 2),
+        ("PodMonitor", ("podMetricsEndpoints", 0, "intervall"), "15s"),
+        ("PrometheusRule", ("groups", 0, "rules", 0, "for"), "soon"),
+    ],
+)
+def test_published_schemas_refuse_a_mistake(
+    rendered: dict[str, Answer], schemas: Schemas, kind: str, path: tuple[Any, ...], value: object
+) -> None:
+    """A misspelt key or a wrong value is refused."""
+    chosen = next(found for case in ("full", "full-kafka") for found in rendered[case].of_kind(kind))
+    inner: Any = chosen["spec"]
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schemas[chosen["apiVersion"], kind]).validate(chosen)
