@@ -4,7 +4,7 @@ Java otherwise reads, checks and links 12,000 classes from jars at each start. T
 starts faster: Java starts without it if it is missing, or was created for another Java or for other jars. Java 24 or
 later can create one.
 
-    python -m monitor.tools.servers    create the archive and the files of storage_format.py, unless they exist
+    python -m monitor.tools.servers    create the archive, unless it exists
 
 This takes about 5 seconds. `make test` does it once, because its tests start Kafka many times.
 """

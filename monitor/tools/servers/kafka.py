@@ -22,7 +22,7 @@ from monitor.tools.servers.class_archive import (
 from monitor.tools.servers.jars import Report, fetch_kafka, find_java
 from monitor.tools.servers.ports import ReservedPort
 from monitor.tools.servers.process import EmbeddedServer
-from monitor.tools.servers.storage_format import copy_format, find_kept_format, keep_format, make_id
+from monitor.tools.servers.storage_format import format_storage, make_id
 
 _JVM = (
     "-Xmx512m",
@@ -33,7 +33,6 @@ _JVM = (
     "--sun-misc-unsafe-memory-access=allow",
 )
 _PROPERTIES = "server.properties"
-_DATA = "log.dirs"
 _LOG4J = "kafka-log4j2.properties"
 _REQUEST_MS = 5_000
 
@@ -101,7 +100,6 @@ class EmbeddedKafka(EmbeddedServer):
         self._report = report
         self._java: tuple[str, ...] = ()
         self._recording: Path | None = None
-        self._kept_format = Path()
         self._cluster_id = ""
 
     @property
@@ -130,27 +128,23 @@ class EmbeddedKafka(EmbeddedServer):
         jars = fetch_kafka(self._report)
         options = list_recording_options(self._recording) if self._recording else archive_options(java, jars)
         self._java = (str(java), *options, "-cp", os.pathsep.join(map(str, jars)))
-        self._kept_format = find_kept_format(archive_path(java, jars))
         super().start()
 
     def archive_classes(self) -> None:
         """Create the archive of the classes that a start of Kafka loads, unless it exists (see class_archive.py).
-
-        Also keep the files of the formatted storage (see storage_format.py).
 
         Raises:
             EmbeddedError: as for `start()`, or Java could not create the archive.
         """
         java, jars = find_java(), fetch_kafka(self._report)
         archive = archive_path(java, jars)
-        if archive.exists() and find_kept_format(archive).exists():
+        if archive.exists():
             return
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="location-monitor-classes-") as folder:
             self._recording = Path(folder) / "classes.recorded"
             try:
                 self.start()
-                keep_format(self.folder / "data", find_kept_format(archive))
                 self.stop()
                 create_archive(java, jars, _JVM, self._recording)
             finally:
@@ -172,12 +166,7 @@ class EmbeddedKafka(EmbeddedServer):
         (self.folder / _PROPERTIES).write_text(text, encoding="utf-8")
         log4j = resources.files("monitor.tools.servers").joinpath(_LOG4J).read_text(encoding="utf-8")
         (self.folder / _LOG4J).write_text(log4j, encoding="utf-8")
-        self._format(Path(properties[_DATA]))
-
-    def _format(self, data: Path) -> None:
-        if data.exists() or not copy_format(self._kept_format, data, self._cluster_id, self._settings.node_id):
-            command = ("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", _PROPERTIES)
-            self._run(self._make_java_command(*command))
+        format_storage(self.folder / "data", self._cluster_id, self._settings.node_id)
 
     def _make_server_properties(self) -> dict[str, str]:
         listeners = {"PLAINTEXT": self._ports["client"].address}
@@ -198,17 +187,14 @@ class EmbeddedKafka(EmbeddedServer):
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.quorum.voters": self.quorum.voters,
-            _DATA: str(self.folder / "data"),
+            "log.dirs": str(self.folder / "data"),
             **self._settings.properties,
         }
 
     def _make_command(self) -> list[str]:
-        return self._make_java_command("kafka.Kafka", _PROPERTIES)
-
-    def _make_java_command(self, main_class: str, *arguments: str) -> list[str]:
         java, *options = self._java
         log4j = f"-Dlog4j2.configurationFile={self.folder / _LOG4J}"
-        return [java, *_JVM, log4j, *options, main_class, *arguments]
+        return [java, *_JVM, log4j, *options, "kafka.Kafka", _PROPERTIES]
 
     def _is_ready(self) -> bool:
         # The port is probed with a socket first, because the client logs a warning per refused connection.

@@ -1,7 +1,8 @@
 """Write `kafka.lock` for a version of Kafka: `python -m monitor.tools.servers.lock_jars 4.3.0 > kafka.lock`.
 
 jgo resolves Kafka without its logger, because the logger's bill of materials would downgrade kafka-clients.
-`log4j-slf4j-impl`, which connects SLF4J to Log4j, is then added in the version of Kafka's log4j-core.
+`log4j-slf4j-impl`, which connects SLF4J to Log4j, is then added in the version of Kafka's log4j-core. A new version
+also needs its own `kafka-VERSION.checkpoint` (storage_format.py).
 """
 
 from __future__ import annotations

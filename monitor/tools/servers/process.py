@@ -174,17 +174,6 @@ class EmbeddedServer(ABC):
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _run(self, argv: Sequence[str]) -> None:
-        """Run one of the server's tools, and wait until it has ended."""
-        self._spawn(argv)
-        deadline = time.monotonic() + self._start_seconds
-        while (code := self._require_server().poll()) is None:
-            if time.monotonic() > deadline:
-                raise self._make_failure(f"could not be prepared within {self._start_seconds:g} s")
-            time.sleep(_POLL_SECONDS)
-        if code != 0:
-            raise self._make_failure(f"could not be prepared (exit code {code})")
-
     def _spawn(self, argv: Sequence[str]) -> None:
         try:
             with (self.folder / _LOG).open("ab") as output:
