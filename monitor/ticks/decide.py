@@ -141,7 +141,7 @@ class Decider:
         tally: _Tally,
     ) -> list[EncodedRecord]:
         ids = self._parameters.registry.ids
-        noisy = state.noisy.setdefault((monitor.name, time), {})
+        noisy = state.times.noisy.setdefault((monitor.name, time), {})
         marked = self._find_marked_rows(noisy)
         records = []
         for shard in self._shards:
@@ -165,9 +165,9 @@ class Decider:
         is_final = monitor.is_final(time, parameters.grid.as_of(tick), parameters.grid)
         if monitor.at_least is None or not is_final:
             return None
-        if not state.may_draw_bounds(monitor.name, time, shard, registry.shards):
+        if not state.times.may_draw_bounds(monitor.name, time, shard, registry.shards):
             return None
-        state.record_bounds(monitor.name, time, shard, registry.shards)
+        state.times.record_bounds(monitor.name, time, shard, registry.shards)
         rows, counts = registry.by_shard[shard], evidence.readings[shard].consenting[time]
         places, bounds = at_least.step(monitor.at_least, counts, self._noise)
         return {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
@@ -238,13 +238,13 @@ class Decider:
         tally: _Tally,
     ) -> list[EncodedRecord]:
         """Return the one answer about a designated time; nothing if it was already drawn, under a shorter horizon."""
-        if (monitor.name, time) in state.drawn:
+        if (monitor.name, time) in state.times.drawn:
             return []
         shards = range(self._parameters.registry.shards)
         incomplete = [shard for shard in shards if not self._is_complete_at(time, shard, evidence, state, tally)]
         complete = not incomplete
         if complete:
-            state.drawn.add((monitor.name, time))
+            state.times.drawn.add((monitor.name, time))
         tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
         if isinstance(monitor, Dwell):
             stays = (stay for shard in shards for stay in evidence.readings[shard].stays[time])

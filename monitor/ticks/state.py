@@ -85,26 +85,53 @@ def find_later(first: int | None, second: int | None) -> int | None:
 
 
 @dataclass(slots=True)
+class TimeAnswers:
+    """The answers about designated times, by monitor and time. None of them is drawn again.
+
+    `noisy`: (tick, noisy count) by location. `drawn`: those whose hot spots or dwell times were drawn. `bounded`: the
+    (shard, number of shards) pairs whose lower bounds were drawn.
+    """
+
+    noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
+    drawn: set[tuple[str, int]] = field(default_factory=set)
+    bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
+
+    def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
+        """Return whether no location of a shard has had its lower bound drawn.
+
+        Under another number of shards, a location may have been in any shard. So if a shard was drawn under another
+        number, the result is False for all shards.
+        """
+        drawn = self.bounded.get((monitor, time), ())
+        return all(number == shards and other != shard for other, number in drawn)
+
+    def record_bounds(self, monitor: str, time: int, shard: int, shards: int) -> None:
+        """Record that the lower bounds of a shard were drawn."""
+        self.bounded.setdefault((monitor, time), set()).add((shard, shards))
+
+    def forget(self, oldest: int) -> None:
+        """Drop designated times before `oldest`."""
+        self.noisy = {key: noisy for key, noisy in self.noisy.items() if key[1] >= oldest}
+        self.drawn = {key for key in self.drawn if key[1] >= oldest}
+        self.bounded = {key: drawn for key, drawn in self.bounded.items() if key[1] >= oldest}
+
+
+@dataclass(slots=True)
 class LedgerState:
     """The state of one ledger partition.
 
     `marks`: every mark that a window may still contain, even if it no longer runs: a longer window may contain the
-    visits that it charged. `past`: marks that a period may still contain, but no window. `noisy`: by monitor and
-    designated time, (tick, noisy count) by location. `drawn`: the (monitor, designated time) pairs whose hot spots or
-    dwell times were drawn; they are drawn once. `bounded`: the (shard, number of shards) pairs whose lower bounds were
-    drawn, by monitor and designated time; they are drawn once. `charged`: the largest ε published about a designated
-    time, among the records that have not expired. `last_records`: the records of the last tick, by ce_id.
-    `expired_until`: the instant of the first remaining record, if earlier ones have expired. `eras`: (last tick
-    before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the first owner record (an
-    instant); from then on, ticks had to be decided.
+    visits that it charged. `past`: marks that a period may still contain, but no window. `times`: the answers about
+    designated times. `charged`: the largest ε published about a designated time, among the records that have not
+    expired. `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant of the first remaining
+    record, if earlier ones have expired. `eras`: (last tick before an owner, that owner's F), where F is known.
+    `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be decided.
     """
 
     terms: OwnerTerms | None = None
     last_tick: int | None = None
     marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
-    noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
-    drawn: set[tuple[str, int]] = field(default_factory=set)
-    bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
+    times: TimeAnswers = field(default_factory=TimeAnswers)
     charged: dict[Charged, Fraction] = field(default_factory=dict)
     last_records: dict[str, EncodedRecord] = field(default_factory=dict)
     expired_until: int | None = None
@@ -233,30 +260,17 @@ class LedgerState:
             self.spend(entry.monitor, entry.location_id, entry.marks)
         elif isinstance(entry, HotSpotsEntry):
             if entry.status == "complete":
-                self.drawn.add((entry.monitor, entry.time))
+                self.times.drawn.add((entry.monitor, entry.time))
                 self._charge((entry.kind, entry.monitor, entry.time), entry.epsilon)
         else:
-            known = self.noisy.setdefault((entry.monitor, entry.time), {})
+            known = self.times.noisy.setdefault((entry.monitor, entry.time), {})
             if entry.noisy_counts.keys() - known.keys():
                 self._charge(("at_times", entry.monitor, entry.time), entry.epsilon)
             for location, answer in entry.noisy_counts.items():
                 known.setdefault(location, answer)
             if entry.at_least_epsilon is not None:
-                self.record_bounds(entry.monitor, entry.time, entry.shard, entry.shards)
+                self.times.record_bounds(entry.monitor, entry.time, entry.shard, entry.shards)
                 self._charge(("at_least", entry.monitor, entry.time), entry.at_least_epsilon)
-
-    def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
-        """Return whether no location of a shard has had its lower bound drawn.
-
-        Under another number of shards, a location may have been in any shard. So if a shard was drawn under another
-        number, the result is False for all shards.
-        """
-        drawn = self.bounded.get((monitor, time), ())
-        return all(number == shards and other != shard for other, number in drawn)
-
-    def record_bounds(self, monitor: str, time: int, shard: int, shards: int) -> None:
-        """Record that the lower bounds of a shard were drawn."""
-        self.bounded.setdefault((monitor, time), set()).add((shard, shards))
 
     def _charge(self, key: Charged, epsilon: Fraction) -> None:
         self.charged[key] = max(epsilon, self.charged.get(key, epsilon))
@@ -287,10 +301,7 @@ class LedgerState:
                 del past[first.tick]
             if not past:
                 del self.past[key]
-        for place in [place for place in self.noisy if place[1] < oldest_time]:
-            del self.noisy[place]
-        self.drawn = {place for place in self.drawn if place[1] >= oldest_time}
-        self.bounded = {place: drawn for place, drawn in self.bounded.items() if place[1] >= oldest_time}
+        self.times.forget(oldest_time)
 
 
 def _check_grid(entry: _Answer, record: EncodedRecord, grid: SlotGrid) -> None:

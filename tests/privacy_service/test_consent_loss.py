@@ -35,7 +35,7 @@ from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState
+from monitor.ticks.state import LedgerState, TimeAnswers
 from tests.builders import ORIGIN, build_parameters, build_visit
 from tests.store.memory import MemoryWindows
 
@@ -185,7 +185,7 @@ def law(
     while scripts:
         walk = Walk(scripts.pop(), sign)
         decider = Decider(town, [0], walk)
-        state = LedgerState(noisy={("noon", instant): dict.fromkeys(marked, (0, CAP))})
+        state = LedgerState(times=TimeAnswers(noisy={("noon", instant): dict.fromkeys(marked, (0, CAP))}))
         question = decider.build_questions(tick)[0]
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, (), {instant: np.array(counts)})
         reading = replace(reading, consenting={at: np.array(consented) for at in question.consenting})

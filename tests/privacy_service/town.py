@@ -219,7 +219,7 @@ class Town:
             if cell.time is None:
                 ledger.spend("stations", PLACES[cell.row], cast("tuple[Mark, ...]", state or ()))
             elif state is not None:
-                noisy = ledger.noisy.setdefault(("noon", ORIGIN + cell.time * MINUTE), {})
+                noisy = ledger.times.noisy.setdefault(("noon", ORIGIN + cell.time * MINUTE), {})
                 noisy[PLACES[cell.row]] = cast("tuple[int, int]", state)
         return ledger
 
@@ -231,7 +231,7 @@ class Town:
                 marks = ledger.find_marks("stations", PLACES[cell.row])
                 states[cell] = tuple(Mark(mark.tick, self.cap, mark.epsilon, mark.until) for mark in marks)
             else:
-                noisy = ledger.noisy.get(("noon", ORIGIN + cell.time * MINUTE), {})
+                noisy = ledger.times.noisy.get(("noon", ORIGIN + cell.time * MINUTE), {})
                 states[cell] = (noisy[PLACES[cell.row]][0], self.cap) if PLACES[cell.row] in noisy else None
         return states
 

@@ -278,9 +278,9 @@ class World:
                     answers.add(Paid(monitor.name, place, tick, epsilon, rule.window, rule.max_lead))
         for timed in parameters.at_times:
             name, epsilon = timed.name, timed.epsilon
-            for (asked, time), places in state.noisy.items():
+            for (asked, time), places in state.times.noisy.items():
                 answers |= {PaidTime("at_times", name, time, place, epsilon) for place in places if asked == name}
-            for asked, time in state.bounded:
+            for asked, time in state.times.bounded:
                 if asked == name and timed.at_least is not None:
                     answers |= {PaidTime("at_least", name, time, place, timed.at_least) for place in mine}
         return answers

@@ -17,7 +17,7 @@ from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.period_account import CarriedOverTimes
-from monitor.ticks.state import LedgerState
+from monitor.ticks.state import LedgerState, TimeAnswers
 from tests.ticks.deciding import read, value_of
 
 NOON = "2026-01-01T12:30:00Z"
@@ -134,7 +134,10 @@ def test_other_shards_draw_no_second_bound(make: Callable[..., Parameters], nois
 
 
 def state_copy(state: LedgerState) -> LedgerState:
-    return LedgerState(last_tick=state.last_tick, bounded={key: set(drawn) for key, drawn in state.bounded.items()})
+    return LedgerState(
+        last_tick=state.last_tick,
+        times=TimeAnswers(bounded={key: set(drawn) for key, drawn in state.times.bounded.items()}),
+    )
 
 
 def test_same_owner_draws_once(make: Callable[..., Parameters], noise: Any) -> None:
@@ -161,9 +164,9 @@ def test_drawn_bounds_end_with_their_time(make: Callable[..., Parameters], noise
     state = LedgerState()
     decide(make(), 13, noise, state)
     state.forget(14, 0, TIME)
-    assert state.bounded == {("noon", TIME): {(0, 1)}}
+    assert state.times.bounded == {("noon", TIME): {(0, 1)}}
     state.forget(14, 0, TIME + 1)
-    assert state.bounded == {}
+    assert state.times.bounded == {}
 
 
 @pytest.mark.promise(15)

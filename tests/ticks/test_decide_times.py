@@ -11,7 +11,7 @@ from monitor.contracts.instants import parse_instant
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState, OwnerTerms
+from monitor.ticks.state import LedgerState, OwnerTerms, TimeAnswers
 from tests.ticks.deciding import decide_complete, list_keys, read, value_of
 
 Make = Callable[..., Parameters]
@@ -78,7 +78,7 @@ class TestAtTimes:
         for tick in (12, 13):
             assert value_of(decide_complete(decider, tick, lost, present=[5, 5, 5]).records[0])["status"] == "unknown"
             assert value_of(decide_complete(decider, tick, kept, present=[0, 0, 0]).records[0])["status"] == "complete"
-        assert lost.noisy == {("noon", noon): {}}
+        assert lost.times.noisy == {("noon", noon): {}}
         assert [len(gaps) for gaps in noise.gaps] == [3, 3]
 
     @pytest.mark.promise(12)
@@ -141,6 +141,6 @@ class TestAtTimes:
     def test_removed_location_stays_marked(self, parameters: Parameters, noise: Any) -> None:
         """A location that left the registry is not listed but stays marked, in case it returns."""
         noon = parse_instant(NOON)
-        state = LedgerState(noisy={("noon", noon): {"place-9": (12, 4)}})
+        state = LedgerState(times=TimeAnswers(noisy={("noon", noon): {"place-9": (12, 4)}}))
         assert value_of(decide_complete(Decider(parameters, [0], noise), 13, state).records[0])["noisy_counts"] == {}
-        assert state.noisy["noon", noon] == {"place-9": (12, 4)}
+        assert state.times.noisy["noon", noon] == {"place-9": (12, 4)}

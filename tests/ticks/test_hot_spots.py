@@ -82,7 +82,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
     parameters, state = scheme_with(make_parameters), LedgerState()
     (record,) = decide_complete(parameters, 11, state, {3: 7}, complete_from=11).records
     value = json.loads(record.value)
-    assert (value["status"], value["hot_spots"], state.drawn) == ("unknown", [], set())
+    assert (value["status"], value["hot_spots"], state.times.drawn) == ("unknown", [], set())
 
 
 @pytest.mark.promise(13)

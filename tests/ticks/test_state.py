@@ -49,7 +49,7 @@ def fold(records: Sequence[EncodedRecord], grid: SlotGrid) -> LedgerState:
 def list_deciding(state: LedgerState) -> tuple[Any, ...]:
     """Return what decisions depend on; places without answers are left out."""
     marks = {key: marks for key, marks in state.marks.items() if marks}
-    return state.terms, state.last_tick, marks, {key: noisy for key, noisy in state.noisy.items() if noisy}
+    return state.terms, state.last_tick, marks, {key: noisy for key, noisy in state.times.noisy.items() if noisy}
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_folding_restores_the_state(seed: int, parameters: Parameters) -> None:
     records = [terms_record(), *(record for records in published for record in records)]
     assert list_deciding(fold(records, parameters.grid)) == list_deciding(state)
     assert any(state.marks.values())
-    assert any(state.noisy.values())
+    assert any(state.times.noisy.values())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -211,10 +211,10 @@ def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:
     """
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 30)))
-    state.noisy = {("noon", 100): {"place-0": (1, 2)}, ("noon", 200): {}}
+    state.times.noisy = {("noon", 100): {"place-0": (1, 2)}, ("noon", 200): {}}
     state.forget(10, mark_lifetime=6, oldest_time=200)
     assert [mark.tick for mark in state.find_marks("zoo", "place-0")] == [5, 9]
-    assert list(state.noisy) == [("noon", 200)]
+    assert list(state.times.noisy) == [("noon", 200)]
     state.forget(11, mark_lifetime=6, oldest_time=200)
     assert [mark.tick for mark in state.find_marks("zoo", "place-0")] == [9]
     state.forget(31, mark_lifetime=6, oldest_time=200)
