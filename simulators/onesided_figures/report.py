@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -78,7 +79,7 @@ def render_summary(content: Content) -> str:
         lines += [*_render_verdicts(compare_statements(content.outcomes))]
     if "subsampling-regime" in content.points:
         found = ", ".join(f"n = {n} from ε = {least_epsilon(n):.3g}" for n in (0, 1, 2, 10, 100))
-        lines += [f"With real-valued noise, the subsampled count is better for {found}."]
+        lines += textwrap.wrap(f"With real-valued noise, the subsampled count is better for {found}.", 120)
     return "\n".join(lines)
 
 
