@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +14,7 @@ from pathlib import Path
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from monitor.tools.servers.class_archive import (
-    archive_options,
-    archive_path,
-    create_archive,
-    list_recording_options,
-)
+from monitor.tools.servers.class_archive import archive_options, archive_path
 from monitor.tools.servers.jars import Report, fetch_kafka, find_java
 from monitor.tools.servers.ports import ReservedPort
 from monitor.tools.servers.process import EmbeddedServer
@@ -35,6 +31,7 @@ _JVM = (
 _PROPERTIES = "server.properties"
 _LOG4J = "kafka-log4j2.properties"
 _REQUEST_MS = 5_000
+_ARCHIVE_SECONDS = 120.0
 
 # These let a single node start and stop fast, and clients join and leave fast. metadata.max.idle.interval.ms turns off
 # the records that a controller writes every half second, which take half of the processor time of an idle node.
@@ -99,7 +96,7 @@ class EmbeddedKafka(EmbeddedServer):
         super().__init__(self._settings.start_seconds)
         self._report = report
         self._java: tuple[str, ...] = ()
-        self._recording: Path | None = None
+        self._archive: Path | None = None  # the archive to create, if any
         self._cluster_id = ""
 
     @property
@@ -126,7 +123,7 @@ class EmbeddedKafka(EmbeddedServer):
         """
         java = find_java()
         jars = fetch_kafka(self._report)
-        options = list_recording_options(self._recording) if self._recording else archive_options(java, jars)
+        options = (f"-XX:AOTCacheOutput={self._archive}",) if self._archive else archive_options(java, jars)
         self._java = (str(java), *options, "-cp", os.pathsep.join(map(str, jars)))
         super().start()
 
@@ -141,14 +138,18 @@ class EmbeddedKafka(EmbeddedServer):
         if archive.exists():
             return
         archive.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="location-monitor-classes-") as folder:
-            self._recording = Path(folder) / "classes.recorded"
+        # The archive appears in one step, because other programs may look for it meanwhile.
+        with tempfile.TemporaryDirectory(prefix=".creating-", dir=archive.parent) as folder:
+            self._archive = Path(folder) / archive.name
             try:
                 self.start()
-                self.stop()
-                create_archive(java, jars, _JVM, self._recording)
+                self._end(signal.SIGTERM, _ARCHIVE_SECONDS)
+                if not self._archive.exists():
+                    raise self._make_failure("created no archive of its classes; this needs Java 25 or later")
+                self._archive.replace(archive)
             finally:
-                self._recording = None
+                self._archive = None
+                self.stop()
 
     def _reserve(self) -> dict[str, ReservedPort]:
         ports = {"client": ReservedPort(self._settings.port)}

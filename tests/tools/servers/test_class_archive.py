@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.errors import EmbeddedError
 from monitor.tools.servers import EmbeddedKafka
-from monitor.tools.servers.class_archive import archive_options, archive_path, create_archive
+from monitor.tools.servers.class_archive import archive_options, archive_path
 from monitor.tools.servers.jars import fetch_kafka, find_java
 
 
@@ -33,11 +32,14 @@ def test_archive_belongs_to_java_and_jars(cache: Path) -> None:
     assert path != archive_path(java, [Path("b.jar")])
 
 
-def test_failed_creation_leaves_no_archive(cache: Path) -> None:
-    """If Java cannot create the archive, there is an error and no file."""
-    with pytest.raises(EmbeddedError, match="was not created"):
-        create_archive(find_java(), [Path("a.jar")], (), cache / "missing.recorded")
-    assert [path for path in cache.rglob("*") if path.is_file()] == []
+def test_created_archive_is_used() -> None:
+    """An archive is created once, and Kafka then starts with it."""
+    java, jars = find_java(), fetch_kafka(print)
+    EmbeddedKafka().archive_classes()
+    assert archive_path(java, jars).exists()
+    assert archive_options(java, jars)[0] == f"-XX:AOTCache={archive_path(java, jars)}"
+    with EmbeddedKafka() as server:
+        assert server.is_running()
 
 
 def test_damaged_archive_is_ignored() -> None:
