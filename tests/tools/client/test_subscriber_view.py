@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
@@ -10,8 +10,6 @@ from monitor.contracts.alerts import OutputRecord, make_owner_record
 from monitor.contracts.parameters import Registry
 from monitor.tools.client.subscriber_view import AlertChange, Change, HotSpotsChange, SnapshotChange, SubscriberView
 from tests.tools.client.records import REGISTRY, hot_spots, over_time, snapshot
-
-Record = Callable[..., OutputRecord]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from monitor.cli import main
 from monitor.config import ValidConfig
-from monitor.contracts.alerts import OutputRecord, make_owner_record
+from monitor.contracts.alerts import make_owner_record
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, HOUR
 from monitor.contracts.parameters import HotSpots
@@ -24,8 +24,6 @@ from monitor.tools.client.watch import list_final_ticks, watch
 from tests.conftest import Eventually
 from tests.tools.client.conftest import CONFIG, Published
 from tests.tools.client.records import SLOTS, hot_spots, over_time
-
-Record = Callable[..., OutputRecord]
 
 
 def output(valid: ValidConfig, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:

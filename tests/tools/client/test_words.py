@@ -16,7 +16,6 @@ from monitor.tools.client.watch import Screen, describe_view
 from monitor.tools.client.words import News, Words, chance, moment, span
 from tests.tools.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
 
-Record = Callable[..., OutputRecord]
 NewsOf = Callable[[Iterable[OutputRecord]], list[str]]
 
 
