@@ -7,39 +7,28 @@ records were stamped before as_of.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
+from monitor.tools.audit.recount import Recount, create_recounts
+from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import parse_instant
-from tests.faults.recount import Accepted, Recount
+from monitor.tools.audit.visits import decode
 
 CERTAIN: Final = Fraction(30)
 
 
-class Counts:
-    """The accepted visits of the input topic's records (kafka-python's)."""
-
-    def __init__(self, recount: Recount, records: Iterable[Any]) -> None:
-        self.terms = recount.terms
-        self._by_row: dict[int, list[Accepted]] = defaultdict(list)
-        for record in records:
-            for visit in recount.accepted(record):
-                self._by_row[visit.row].append(visit)
-
-    def window(self, location: str, tick: int, first_slot: int) -> int:
-        """Count the people of the window that begins with `first_slot`, at a tick."""
-        visits = self._by_row[self.terms.rows[location]]
-        return len({visit.person for visit in visits if visit.stamp <= tick and visit.last >= first_slot})
-
-    def present(self, location: str, tick: int, time: int) -> int:
-        """Count the people present at a designated time, at a tick."""
-        visits = self._by_row[self.terms.rows[location]]
-        return len({visit.person for visit in visits if visit.stamp <= tick and visit.arrived <= time < visit.left})
+def recount(terms: AuditTerms, records: Iterable[Any]) -> Recount:
+    """Return the audit's recount of the input topic's records (kafka-python's)."""
+    (counts,) = create_recounts([terms])
+    for record in records:
+        for line in decode(record.value, record.timestamp * 1_000, terms):
+            counts.take(line)
+    return counts
 
 
-def find_inexact(counts: Counts, answers: Iterable[dict[str, Any]], since: int) -> Iterator[str]:
+def find_inexact(counts: Recount, answers: Iterable[dict[str, Any]], since: int) -> Iterator[str]:
     """Yield a finding per answer that does not follow from the counts. Skip answers about times before `since`."""
     for answer in answers:
         kind = answer.get("kind")
@@ -49,11 +38,11 @@ def find_inexact(counts: Counts, answers: Iterable[dict[str, Any]], since: int) 
             yield from _check_at_time(counts, answer)
 
 
-def _check_over_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
+def _check_over_time(counts: Recount, answer: dict[str, Any]) -> Iterator[str]:
     location, tick = answer["location_id"], answer["tick"]
     if location not in counts.terms.rows or answer["status"] not in {"safe", "noisy_count"}:
         return
-    count = counts.window(location, tick, counts.terms.grid.find_slot(parse_instant(answer["window_start"])))
+    count = counts.counts[answer["monitor"]][location].at(tick)
     where = f"{answer['monitor']}: {location} at tick {tick}"
     if answer["status"] == "safe":
         if count >= answer["threshold"]:
@@ -69,13 +58,14 @@ def _check_noisy(where: str, noisy_count: int, count: int, answer: dict[str, Any
         yield f"{where} counts somebody who was not reported before as_of"
 
 
-def _check_at_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
+def _check_at_time(counts: Recount, answer: dict[str, Any]) -> Iterator[str]:
     tick, time, terms = answer["tick"], parse_instant(answer["time"]), counts.terms
+    presence = counts.presence[answer["monitor"]]
     for location in terms.locations:
         if terms.shard[terms.rows[location]] != answer["shard"]:
             continue
         where = f"{answer['monitor']}: {location} at {answer['time']} by tick {tick}"
-        noisy, count = answer["noisy_counts"].get(location), counts.present(location, tick, time)
+        noisy, count = answer["noisy_counts"].get(location), presence.count(time, terms.rows[location], tick)
         if noisy is not None and noisy["tick"] == tick:
             yield from _check_noisy(where, noisy["noisy_count"], count, answer)
         elif noisy is None and answer["status"] == "complete" and count >= answer["threshold"]:

@@ -22,13 +22,12 @@ from typing import Any, Final
 from monitor.contracts.instants import format_instant
 from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.terms import read_terms
-from tests.faults.exact import Counts, find_inexact
+from tests.faults.exact import find_inexact, recount
 from tests.faults.facts import Comparison, compare
 from tests.faults.leaks import find_leaks
 from tests.faults.processes import Instance, until
 from tests.faults.reading import read_header, read_topic
-from tests.faults.recount import Recount
-from tests.faults.town import KEY, Subscriber, Town
+from tests.faults.town import Subscriber, Town
 from tests.faults.traffic import Acknowledged, consents
 
 SETTLE_SECONDS: Final = 60.0
@@ -85,8 +84,7 @@ def judge(town: Town) -> Verdict:
 
 def find_inexact_answers(town: Town, records: list[Any]) -> list[str]:
     """Return a finding per answer that does not follow from the input topic, which is read after the answers."""
-    recount = Recount(read_terms(town.config), KEY.encode())
-    counts = Counts(recount, read_topic(town.servers, town.topics.visits, "read_committed"))
+    counts = recount(read_terms(town.config), read_topic(town.servers, town.topics.visits, "read_committed"))
     answers = {read_header(record, "ce_id"): json.loads(record.value) for record in records}
     return list(find_inexact(counts, answers.values(), town.traffic.renewed))
 

@@ -47,14 +47,13 @@ class Present(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """An accepted visit: times and last slot after the cut, and the slot in which its record was stamped."""
+    """An accepted visit: times and last slot after the cut."""
 
     row: int
     person: bytes
     arrived: int
     left: int
     last: int
-    stamp: int
 
 
 class RefusedError(Exception):
@@ -102,18 +101,6 @@ class Recount:
                 fates.letters[DeadLetter(record.partition, record.offset, str(index), str(refused))] = visit
         return fates
 
-    def accepted(self, record: Any) -> Iterator[Accepted]:
-        """Yield the accepted visits of a record, whether or not a monitor asks about them."""
-        try:
-            visits = parse_visits(record.value)
-        except RefusedError:
-            return
-        for visit in visits:
-            try:
-                yield self._judge(visit, self.terms.grid.find_slot(record.timestamp * 1_000))
-            except RefusedError:
-                continue
-
     def _judge(self, visit: Any, current: int) -> Accepted:
         """Return the accepted form of a visit whose record was stamped in slot `current`.
 
@@ -129,7 +116,7 @@ class Recount:
             raise RefusedError("too_far_ahead")
         left = min(left, end)
         last = max(grid.find_slot(arrived), grid.find_slot(left - 1))
-        return Accepted(row, self.hash_person(visit["person_id"]), arrived, left, last, current)
+        return Accepted(row, self.hash_person(visit["person_id"]), arrived, left, last)
 
     def _add_facts(self, visit: Any, current: int, fates: Fates) -> None:
         """Add the facts of a visit for tick `current`, the first that counts it, and later ticks."""

@@ -9,13 +9,13 @@ import pytest
 
 from monitor.contracts.instants import MILLISECOND
 from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.visits import decode
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.exact import Counts, find_inexact
+from tests.faults.exact import find_inexact, recount
 from tests.faults.processes import until
 from tests.faults.reading import read_topic
-from tests.faults.recount import Recount
-from tests.faults.town import KEY, LATE, Shape, Town
+from tests.faults.town import LATE, Shape, Town
 from tests.shared_kafka import SharedKafka
 
 REPORTS = 8
@@ -25,13 +25,13 @@ def find_late_ticks(scene: Scene) -> list[tuple[str, int, int]]:
     """Return, for each late report, its place, the slot of its stamp, and the milliseconds into this slot."""
     town = scene.town
     terms = read_terms(town.config)
-    recount = Recount(terms, KEY.encode())
     reports = []
     for record in read_topic(town.servers, town.topics.visits, "read_committed"):
-        for visit in recount.accepted(record):
-            if terms.locations[visit.row] in LATE:
-                offset = record.timestamp - terms.grid.start(visit.stamp) // MILLISECOND
-                reports.append((terms.locations[visit.row], visit.stamp, offset))
+        for visit in decode(record.value, record.timestamp * MILLISECOND, terms):
+            if not isinstance(visit, int) and visit.location in LATE:
+                stamp = terms.grid.find_slot(visit.reported)
+                offset = record.timestamp - terms.grid.start(stamp) // MILLISECOND
+                reports.append((visit.location, stamp, offset))
     return reports
 
 
@@ -104,5 +104,4 @@ def test_inexact_answer_is_found(module_town: Town, stamp: int, answer: dict[str
         b'"left_at": "2026-01-01T00:00:15Z"}'
     )
     record = SimpleNamespace(partition=0, offset=0, timestamp=terms.grid.start(stamp) // MILLISECOND + 1, value=body)
-    counts = Counts(Recount(terms, KEY.encode()), [record])
-    assert len(list(find_inexact(counts, [answer], 0))) == broken
+    assert len(list(find_inexact(recount(terms, [record]), [answer], 0))) == broken
