@@ -183,8 +183,8 @@ class AtTimesCheck(Check):
             self._findings.add(BUDGET, f"{where}: the lower bounds are drawn a second time")
         drawn.add(subject)
         if monitor.at_least is not None:
-            place = snapshot.time, snapshot.shard
-            self._answers.add("at_least", monitor.name, place, monitor.at_least, snapshot.tick)
+            about = snapshot.time, snapshot.shard
+            self._answers.add("at_least", monitor.name, about, monitor.at_least, snapshot.tick)
         if epsilon != str(monitor.at_least):
             self._findings.add(FORM, f"{where}: at_least_epsilon is not that of the configuration")
         for location in bounds.keys() - self._select_shard(bounds, snapshot.shard):

@@ -162,8 +162,8 @@ class Engine:
         faults = self.findings.form_faults
         for recount in self._recounts:
             recount.whole = whole
-        for place, prove in waiting.answers:
-            with self.findings.catch_errors(place):
+        for position, prove in waiting.answers:
+            with self.findings.catch_errors(position):
                 prove()
         if waiting.answers and not self._run.ends:
             with self.findings.catch_errors(f"tick {waiting.tick}"):

@@ -70,12 +70,12 @@ class Findings:
         self.report(oracle, text if is_listed else None)
 
     @contextmanager
-    def catch_errors(self, place: str) -> Iterator[None]:
-        """Turn an unexpected error into a violation of the form. It names the class and the place, not the message."""
+    def catch_errors(self, position: str) -> Iterator[None]:
+        """Turn an unexpected error into a violation of the form. It names the class, not the message."""
         try:
             yield
         except Exception as error:  # noqa: BLE001  # a record that anybody may have written must not end the audit
-            self.add(FORM, f"{place}: cannot be judged: unexpected {type(error).__name__}")
+            self.add(FORM, f"{position}: cannot be judged: unexpected {type(error).__name__}")
 
 
 @dataclass(frozen=True)

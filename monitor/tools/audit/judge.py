@@ -48,12 +48,12 @@ class Judge:
         name = record.value.get("monitor")
         check = self.checks.get((record.kind, name)) if isinstance(name, str) else None
         if check is None:
-            self._findings.add(FORM, f"{record.place}: the configuration has no such monitor")
+            self._findings.add(FORM, f"{record.position}: the configuration has no such monitor")
             return None
         try:
             return check.take(record)
         except FormError as error:
-            self._findings.add(FORM, f"{record.place}: not in the form of the interface: {error}")
+            self._findings.add(FORM, f"{record.position}: not in the form of the interface: {error}")
             return None
 
     def list_unanswered(self, tick: int) -> Iterator[str]:

@@ -29,7 +29,7 @@ class WaitingTick:
     """The answers of a tick that have not been compared with the input.
 
     `ends`: the ends of the input, requested after the answers were read; None if they have not been requested since.
-    `answers`: the place of each answer, and its comparison with the recount. `unjudged`: no given configuration
+    `answers`: the position of each answer, and its comparison with the recount. `unjudged`: no given configuration
     explains some answer. `input_ids`: the known ids of the input topics that the answers count. `size`: the bytes of
     the answers as published. `flawed`: some answer is not compared, or not as it was published: it has another form,
     its ce_id was published with other bytes, or it is not due at its tick.
@@ -76,17 +76,17 @@ class OutputChecks:
         self.unjudged: set[int] = set()
         self._recent = RecentBytes()
         self._input_ids: dict[int, str] = {}
-        self._places: dict[bool, dict[int, str]] = {True: {}, False: {}}
+        self._positions: dict[bool, dict[int, str]] = {True: {}, False: {}}
 
     def take(self, record: PublishedRecord, waiting: WaitingTick) -> None:
         """Check a record, which may have any form. An answer is added to the waiting ones of its tick."""
         self._watcher.report_record(record.kind if record.kind in OWN_KINDS else "other")
         faults = self._findings.form_faults
-        with self._findings.catch_errors(record.place):
+        with self._findings.catch_errors(record.position):
             if record.kind in KINDS and not record.strict:
-                self._findings.add(FORM, f"{record.place}: the value is not strict JSON")
+                self._findings.add(FORM, f"{record.position}: the value is not strict JSON")
             elif not self._belongs(record):
-                self._findings.add(FORM, f"{record.place}: not a record of this service")
+                self._findings.add(FORM, f"{record.position}: not a record of this service")
             elif self._is_new(record, waiting):
                 self._take_new(record, waiting)
         if record.kind in KINDS and self._findings.form_faults > faults:
@@ -95,7 +95,7 @@ class OutputChecks:
     def _belongs(self, record: PublishedRecord) -> bool:
         """Return whether a record names this service, and has the key of its kind.
 
-        Its monitor and its place need not be in a given configuration: another one may be in force.
+        Its monitor and its location need not be in a given configuration: another one may be in force.
         """
         if record.kind not in OWN_KINDS or not isinstance(record.value, dict):
             return False
@@ -106,12 +106,12 @@ class OutputChecks:
     def _is_new(self, record: PublishedRecord, waiting: WaitingTick) -> bool:
         """Return whether a record of this service is neither ahead of the clock nor a repeat."""
         if self._is_ahead(read_tick(record.value, self._grid) or 0):
-            self._findings.add(TICKS, f"{record.place}: the answer is ahead of the clock, so it is not judged")
+            self._findings.add(TICKS, f"{record.position}: the answer is ahead of the clock, so it is not judged")
             waiting.flawed = True
             return False
         is_same = self._recent.take(record, waiting.tick)
         if is_same is False:
-            self._findings.add(BYTES, f"{record.place}: its ce_id was published before with other bytes")
+            self._findings.add(BYTES, f"{record.position}: its ce_id was published before with other bytes")
             waiting.flawed = True
         if is_same is not None and record.kind in KINDS and self.parts.take_repeat(record.partition):
             self.stretches.doubt(record.partition)
@@ -124,7 +124,7 @@ class OutputChecks:
         tick = read_tick(record.value, self._grid)
         self._report_missing(record.partition, tick)
         judge = self.stretches.find(record)
-        self._places[judge is None].setdefault(record.partition, record.place)
+        self._positions[judge is None].setdefault(record.partition, record.position)
         self.parts.take(record, tick, judge)
         if record.partition in self._input_ids:
             waiting.input_ids.add(self._input_ids[record.partition])
@@ -138,7 +138,7 @@ class OutputChecks:
         if prove is None:
             waiting.flawed = True
             return
-        waiting.answers.append((record.place, prove))
+        waiting.answers.append((record.position, prove))
         waiting.size += len(record.written)
 
     def _report_missing(self, partition: int, tick: int | None) -> None:
@@ -162,7 +162,7 @@ class OutputChecks:
         try:
             facts = read_owner(record, self._services, self._grid)
         except FormError as error:
-            self._findings.add(FORM, f"{record.place}: not in the form of the interface: {error}")
+            self._findings.add(FORM, f"{record.position}: not in the form of the interface: {error}")
             return
         self._report_missing(record.partition, facts.tick)
         if facts.lost_at is not None:
@@ -180,11 +180,11 @@ class OutputChecks:
 
         A configuration that was not given may have published only some of a tick's answers.
         """
-        unjudged, judged = self._places[True].pop(partition, None), self._places[False].pop(partition, None)
-        place = unjudged or judged
-        if place is not None and (unjudged is not None) is not (partition in self.unjudged):
+        unjudged, judged = self._positions[True].pop(partition, None), self._positions[False].pop(partition, None)
+        position = unjudged or judged
+        if position is not None and (unjudged is not None) is not (partition in self.unjudged):
             self.unjudged ^= {partition}
-            self._watcher.report_unjudged(partition, place, begins=unjudged is not None)
+            self._watcher.report_unjudged(partition, position, begins=unjudged is not None)
 
 
 def _has_own_key(record: PublishedRecord, grid: Grid) -> bool:

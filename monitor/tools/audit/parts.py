@@ -1,4 +1,4 @@
-"""Check that a decided tick has a record of every place, of every designated time and shard, and of the totals.
+"""Check that a decided tick has a record of every location, of every designated time and shard, and of the totals.
 
 Totals are hot spots and dwell times. The hash of their monitor's name selects the partition that publishes them.
 
@@ -103,7 +103,7 @@ class TickParts:
         if known.number > tick:
             self.take_repeat(record.partition)
         if known.number == tick and judge is None:
-            known.may_be_partial = True  # the configurations that judge the others may not have all of its places
+            known.may_be_partial = True  # the configurations that judge the others may not have all of its locations
         elif known.number == tick and judge is not None and isinstance(monitor, str):
             known.records[monitor] += 1
             if judge not in known.judges:

@@ -6,8 +6,8 @@ begin at any instant. Hot spots charge every person who was anywhere at τ, beca
 all locations. Lower bounds charge every visit without consent in their shard, because they hide that consent is
 missing. Dwell times charge every person who was anywhere at τ, once.
 
-The most that anyone can have paid is the ε of somebody who was at every place, but at a designated time at one place.
-It needs no input, so anyone can compute it.
+The most that anyone can have paid is the ε of somebody who was at every location, but at a designated time at one. It
+needs no input, so anyone can compute it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Charge(NamedTuple):
 class Answer(NamedTuple):
     """A noisy answer of a tick. It counts visits reported up to the slot of this tick.
 
-    `place` is a row for `over_time`; τ and a row for `at_times`; τ and a shard for `at_least`; τ for other kinds.
+    `subject` is a row for `over_time`; τ and a row for `at_times`; τ and a shard for `at_least`; τ for other kinds.
     """
 
     number: int
     kind: str
     monitor: str
-    place: tuple[int, ...]
+    subject: tuple[int, ...]
     epsilon: Fraction
     tick: int
 
@@ -66,22 +66,22 @@ class NoisyAnswers:
         self._about: dict[tuple[str, tuple[int, ...]], list[Answer]] = {}
         self._times: list[int] = []
 
-    def add(self, kind: str, monitor: str, place: tuple[int, ...], epsilon: Fraction, tick: int) -> None:
+    def add(self, kind: str, monitor: str, subject: tuple[int, ...], epsilon: Fraction, tick: int) -> None:
         """Add an answer."""
-        answer = Answer(self.added, kind, monitor, place, epsilon, tick)
+        answer = Answer(self.added, kind, monitor, subject, epsilon, tick)
         self.added += 1
         self._by_tick.setdefault(tick, []).append(answer)
-        insort(self._about.setdefault((kind, place), []), answer, key=lambda known: known.tick)
-        if kind != "over_time" and not select(self._times, place[0], place[0] + 1):
-            insort(self._times, place[0])
+        insort(self._about.setdefault((kind, subject), []), answer, key=lambda known: known.tick)
+        if kind != "over_time" and not select(self._times, subject[0], subject[0] + 1):
+            insort(self._times, subject[0])
 
     def forget(self, tick: int) -> None:
         """Forget the answers before a tick."""
         for at in [at for at in self._by_tick if at < tick]:
             for answer in self._by_tick.pop(at):
-                self._about[answer.kind, answer.place].remove(answer)
-        self._about = {place: answers for place, answers in self._about.items() if answers}
-        self._times = sorted({place[0] for kind, place in self._about if kind != "over_time"})
+                self._about[answer.kind, answer.subject].remove(answer)
+        self._about = {subject: answers for subject, answers in self._about.items() if answers}
+        self._times = sorted({subject[0] for kind, subject in self._about if kind != "over_time"})
 
     def list_people(self, tick: int) -> Iterator[int]:
         """Yield the people whom the answers of a tick may charge."""
@@ -109,11 +109,11 @@ class NoisyAnswers:
 
     def _find_time_charges(self, visit: AcceptedVisit, time: int) -> Iterator[Charge]:
         shard, first, end = self._terms.shard[visit.row], time - self._terms.period + 1, time + 1
-        places = {"at_times": (time, visit.row), "hot_spots": (time,), "dwell": (time,)}
+        subjects = {"at_times": (time, visit.row), "hot_spots": (time,), "dwell": (time,)}
         if not visit.consent:
-            places["at_least"] = time, shard
-        for kind, place in places.items():
-            for answer in self._about.get((kind, place), ()):
+            subjects["at_least"] = time, shard
+        for kind, subject in subjects.items():
+            for answer in self._about.get((kind, subject), ()):
                 if visit.current <= answer.tick:
                     name = (answer.number, visit.row) if kind in ("hot_spots", "at_least") else answer.number
                     yield Charge(name, answer.epsilon, first, end)
@@ -128,8 +128,8 @@ class NoisyAnswers:
                 oldest = grid.start(answer.tick - self._windows[answer.monitor] + 1)
                 newest = grid.start(answer.tick + self._terms.max_lead + 1)
                 yield Charge(answer.number, answer.epsilon, oldest - period + 1, newest)
-            else:  # at one place at τ
-                time = answer.place[0]
+            else:  # at one location at τ
+                time = answer.subject[0]
                 yield Charge((answer.kind, answer.monitor, time), answer.epsilon, time - period + 1, time + 1)
 
 
@@ -189,12 +189,12 @@ def _join(charges: Iterable[Iterable[Charge]]) -> Iterator[Charge]:
 def _list_people(answer: Answer, recount: Recount) -> Iterator[int]:
     """Yield the people whom a noisy answer may charge."""
     if answer.kind == "over_time":
-        location = recount.terms.locations[answer.place[0]]
+        location = recount.terms.locations[answer.subject[0]]
         yield from recount.counts[answer.monitor][location].list_people_at(answer.tick)
     elif answer.kind == "dwell":
-        yield from (visit.person for visit in recount.lengths[answer.monitor].get(answer.place[0], ()))
+        yield from (visit.person for visit in recount.lengths[answer.monitor].get(answer.subject[0], ()))
     else:
-        yield from recount.presence[answer.monitor].list_people_at(answer.place[0])
+        yield from recount.presence[answer.monitor].list_people_at(answer.subject[0])
 
 
 def find_most_in_a_period(charges: Iterable[Charge]) -> Fraction:

@@ -22,7 +22,7 @@ from monitor.tools.audit.topic_facts import KafkaTopics
 OpenConsumer = Callable[..., Any]
 """A function that opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
 
-If a batch cannot be read, a consumer of the input topic may return a record in its place, as the last one of a poll.
+If a batch cannot be read, a consumer of the input topic may return a record instead, as the last one of a poll.
 The value of this record is an object: `records` is the number of records in the batch, and `end` the offset after them.
 """
 
@@ -158,21 +158,21 @@ class TopicReader:
         if not ends:
             self.close()
             raise UnreadableTopicError(f"there is no topic {self.name}, or this user may not see it")
-        places = [TopicPartition(self.name, partition) for partition in sorted(ends)]
+        partitions = [TopicPartition(self.name, partition) for partition in sorted(ends)]
         self._require_same()
         if not self.topic_id:
             self.close()
             raise UnreadableTopicError(f"the topic {self.name} was deleted after its ends had been read")
         if not self._committed:
-            ends = {place.partition: int(end) for place, end in consumer.end_offsets(places).items()}
+            ends = {one.partition: int(end) for one, end in consumer.end_offsets(partitions).items()}
         for partition, end in ends.items():
             position = self.positions.get(partition, 0)
             if end < position:
                 raise TopicChangedError(
                     f"partition {partition} of {self.name} ends at offset {end}, but was read up to offset {position}"
                 )
-        if consumer.assignment() != set(places):
-            self._assign(places)
+        if consumer.assignment() != set(partitions):
+            self._assign(partitions)
         return ends
 
     def _require_same(self) -> None:
@@ -183,32 +183,30 @@ class TopicReader:
         self.topic_id = self.topic_id or found
 
     def _require_readable(self, ends: Mapping[int, int]) -> None:
-        places = [TopicPartition(self.name, partition) for partition in sorted(ends)]
-        for place, stable in self._consumer.end_offsets(places).items():
-            if stable < ends[place.partition] and self.positions[place.partition] >= stable:
+        partitions = [TopicPartition(self.name, partition) for partition in sorted(ends)]
+        for one, stable in self._consumer.end_offsets(partitions).items():
+            if stable < ends[one.partition] and self.positions[one.partition] >= stable:
                 raise HiddenRecordsError(
-                    f"the topic {self.name} cannot be read beyond offset {stable} of partition {place.partition}: a "
+                    f"the topic {self.name} cannot be read beyond offset {stable} of partition {one.partition}: a "
                     "transaction is open there, or replicas have not copied the last records"
                 )
 
-    def _assign(self, places: list[TopicPartition]) -> None:
-        beginnings = self._consumer.beginning_offsets(places)
-        self._consumer.assign(places)
-        for place, beginning in beginnings.items():
-            position = self.positions.setdefault(place.partition, beginning)
-            self.first.setdefault(place.partition, beginning)
+    def _assign(self, partitions: list[TopicPartition]) -> None:
+        beginnings = self._consumer.beginning_offsets(partitions)
+        self._consumer.assign(partitions)
+        for one, beginning in beginnings.items():
+            position = self.positions.setdefault(one.partition, beginning)
+            self.first.setdefault(one.partition, beginning)
             if position < beginning:
-                self.skipped.add(place.partition)
-                self.first[place.partition] = self.positions[place.partition] = beginning
-            self._consumer.seek(place, self.positions[place.partition])
+                self.skipped.add(one.partition)
+                self.first[one.partition] = self.positions[one.partition] = beginning
+            self._consumer.seek(one, self.positions[one.partition])
 
     def _poll(self, wanted: Mapping[int, int]) -> dict[int, list[Any]]:
         consumer = self._consumer
         if not consumer.assignment():
             self._find_ends()
-        waiting = {
-            place for place in consumer.assignment() if self.positions[place.partition] < wanted.get(place.partition, 0)
-        }
+        waiting = {one for one in consumer.assignment() if self.positions[one.partition] < wanted.get(one.partition, 0)}
         consumer.pause(*(consumer.assignment() - waiting))
         consumer.resume(*waiting)
         if not waiting:
@@ -217,9 +215,9 @@ class TopicReader:
         self._alive()
         if polled:
             self._require_same()
-        for place, records in polled.items():
+        for one, records in polled.items():
             if records and not isinstance(records[-1].value, bytes | None):  # a batch that cannot be read
-                consumer.seek(place, records[-1].value.end)
-        for place in waiting:
-            self.positions[place.partition] = int(consumer.position(place))
-        return {place.partition: list(records) for place, records in polled.items()}
+                consumer.seek(one, records[-1].value.end)
+        for one in waiting:
+            self.positions[one.partition] = int(consumer.position(one))
+        return {one.partition: list(records) for one, records in polled.items()}

@@ -19,11 +19,11 @@ from monitor.tools.audit.text import AuditError, format_utc, is_utc
 class PublishedRecord:
     """A record of the output topic, which may have any form.
 
-    `place`: where it was read, in words. `written`: all its bytes. `strict`: the value is strict JSON, without NaN and
-    infinite numbers.
+    `position`: where it was read, in words. `written`: all its bytes. `strict`: the value is strict JSON, without NaN
+    and infinite numbers.
     """
 
-    place: str
+    position: str
     partition: int
     key: str
     headers: dict[str, Any]
@@ -59,11 +59,11 @@ def read_file(path: Path) -> Iterator[PublishedRecord]:
 
 
 def _parse_line(path: Path, number: int, line: str) -> PublishedRecord:
-    place = f"line {number}"
+    position = f"line {number}"
     try:
         fields, strict = parse_json(line)
         if fields is None and not strict:  # too deep to parse
-            return PublishedRecord(place, 0, "", {}, None, line.encode(), strict)
+            return PublishedRecord(position, 0, "", {}, None, line.encode(), strict)
         key, headers, value = fields["key"], fields["headers"], fields["value"]
         headers = headers if isinstance(headers, dict) else {}
         partition = fields.get("partition", 0)
@@ -72,7 +72,7 @@ def _parse_line(path: Path, number: int, line: str) -> PublishedRecord:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise AuditError(f"{path}, line {number}: expected a record of the output topic: {error!r}") from error
     written = json.dumps([key, headers, value]) if strict else line
-    return PublishedRecord(place, partition, key, headers, value, written.encode(), strict)
+    return PublishedRecord(position, partition, key, headers, value, written.encode(), strict)
 
 
 def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
@@ -93,7 +93,7 @@ def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: i
     if not is_utc(record.value.get("as_of"), as_of):
         wrong.append("as_of")
     for name in wrong:
-        findings.add(FORM, f"{key}/{tick} ({record.place}): {name} is not that of tick {tick}, {format_utc(as_of)}")
+        findings.add(FORM, f"{key}/{tick} ({record.position}): {name} is not that of tick {tick}, {format_utc(as_of)}")
 
 
 def check_facts(record: PublishedRecord, key: str, tick: int, expected: dict[str, object], findings: Findings) -> None:
@@ -101,10 +101,10 @@ def check_facts(record: PublishedRecord, key: str, tick: int, expected: dict[str
     for name, value in expected.items():
         published = record.value.get(name)
         if type(published) is not type(value) or published != value:
-            findings.add(FORM, f"{key}/{tick} ({record.place}): {name}: expected {value!r}, found another value")
+            findings.add(FORM, f"{key}/{tick} ({record.position}): {name}: expected {value!r}, found another value")
 
 
-def decode_record(place: str, partition: int, record: Any) -> PublishedRecord:
+def decode_record(position: str, partition: int, record: Any) -> PublishedRecord:
     """Decode a record of a kafka-python consumer.
 
     If the key or a header is not text, the record is returned without them; if the value is not JSON, without value.
@@ -118,4 +118,4 @@ def decode_record(place: str, partition: int, record: Any) -> PublishedRecord:
         value, strict = parse_json(record.value.decode())
     except (ValueError, AttributeError):
         value, strict = None, False
-    return PublishedRecord(place, partition, key, headers, value, written, strict)
+    return PublishedRecord(position, partition, key, headers, value, written, strict)

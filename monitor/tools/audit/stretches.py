@@ -30,7 +30,7 @@ PUBLIC: Final = STATED | REGISTRY | {"threshold", "top"}
 def matches_public_values(record: PublishedRecord, terms: AuditTerms, names: Collection[str] = PUBLIC) -> bool:
     """Return whether an answer has the public values of a configuration. The answer may have any form.
 
-    `names`: the fields that are compared, besides the monitor, the place and the as_of.
+    `names`: the fields that are compared, besides the monitor, the location and the as_of.
     """
     value, tick = record.value, read_tick(record.value, terms.grid)
     if tick is None:
@@ -38,9 +38,9 @@ def matches_public_values(record: PublishedRecord, terms: AuditTerms, names: Col
     expected: dict[str, object] = {}
     if record.kind == "over_time":
         location = value.get("location_id")
-        for places in (monitor for monitor in terms.over_time if monitor.name == value.get("monitor")):
-            share = places.shares.get(location) if isinstance(location, str) else None
-            expected = {"threshold": places.threshold, "epsilon": share and str(share / places.answers)}
+        for watching in (monitor for monitor in terms.over_time if monitor.name == value.get("monitor")):
+            share = watching.shares.get(location) if isinstance(location, str) else None
+            expected = {"threshold": watching.threshold, "epsilon": share and str(share / watching.answers)}
     for timed in (monitor for monitor in terms.timed if monitor.name == value.get("monitor")):
         expected = {"epsilon": str(timed.epsilon), "registry": terms.digest}
         expected |= {name: getattr(timed, name) for name in ("threshold", "top") if hasattr(timed, name)}
@@ -58,7 +58,7 @@ class Stretch:
 
     `charges`, `fingerprint`: what its owner record states. `candidates`: the configurations with these charges.
     `confirmed`: by subject, the configuration whose public values an answer had. `registry`: the configuration whose
-    registry an answer had. `unjudged`: by subject, the place of the first answer that was not judged.
+    registry an answer had. `unjudged`: by subject, the position of the first answer that was not judged.
     """
 
     fingerprint: str
@@ -71,8 +71,8 @@ class Stretch:
     def find_certain(self, record: PublishedRecord) -> Judge | None:
         """Return the configuration that is certainly in force, although it does not have an answer's public values.
 
-        Charges state the places, the designated times and ε; the fingerprint covers the registry. Neither says anything
-        about thresholds, so an answer with another one may be that of a configuration that was not given.
+        Charges state the locations, the designated times and ε; the fingerprint covers the registry. Neither says
+        anything about thresholds, so an answer with another one may be that of a configuration that was not given.
         """
         if self.charges is None or not self.charges.are_stated or not self.candidates:
             return None
@@ -119,10 +119,12 @@ class Stretches:
         if fitting is None:
             found = stretch.confirmed.get(subject) or self._find_only(stretch) or stretch.find_certain(record)
             if found is None:
-                stretch.unjudged.setdefault(subject, record.place)
+                stretch.unjudged.setdefault(subject, record.position)
             return found
-        if place := stretch.unjudged.pop(subject, None):
-            self.findings.add(FORM, f"{place}: the public values differ from those of later answers of the same owner")
+        if position := stretch.unjudged.pop(subject, None):
+            self.findings.add(
+                FORM, f"{position}: the public values differ from those of later answers of the same owner"
+            )
         stretch.confirmed[subject] = fitting
         if record.kind != "over_time":
             stretch.registry = fitting

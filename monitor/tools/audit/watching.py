@@ -60,7 +60,7 @@ class Watcher:
     def report_missing(self, partition: int, first: int, last: int) -> None:
         """Report ticks that nobody decided."""
 
-    def report_unjudged(self, partition: int, place: str, *, begins: bool) -> None:
+    def report_unjudged(self, partition: int, position: str, *, begins: bool) -> None:
         """Report that a stretch that no given configuration explains begins or ends at a record."""
 
 

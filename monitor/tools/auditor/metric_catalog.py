@@ -83,7 +83,7 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         "audit_epsilon_spent",
         "Most ε that a monitor's published answers may have cost one person within a period",
         {"monitor": "monitors of the configuration"},
-        "From the output alone, for somebody who was at every place.",
+        "From the output alone, for somebody who was at every location.",
     ),
     Metric("gauge", "audit_epsilon_stated", "Most ε that a person may pay in one period, as configured"),
     Metric("gauge", "audit_visits_in_memory", "Visits in memory, which later answers may count or charge"),

@@ -70,17 +70,17 @@ class AuditMetrics(Collectors, Watcher):
             "output partition %d has no answers for %s: nobody decided them", partition, format_ticks(first, last)
         )
 
-    def report_unjudged(self, partition: int, place: str, *, begins: bool) -> None:
+    def report_unjudged(self, partition: int, position: str, *, begins: bool) -> None:
         """Log that a stretch that no given configuration explains begins or ends."""
         if begins:
             log.warning(
                 "from %s on, output partition %s is not judged: none of the given configurations was in force. Give "
                 "the configuration that was, newer or earlier, with another --config",
-                place,
+                position,
                 partition,
             )
         else:
-            log.warning("from %s on, output partition %s is judged again", place, partition)
+            log.warning("from %s on, output partition %s is judged again", position, partition)
 
     def update(self, follower: Follower, configs: Sequence[AuditTerms]) -> None:
         """Set the gauges after a turn."""

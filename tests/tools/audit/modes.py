@@ -51,8 +51,8 @@ class Reports(Watcher):
     def report_missing(self, partition: int, first: int, last: int) -> None:
         self.gaps.append((partition, first, last))
 
-    def report_unjudged(self, partition: int, place: str, *, begins: bool) -> None:
-        assert place
+    def report_unjudged(self, partition: int, position: str, *, begins: bool) -> None:
+        assert position
         self.stretches.append((partition, begins))
 
     @property
