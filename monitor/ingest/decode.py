@@ -28,7 +28,9 @@ _LEAST: Final = "0000-00-00T00:00:00Z"
 _MOST: Final = "9999-99-99T99:99:99Z"
 """The common form of times: each character is between those of `_LEAST` and `_MOST`."""
 
-_YEAR_1: Final = np.datetime64("0001-01-01", "us")
+_DAYS: Final = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0], np.uint8)
+"""The number of days of each month, 0 for months that do not exist."""
+
 _LONGEST_CHARACTER: Final = 4  # bytes of UTF-8
 
 
@@ -179,20 +181,20 @@ def _parse_lines(lines: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     characters = np.frombuffer(f"{lines}\n".encode("ascii", "replace"), np.uint8).reshape(-1, len(_LEAST) + 1)
     least, most = (np.frombuffer(f"{form}\n".encode(), np.uint8) for form in (_LEAST, _MOST))
     fits = ((characters - least) <= (most - least)).all(axis=1)  # unsigned: a lower character is a large difference
-    instants = np.zeros(fits.size, "M8[us]")
-    instants[fits] = _parse_dates(np.ascontiguousarray(characters[fits, : len("2026-11-20T08:15:00")]))
-    fits &= instants >= _YEAR_1  # NaT is not
+    fits &= _find_existing(characters - ord("0"))
+    instants, width = np.zeros(fits.size, "M8[us]"), len("2026-11-20T08:15:00")
+    instants[fits] = np.ascontiguousarray(characters[fits, :width]).view(f"S{width}").ravel().astype("M8[us]")
     return instants.view(np.int64), fits
 
 
-def _parse_dates(characters: NDArray[np.uint8]) -> NDArray[np.datetime64]:
-    """Return dates with a time of day, NaT for those that do not exist: numpy refuses all texts if one is invalid."""
-    size, width = characters.shape
-    try:
-        return characters.view(f"S{width}").ravel().astype("M8[us]")
-    except ValueError:
-        parts = [characters[: size // 2], characters[size // 2 :]]
-        return np.concatenate([_parse_dates(part) for part in parts]) if size > 1 else np.full(1, "NaT", "M8[us]")
+def _find_existing(digits: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return which times of the common form exist. numpy must not parse the others: it can crash the process."""
+    pairs = (10 * digits[:, first] + digits[:, first + 1] for first in (0, 2, 5, 8, 11, 14, 17))
+    century, year, month, day, hour, minute, second = pairs
+    is_leap_day = (month == 2) & (day == 29) & (year % 4 == 0) & ((year > 0) | (century % 4 == 0))  # noqa: PLR2004  # a date
+    is_day = (day > 0) & (day <= _DAYS.take(month, mode="clip")) | is_leap_day
+    exists: NDArray[np.bool_] = (century + year > 0) & is_day & (hour < 24) & (minute < 60) & (second < 60)  # noqa: PLR2004  # a time of day
+    return exists
 
 
 def check_identifiers(ids: list[str]) -> NDArray[np.bool_]:

@@ -360,3 +360,10 @@ def test_bulk_equals_contract_near_good_records() -> None:
         at, width = draw.randrange(len(good)), draw.randrange(4)
         new = draw.choice([*_SIGNS, draw.randbytes(draw.randrange(3))])
         check([good[:at] + new + good[at + width :]])
+
+
+@pytest.mark.parametrize("text", ["2026-02-29T08:15:00Z", "2026-13-01T08:15:00Z", "2026-01-01T24:00:00Z"])
+def test_impossible_time_in_a_large_batch(text: str) -> None:
+    """A time that does not exist is refused among thousands of others."""
+    _, fits = parse_instants(["2026-11-20T08:15:00Z"] * 3_000 + [text])
+    assert fits.tolist() == [True] * 3_000 + [False]

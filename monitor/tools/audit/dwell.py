@@ -67,7 +67,7 @@ class DwellCheck(DrawnCheck):
         return both / longest, None if mean is None else float(mean)
 
     def _select_lengths(self, reported: Sequence[MeasuredVisit]) -> list[int]:
-        """Return the lengths that count, in seconds: each person's longest at their first locations in registry order."""
+        """Return the lengths that count, in seconds: each person's longest at the first locations in the registry."""
         by_person: dict[int, dict[int, int]] = {}
         for visit in reported:
             own = by_person.setdefault(visit.person, {})
