@@ -69,4 +69,4 @@ def test_page_states_the_times(root: Path) -> None:
     """The operations page states the time for a stop."""
     page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
     assert f"within {STOP_SECONDS:.0f} seconds" in page
-    assert f"terminationGracePeriodSeconds: {GRACE_SECONDS:.0f}" in page
+    assert f"give it {GRACE_SECONDS:.0f} seconds" in page

@@ -72,14 +72,14 @@ def _read_kafka_rights(section: str) -> tuple[Right, ...]:
     return tuple(rights)
 
 
-_OF_SERVICE, _, _OF_OTHERS = _PAGE.partition("### Access")[2].partition("\n## ")[0].partition("\nEveryone else")
+_OF_SERVICE, _, _OF_AUDITOR = _PAGE.partition("### Access")[2].partition("\n## ")[0].partition("[The auditor]")
 
 ALL_KAFKA_RIGHTS: Final = _read_kafka_rights(_OF_SERVICE)
 KAFKA_RIGHTS: Final = tuple(right for right in ALL_KAFKA_RIGHTS if not right.create)
 """The rights that `run` needs, one operation each."""
 
 AUDITOR: Final = "auditor"
-AUDITOR_RIGHTS: Final = _read_kafka_rights(_OF_OTHERS)
+AUDITOR_RIGHTS: Final = _read_kafka_rights(_OF_AUDITOR)
 """The rights that `audit --follow` needs, one operation each."""
 
 
