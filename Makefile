@@ -66,8 +66,7 @@ kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' broke
 	@$(BIN)/python -m monitor.tools.servers
 
 go-programs:  ## compile Helm and toxiproxy once, for the tests (needs Go)
-	@$(PYTHON) -m tests.deploy.chart.helm_program
-	@$(PYTHON) -m tests.faults.toxiproxy
+	@$(PYTHON) -m tests.go_programs
 
 format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff check --fix

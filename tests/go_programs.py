@@ -1,7 +1,8 @@
-"""Go programs that tests need: compiled once, and kept in the user's cache.
+"""Go programs that tests need: compiled once, and kept in the user's cache. No registry that tests may use has them.
 
 All of them are compiled with the same options. So they share Go's own packages, which take most of the time: half a
-minute of processor time for the first program, and some seconds for each other one.
+minute of processor time for the first program, and some seconds for each other one. This module needs only Python's
+own modules, so that CI compiles (`make go-programs`) while it installs the packages.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,17 +21,12 @@ OPTIONS: Final = ("-trimpath", "-tags=nethttpomithttp2", "-gcflags=all=-N -l -dw
 
 _ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOGC": "400", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
+HELM: Final = "helm.sh/helm/v3/cmd/helm@v3.22.0"
+TOXIPROXY: Final = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
+
 
 class GoError(Exception):
     """A program cannot be compiled here. The message names what is missing."""
-
-
-def report_build(name: str, build: Callable[[], Path]) -> None:
-    """Compile a program if it is missing, and say why if that is impossible: the tests then skip or fail."""
-    try:
-        build()
-    except GoError as error:
-        print(f"{name} cannot be built: {error}", file=sys.stderr)
 
 
 def cache_folder() -> Path:
@@ -40,14 +36,16 @@ def cache_folder() -> Path:
     return folder
 
 
-def install_program(program: Path, module: str) -> Path:
-    """Compile a published program (module@version), unless it exists. Return its path.
+def install_program(module: str) -> Path:
+    """Compile a published program (module@version), unless it is in the cache. Return its path.
 
     Raises:
         GoError: there is no Go, or the modules cannot be downloaded.
     """
+    path, _, version = module.partition("@")
+    name = path.rpartition("/")[2]
+    program = cache_folder() / f"{name}-{version}"
     target = program.with_name(f"{program.name}.folder")
-    name = module.partition("@")[0].rpartition("/")[2]
     return _compile_once(program, ("install", *OPTIONS, module), program.parent, target / name, GOBIN=str(target))
 
 
@@ -66,3 +64,11 @@ def _compile_once(program: Path, words: Sequence[str], folder: Path, result: Pat
                 raise GoError(f"go {words[0]} failed: {ended.stderr.strip()[-500:]}")
             result.rename(program)
     return program
+
+
+if __name__ == "__main__":
+    for wanted in (HELM, TOXIPROXY):
+        try:
+            install_program(wanted)
+        except GoError as error:  # the tests that need it are skipped, or fail in CI
+            print(f"{wanted} cannot be built: {error}", file=sys.stderr)

@@ -15,8 +15,8 @@ from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import parse_address
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until
-from tests.faults.toxiproxy import Toxiproxy, build_toxiproxy
-from tests.go_programs import GoError
+from tests.faults.toxiproxy import Toxiproxy
+from tests.go_programs import TOXIPROXY, GoError, install_program
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 
@@ -30,7 +30,7 @@ def find_free_port() -> int:
 @pytest.fixture(scope="module")
 def toxiproxy() -> Iterator[Toxiproxy]:
     try:
-        binary = build_toxiproxy()
+        binary = install_program(TOXIPROXY)
     except GoError as error:
         report_missing(f"toxiproxy ({error})", "install Go, with its module proxy in reach once")
     port = find_free_port()

@@ -6,12 +6,7 @@ import json
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final
-
-from tests.go_programs import cache_folder, install_program, report_build
-
-MODULE: Final = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
+from typing import Any
 
 
 class Toxiproxy:
@@ -52,16 +47,3 @@ class Toxiproxy:
         """Cut all connections, and accept new ones at once."""
         self.ask("POST", f"/proxies/{proxy}", enabled=False)
         self.ask("POST", f"/proxies/{proxy}", enabled=True)
-
-
-def build_toxiproxy() -> Path:
-    """Return the compiled program. The first call on a machine compiles it.
-
-    Raises:
-        GoError: there is no Go, or the modules cannot be downloaded.
-    """
-    return install_program(cache_folder() / f"toxiproxy-{MODULE.partition('@')[2]}", MODULE)
-
-
-if __name__ == "__main__":
-    report_build("toxiproxy", build_toxiproxy)

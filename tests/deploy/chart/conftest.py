@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.deploy.chart.helm import CASES, Answer, Helm, render
-from tests.deploy.chart.helm_program import build_helm
-from tests.go_programs import GoError
+from tests.go_programs import HELM, GoError, install_program
 from tests.missing import report_missing
 
 
@@ -14,7 +13,7 @@ from tests.missing import report_missing
 def helm() -> Helm:
     """Helm. Without Go or its modules the tests are skipped, and fail under CI."""
     try:
-        return Helm(build_helm())
+        return Helm(install_program(HELM))
     except GoError as error:
         report_missing(f"Helm ({error})", "install Go 1.26 or later, with its module proxy in reach once")
 
