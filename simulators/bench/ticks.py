@@ -28,6 +28,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
+from monitor.service.run import collect_garbage_rarely
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, ShardFacts, Span
 from monitor.store.hashing import HASH_BYTES
@@ -157,6 +158,7 @@ def measure_watched(bench: Bench) -> Mapping[str, float]:
 
 
 def _measure_size(bootstrap_servers: str, watched: int) -> float:
+    collect_garbage_rarely()  # as `run` does
     parameters = _make_parameters(f"watched-{watched}", watched, watched)
     with open_partition(bootstrap_servers, parameters) as opened:
         rows = np.arange(watched)
