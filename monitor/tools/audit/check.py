@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class Scope:
     findings: Findings
 
 
-class Check:
+class Check(ABC):
     """The check of one monitor's records, which it takes in order of tick.
 
     `statuses` counts the records by status. `safe`, `noisy` and `bounds` are the numbers of "safe" answers, noisy
@@ -44,14 +45,14 @@ class Check:
         self.statuses: Counter[str] = Counter()
         self.safe = self.noisy = self.bounds = 0
 
+    @abstractmethod
     def take(self, record: PublishedRecord) -> Prove | None:
         """Check the next record. Return the comparison with the recount; None if the record cannot be compared.
 
         Raises:
             FormError: a field is missing, or is not in the form of docs/interface.md.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self, first: int, last: int) -> None:
         """Check that every tick from the first to the last was answered, if every tick must be."""
-        raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -55,13 +56,13 @@ class DrawnCheck(Check):
         check_facts(record, key, tick, facts | self._list_facts(), self._findings)
         return prove
 
+    @abstractmethod
     def _read(self, fields: Fields, drawing: Drawing) -> Prove:
         """Read and check what was drawn. Return the comparison with the recount. Raise FormError for another form."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _list_facts(self) -> dict[str, object]:
         """Return the fields that the monitor decides, and their values."""
-        raise NotImplementedError
 
     def _charge(self, kind: str, drawing: Drawing) -> None:
         """Note that what was drawn charges people."""
