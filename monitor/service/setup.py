@@ -22,7 +22,7 @@ from monitor.kafka.topics import TopicNeeds, check_existing_topics, check_topics
 from monitor.observe.failpoints import failpoint
 from monitor.service.preflight import read_ledger, read_ledger_partitions, require_shards
 from monitor.store.redis_client import RedisAddress, create_client, read_server_time
-from monitor.ticks.ledger import EncodedRecord, Writer, read_first_offset
+from monitor.ticks.ledger import Writer, read_first_offset, stamp_record
 from monitor.ticks.ledger_reader import LedgerReader
 from monitor.ticks.state import LedgerState
 
@@ -112,7 +112,7 @@ def set_up(
             input_topic_id=topics[visits].topic_id,
         )
         with closing(Writer(connections, ledger, topics[ledger].topic_id, partition)) as writer:
-            writer.append([EncodedRecord(record.key, record.value, tuple(record.headers), now // 1_000)])
+            writer.append([stamp_record(record, now)])
         failpoint("setup.begun")
     return SetupResult(tuple(created), tuple(empty), lost_at, reader)
 

@@ -24,7 +24,7 @@ from monitor.privacy.paired import PairedTotals
 from monitor.store.facts import Question, Reading
 from monitor.ticks.decide_over_time import OverTimeDecider
 from monitor.ticks.evidence import Evidence, find_input_since
-from monitor.ticks.ledger import EncodedRecord
+from monitor.ticks.ledger import EncodedRecord, stamp_record
 from monitor.ticks.state import LedgerState
 
 
@@ -209,7 +209,7 @@ class Decider:
     ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = alerts.make_at_times_record(
+        record = alerts.make_at_times_record(
             source=parameters.name,
             monitor=monitor.name,
             time=time,
@@ -226,7 +226,7 @@ class Decider:
             noisy_counts=noisy,
             counts_at_least=None if bounds is None or monitor.at_least is None else (monitor.at_least, bounds),
         )
-        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
+        return stamp_record(record, as_of)
 
     def _decide_total(
         self,
@@ -266,7 +266,7 @@ class Decider:
     ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = alerts.make_hot_spots_record(
+        record = alerts.make_hot_spots_record(
             source=parameters.name,
             monitor=monitor.name,
             time=time,
@@ -278,12 +278,12 @@ class Decider:
             epsilon=monitor.epsilon,
             hot_spots=drawn,
         )
-        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
+        return stamp_record(record, as_of)
 
     def _build_dwell_record(self, monitor: Dwell, time: int, tick: int, totals: PairedTotals | None) -> EncodedRecord:
         parameters, rule = self._parameters, monitor.rule
         as_of = parameters.grid.as_of(tick)
-        key, value, headers = make_dwell_record(
+        record = make_dwell_record(
             source=parameters.name,
             monitor=monitor.name,
             time=time,
@@ -296,7 +296,7 @@ class Decider:
             per_person=rule.per_person,
             totals=totals,
         )
-        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
+        return stamp_record(record, as_of)
 
     def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState, tally: _Tally) -> bool:
         """Return whether the answers about τ are known, and every visit at τ that was reported before as_of is counted.

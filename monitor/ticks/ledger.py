@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_first_offset
@@ -57,6 +58,11 @@ class EncodedRecord(NamedTuple):
     value: bytes
     headers: tuple[tuple[str, bytes], ...]
     timestamp_ms: int
+
+
+def stamp_record(record: OutputRecord, at: int) -> EncodedRecord:
+    """Return a record with its timestamp; `at` is an instant in microseconds."""
+    return EncodedRecord(record.key, record.value, tuple(record.headers), at // 1_000)
 
 
 def read_partition(

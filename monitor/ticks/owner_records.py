@@ -9,7 +9,7 @@ from monitor.contracts import alerts
 from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerError
 from monitor.observe.failpoints import failpoint
-from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.ledger import EncodedRecord, Writer, stamp_record
 from monitor.ticks.ledger_reader import LedgerReader
 from monitor.ticks.period_account import declare_charges
 from monitor.ticks.state import OwnerTerms, find_later
@@ -84,7 +84,7 @@ class OwnerRecords:
     def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> EncodedRecord:
         """Return an owner record. `tick` is a decided tick that has no answers."""
         now = self.now()
-        key, value, headers = alerts.make_owner_record(
+        record = alerts.make_owner_record(
             source=self.parameters.name,
             service=terms.service,
             fingerprint=terms.fingerprint,
@@ -98,7 +98,7 @@ class OwnerRecords:
             input_partitions=terms.input_partitions,
             charges=terms.charges,
         )
-        return EncodedRecord(key, value, tuple(headers), now // 1_000)
+        return stamp_record(record, now)
 
     def announce(self, writer: Writer, partition: int, reader: LedgerReader) -> OwnerTerms:
         """Append an owner record, read up to it, and return its terms.
