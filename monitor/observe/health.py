@@ -75,7 +75,9 @@ class Health:
             return {loop: reason for loop, reason in self._waiting_for.items() if reason}
 
 
-class _QuietHandler(WSGIRequestHandler):
+class QuietHandler(WSGIRequestHandler):
+    """Handles one request of a client, and closes a connection on which nothing happens."""
+
     timeout = REQUEST_SECONDS
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name is the base class's
@@ -133,7 +135,7 @@ class Endpoint:
         self._metrics = make_wsgi_app(registry)
         try:
             server = _IPv6Server if ":" in host else _Server
-            self._server = make_server(host, port, self._respond, server, _QuietHandler)
+            self._server = make_server(host, port, self._respond, server, QuietHandler)
         except OSError as error:
             raise UsageError(
                 f"{key} is {port}: cannot listen on it at {host} ({error}). Set another port, or 0 for any free port, "

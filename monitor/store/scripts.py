@@ -25,7 +25,7 @@ def _read_text(name: str) -> str:
 
 
 @cache
-def _load_script(name: str) -> str:
+def load_script(name: str) -> str:
     """Return a script's text, with the functions it uses inserted after the first line, which has the flags."""
     flags, _, text = _read_text(name).partition("\n")
     return "".join((flags, "\n", "" if name in _ALONE else _read_text("common"), text))
@@ -33,4 +33,4 @@ def _load_script(name: str) -> str:
 
 def make_eval(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
     """Return the EVAL command that runs a script."""
-    return ("EVAL", _load_script(script), len(keys), *keys, *arguments)
+    return ("EVAL", load_script(script), len(keys), *keys, *arguments)

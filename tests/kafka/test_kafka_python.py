@@ -28,28 +28,25 @@ from monitor.kafka import kafka_python_3_0
 
 PARTS: dict[str, tuple[str, list[Callable[..., Any] | type]]] = {
     "coordinator": (
-        "5c7e09547adbde71",
+        "06fba9177f933c48",
         [
             KafkaConsumer.__init__,
-            ConsumerCoordinator.need_rejoin,
-            ConsumerCoordinator._on_join_prepare_async,
-            BaseCoordinator.join_group_async,
-            BaseCoordinator._do_join_and_sync_async,
-            BaseCoordinator.rebalance_in_progress,
+            ConsumerCoordinator,
+            BaseCoordinator,
         ],
     ),
     "producer": (
-        "078a694e1a05ce2c",
-        [KafkaProducer.close, KafkaProducer.flush, Sender.run, Sender.force_close, TransactionManager],
+        "e9183036dc6c662c",
+        [KafkaProducer.close, KafkaProducer.flush, Sender, TransactionManager],
     ),
     "network": (
-        "1e04588570250a1d",
+        "6886b3c5c428fccf",
         [
             KafkaNetClient,
             KafkaConnectionManager.get_connection,
             KafkaConnectionManager.connection_delay,
             ClusterMetadata.request_update,
-            Sender._send_producer_data,
+            Sender,
         ],
     ),
     "batch_queue": (
@@ -57,14 +54,9 @@ PARTS: dict[str, tuple[str, list[Callable[..., Any] | type]]] = {
         [KafkaProducer.send, RecordAccumulator, ProducerBatch, MemoryRecordsBuilder, DefaultRecordBatchBuilder],
     ),
     "fetcher": (
-        "8685fa213c776772",
+        "dcab47b00eb3c23f",
         [
-            Fetcher.__init__,
-            Fetcher.fetched_records,
-            Fetcher._append,
-            Fetcher._parse_fetched_data,
-            Fetcher._on_partition_records_drain,
-            Fetcher.PartitionRecords,
+            Fetcher,
         ],
     ),
     "batches": ("e42587d7f31d3864", [DefaultRecordBatch, LegacyRecordBatch]),

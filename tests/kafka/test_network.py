@@ -9,9 +9,14 @@ from typing import Any
 
 import pytest
 from kafka.admin import NewTopic
+from kafka.cluster import ClusterMetadata
+from kafka.producer.sender import Sender
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.kafka.kafka_python_3_0.network import ProducersNetworkClient
 from monitor.tools.servers import EmbeddedKafka
+
+RecordCalls = Callable[[type, str], list[list[Any]]]
 
 ROUNDS_FOR_A_REQUEST = 100
 """More than a sender needs for one request. Without the corrections, it makes thousands of rounds meanwhile."""
@@ -24,21 +29,29 @@ def own_kafka() -> Iterator[EmbeddedKafka]:
         yield server
 
 
-def record_calls(owner: Any, name: str) -> list[Any]:
-    """Record the first argument of each call of a method, by name or position; None without arguments."""
-    calls: list[Any] = []
-    method = getattr(owner, name)
+@pytest.fixture
+def record_calls(monkeypatch: pytest.MonkeyPatch) -> RecordCalls:
+    """A function that records the arguments of the calls of a method from now on."""
 
-    def record(*arguments: Any, **named: Any) -> Any:
-        calls.append(next(iter((*arguments, *named.values())), None))
-        return method(*arguments, **named)
+    def start(owner: type, name: str) -> list[list[Any]]:
+        calls: list[list[Any]] = []
+        method = getattr(owner, name)
 
-    setattr(owner, name, record)
-    return calls
+        def record(instance: Any, *arguments: Any, **named: Any) -> Any:
+            calls.append([*arguments, *named.values()])
+            return method(instance, *arguments, **named)
+
+        monkeypatch.setattr(owner, name, record)
+        return calls
+
+    return start
 
 
 def test_producer_waits_for_a_leader(
-    connections: KafkaConnections, topic: Callable[[str], str], eventually: Callable[..., Any]
+    connections: KafkaConnections,
+    topic: Callable[[str], str],
+    eventually: Callable[..., Any],
+    record_calls: RecordCalls,
 ) -> None:
     """While a topic is deleted, the sender makes a few rounds for each request of metadata."""
     name = topic("deleted")
@@ -47,9 +60,7 @@ def test_producer_waits_for_a_leader(
         producer.send(name, b"before").get(10)
         admin.delete_topics([name])
         pending = producer.send(name, b"after")
-        metadata = producer._sender._metadata
-        eventually(lambda: not metadata.available_partitions_for_topic(name), 20)
-        requests, rounds = record_calls(metadata, "metadata_request"), record_calls(producer._sender, "run_once")
+        requests, rounds = record_calls(ClusterMetadata, "metadata_request"), record_calls(Sender, "run_once")
         eventually(lambda: len(requests) >= 5, 20)
         assert len(rounds) < ROUNDS_FOR_A_REQUEST * len(requests)
         admin.create_topics([NewTopic(name, 1, 1)])
@@ -57,7 +68,7 @@ def test_producer_waits_for_a_leader(
 
 
 def test_producer_waits_for_a_broker(
-    own_kafka: EmbeddedKafka, topic: Callable[[str], str], eventually: Callable[..., Any]
+    own_kafka: EmbeddedKafka, topic: Callable[[str], str], eventually: Callable[..., Any], record_calls: RecordCalls
 ) -> None:
     """While a broker accepts connections but does not answer, each round of the sender waits for a tenth of a second.
 
@@ -74,8 +85,8 @@ def test_producer_waits_for_a_broker(
         with socket.create_server((host, int(port))) as silent:
             pending = producer.send(name, b"after")
             with silent.accept()[0]:
-                waits = record_calls(producer._sender._client, "poll")
-                eventually(lambda: len(waits) >= 10, 20)
-                assert sum(waits) >= 500  # milliseconds
+                polls = record_calls(ProducersNetworkClient, "poll")
+                eventually(lambda: len(polls) >= 10, 20)
+                assert sum(timeout_ms for (timeout_ms,) in polls) >= 500
         own_kafka.restart()
         assert pending.get(30).topic == name

@@ -23,9 +23,8 @@ class Written(NamedTuple):
 
 def encode_one_by_one(records: list[Written]) -> bytes:
     """Return the bytes of one batch by kafka-python alone: the oracle."""
-    builder = MemoryRecordsBuilder(2, 0, 1)
+    builder = MemoryRecordsBuilder(2, 0, 2**30)
     for number, record in enumerate(records):
-        builder._builder._batch_size = 2**30
         assert builder.append(record.timestamp_ms, record.key, record.value, list(record.headers)) is not None, number
     return finish(builder)
 

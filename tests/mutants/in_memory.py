@@ -105,4 +105,4 @@ def _replace_scripts(changes: Sequence[Change], folder: Path) -> None:
     for change in changes:
         apply_change(change, folder)
     scripts.files = lambda _package: copies  # type: ignore[assignment,attr-defined]  # an imported name
-    scripts._load_script.cache_clear()
+    scripts.load_script.cache_clear()

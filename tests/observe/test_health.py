@@ -146,7 +146,7 @@ def test_slow_clients_do_not_stop_probes(probed: Probed, eventually: Eventually)
 
 def test_silent_client_is_closed(probed: Probed, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that sends half of a request is disconnected after a time."""
-    monkeypatch.setattr(health._QuietHandler, "timeout", 0.1)
+    monkeypatch.setattr(health.QuietHandler, "timeout", 0.1)
     with socket.create_connection(("127.0.0.1", probed.endpoint.port), timeout=10) as client:
         client.sendall(b"GET /metrics HTTP/1.1\r\n")
         assert client.recv(1) == b""

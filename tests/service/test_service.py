@@ -261,7 +261,7 @@ def test_two_instances_share_the_work(make_town: Callable[..., Any], eventually:
 def is_shared(services: list[Service]) -> bool:
     """Return whether each of two instances owns one ledger partition and reads two input partitions."""
     owned = [set(service.loop.owners) for service in services]
-    reading = [len(service.reader._source.reading) for service in services]
+    reading = [len(service.reader.assigned) for service in services]
     return all(len(partitions) == 1 for partitions in owned) and owned[0] != owned[1] and reading == [2, 2]
 
 

@@ -7,17 +7,14 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-import pytest
-
-import monitor.service.run as running
 from monitor.contracts.clock import SystemClock
 from monitor.observe.health import STALL_SECONDS, Health
-from tests.service.running import create_topics, make_real_time
+from monitor.observe.metrics import Metrics
+from monitor.service.run import run_with
+from tests.service.running import create_topics, make_real_time, wait_next_tick
 
 
-def test_waiting_for_deleted_topic_is_healthy(
-    make_town: Callable[..., Any], eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_deleted_topic_is_healthy(make_town: Callable[..., Any], eventually: Callable[..., Any]) -> None:
     """
     While the service waits for a topic, loops that have ended do not count as stalled, and `/readyz` names the topic.
 
@@ -27,21 +24,19 @@ def test_waiting_for_deleted_topic_is_healthy(
     """
     now = [0.0]
     health = Health(lambda: now[0])
-    monkeypatch.setattr(running, "Health", lambda: health)
-    town = make_town(metrics={"port": 0}, **make_real_time(slot=2, release_delay=1))
+    town = make_town(**make_real_time(slot=2, release_delay=1))
     create_topics(town)
     stop = threading.Event()
-    thread = threading.Thread(target=running.run, args=(town.settings, SystemClock(), stop))
+    thread = threading.Thread(target=run_with, args=(town.settings, SystemClock(), Metrics(), health, stop))
     thread.start()
     try:
-        eventually(lambda: health._last_turns.keys() >= {"reading", "release"} and not health.list_waiting(), 60)
+        wait_next_tick(town, eventually)
         with closing(town.settings.kafka.create_admin()) as admin:
             admin.delete_topics([town.topics.visits])
-        eventually(lambda: "release" not in health._last_turns, 60)
+        eventually(lambda: town.topics.visits in health.list_waiting().get("service", ""), 60)
         now[0] += STALL_SECONDS + 1
         eventually(lambda: not health.list_stalled(), 60)
-        assert health._last_turns.keys() == {"service"}
-        eventually(lambda: town.topics.visits in health.list_waiting().get("service", ""), 60)
+        assert health.list_waiting().keys() == {"service"}
     finally:
         stop.set()
         thread.join(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from unittest.mock import Mock
 
 import pytest
 from redis import exceptions
@@ -99,11 +100,14 @@ def test_certificate_authority() -> None:
 
 
 def test_time_limits() -> None:
-    """Connections and responses have time limits."""
+    """Connections and responses have time limits. Only a command whose connection was lost is sent once more."""
     options = create_client(RedisAddress("redis://host")).get_connection_kwargs()
     assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
-    assert options["retry"].get_retries() == 1
-    assert exceptions.TimeoutError not in options["retry"]._supported_errors
+    for error, calls in ((exceptions.ConnectionError, 2), (exceptions.TimeoutError, 1)):
+        command = Mock(side_effect=error)
+        with pytest.raises(error):
+            options["retry"].call_with_retry(command, Mock())
+        assert command.call_count == calls, error
 
 
 @pytest.mark.parametrize("kind", ["valkey", "valkey_cluster"])

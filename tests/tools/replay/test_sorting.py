@@ -34,21 +34,13 @@ def test_runs_of_many_blocks_are_merged() -> None:
         assert [line.number for line in merged] == [line.number for line in sorted(given)]
 
 
-def test_close_removes_temporary_files() -> None:
-    """`close` removes the temporary files."""
-    merged = SortedLines(lines(100), lambda: None, 10)
-    assert merged._folder is not None
-    folder = Path(merged._folder.name)
-    assert len(list(folder.iterdir())) == 10
-    merged.close()
-    assert not folder.exists()
-
-
-def test_no_files_if_all_fits() -> None:
-    """No file is written if all lines fit in memory."""
-    with closing(SortedLines(lines(50), lambda: None, 100)) as merged:
-        assert merged._folder is None
-        assert len(list(merged)) == 50
+@pytest.mark.parametrize(("run_lines", "files"), [(10, 10), (100, 1), (101, 0)])
+def test_temporary_files(run_lines: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a file for each run, and none if all lines fit in memory. `close` removes them."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with closing(SortedLines(lines(100), lambda: None, run_lines)):
+        assert sum(path.is_file() for path in tmp_path.rglob("*")) == files
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_lines() -> None:
