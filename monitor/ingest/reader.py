@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
+from monitor.contracts.instants import MILLISECOND
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
-from monitor.ingest.accept import DEAD_LETTER, accept
-from monitor.ingest.columns import Columns, Refusal, count_by_reason
-from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
-from monitor.ingest.decode import decode_records
+from monitor.ingest.columns import count_by_reason
+from monitor.ingest.dead_letters import DeadLetterTopic
+from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
@@ -34,8 +34,6 @@ from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
 
-MILLISECONDS: Final = 1_000  # in a second
-MICROSECONDS: Final = 1_000  # in a millisecond
 COMMIT_SECONDS: Final = 5.0
 LAG_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 0.5
@@ -93,7 +91,8 @@ class Reader:
             failpoint("reader.polled")
             records = sum(len(fetch.records) for fetch in fetched)
             with self._spans.span("batch.prepare", batch=_name(fetched), records=records):
-                batch = self._prepare(fetched)
+                self._count_late(fetched)
+                batch = prepare_batch(self._parameters, self._persons, fetched)
             failpoint("reader.accepted")
             self._enqueue(batch)
         except (UnreachableError, WindowsError):
@@ -142,32 +141,11 @@ class Reader:
             self._postponed.clear()
             raise failure
 
-    def _prepare(self, fetched: Sequence[Fetched]) -> Batch:
-        began = time.perf_counter()
-        values = [record.value for fetch in fetched for record in fetch.records]
-        stamps = np.array([record.timestamp for fetch in fetched for record in fetch.records], np.int64)
-        grid = self._parameters.grid
-        self._count_late(fetched)
-        columns: Columns = decode_records(
-            values, self._parameters.default_stay, with_consent=bool(self._parameters.at_least)
-        )
-        accepted = accept(self._parameters, self._persons, columns, (stamps * 1_000 - grid.origin) // grid.length)
-        accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
-        letters = _address_refusals(accepted.refused, fetched)
-        spans = tuple(Span(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
-        newest = {
-            fetch.partition: max(record.timestamp for record in fetch.records) / MILLISECONDS
-            for fetch in fetched
-            if fetch.records
-        }
-        oldest = int(stamps.min()) / MILLISECONDS if len(stamps) else None
-        return Batch(spans, accepted, letters, len(values), began, oldest, newest)
-
     def _count_late(self, fetched: Sequence[Fetched]) -> None:
         """Count records that were stamped before a tick closed, but are not below its end offsets (rule 9)."""
         late = 0
         for fetch in fetched:
-            stamps = np.array([record.timestamp for record in fetch.records], np.int64) * MICROSECONDS
+            stamps = np.array([record.timestamp for record in fetch.records], np.int64) * MILLISECOND
             offsets = np.array([record.offset for record in fetch.records], np.int64)
             late += self.tick_ends.count_late(fetch.partition, offsets, stamps)
         if late:
@@ -328,14 +306,6 @@ class Reader:
 def _name(spans: Iterable[Fetched | Span]) -> str:
     """Return the name of a batch in logs and spans: its input partitions and offsets."""
     return " ".join(f"{span.partition}:{span.start}-{span.end}" for span in spans)
-
-
-def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) -> tuple[DeadLetter, ...]:
-    """Return a dead letter for each refusal, with the partition and the offset of its record."""
-    if not refused:
-        return ()
-    places = [(fetch.partition, record.offset) for fetch in fetched for record in fetch.records]
-    return tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in refused)
 
 
 def _find_lowest(progress: Sequence[Mapping[int, int]], partition: int) -> int:

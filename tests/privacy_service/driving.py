@@ -1,4 +1,4 @@
-"""Streams of records, driven through the service's reader and windows, tick by tick.
+"""Streams of records, driven through the service's decoding and windows, tick by tick.
 
 A tick depends on the store before it and on the records that are read in it. So ticks with the same store and the same
 records are run once, and streams share them.
@@ -7,14 +7,12 @@ records are run once, and streams share them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
-from monitor.ingest.reader import Reader
-from monitor.ingest.source import Fetched, InputLog
+from monitor.ingest.prepare import prepare_batch
+from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
@@ -28,16 +26,6 @@ HASHER: Final = PersonHasher(b"0123456789abcdef")
 Records = Sequence[Sequence[Visit]]
 AtTick = dict[Cell, int]
 """The counts of one tick by cell."""
-
-
-@dataclass
-class _Letters(DeadLetterTopic):
-    """A dead-letter topic that keeps all dead letters."""
-
-    letters: list[DeadLetter] = field(default_factory=list)
-
-    def put(self, letters: Sequence[DeadLetter]) -> None:
-        self.letters += letters
 
 
 class _Driven(NamedTuple):
@@ -88,7 +76,7 @@ class Driver:
         key = (tick, store, offset, due, twice)
         if key not in self._driven:
             windows = MemoryWindows(self._parameters, self._clock_at(tick))
-            windows._shards = [shard_of_state(self._stores[store])]
+            windows.shards = [shard_of_state(self._stores[store])]
             self._driven[key] = self._drive(windows, tick, offset, due, twice=twice, known=True)
         return self._driven[key]
 
@@ -102,7 +90,7 @@ class Driver:
 
     def _number_of(self, windows: MemoryWindows) -> int:
         """Return the number of a store's state."""
-        state = shard_state(windows._shards[0])
+        state = shard_state(windows.shards[0])
         number = self._numbers.setdefault(state, len(self._stores))
         if number == len(self._stores):
             self._stores.append(state)
@@ -113,10 +101,7 @@ class Driver:
     ) -> _Driven:
         """Write the due records, count, and open the next slot."""
         windows.store_clock = self._clock_at(tick)
-        letters = _Letters()
-        if due:
-            reader = Reader(self._parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None))
-            self._ingest(reader, due, offset, twice=twice, known=known)
+        letters = self._ingest(windows, due, offset, twice=twice, known=known) if due else 0
         question, times = self._questions[tick]
         reading = windows.read({0: question})[0]
         assert reading.settled
@@ -126,25 +111,28 @@ class Driver:
             COMPLETE_FROM_START,
         )
         windows.open([0], tick + 1)
-        return _Driven(_count(question, times, reading), len(letters.letters), self._number_of(windows))
+        return _Driven(_count(question, times, reading), letters, self._number_of(windows))
 
-    def _ingest(self, reader: Reader, records: Records, offset: int, *, twice: bool, known: bool) -> None:
-        """Write records; `known`: their batch is not prepared again, which takes most of a reader's time."""
+    def _ingest(self, windows: MemoryWindows, records: Records, offset: int, *, twice: bool, known: bool) -> int:
+        """Write records and return the number of dead letters.
+
+        `known`: a batch that was prepared before is used again, because preparing takes most of the time.
+        """
         key = (offset, records)
         batch = self._prepared.get(key) if known else None
         if batch is None:
-            batch = self._prepared[key] = _prepare(reader, records, offset)
-        reader._write(batch)
-        if twice:
-            reader._windows.write(batch.spans, batch.accepted.facts)
+            batch = self._prepared[key] = prepare_batch(self._parameters, HASHER, [_fetch(records, offset)])
+        for _ in range(2 if twice else 1):
+            windows.write(batch.spans, batch.accepted.facts)
+        return len(batch.letters)
 
 
-def _prepare(reader: Reader, records: Records, offset: int) -> Batch:
+def _fetch(records: Records, offset: int) -> Fetched:
     fetched = [
         FetchedRecord(at, stamp_ms(visits[0].moment), encode_record(visits))
         for at, visits in enumerate(records, offset)
     ]
-    return reader._prepare([Fetched(0, offset, offset + len(records), fetched)])
+    return Fetched(0, offset, offset + len(records), fetched)
 
 
 def _count(question: Question, times: Sequence[int], reading: Reading) -> AtTick:

@@ -18,17 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import MINUTE
-from monitor.ingest.reader import Reader
-from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
-from monitor.store.facts import Question, Reading, Span
-from monitor.store.hashing import PersonHasher
+from monitor.store.facts import Question, Reading
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
@@ -42,17 +39,13 @@ from tests.privacy_service.states import (
     OwnerState,
     ReaderState,
     ShardState,
-    Spans,
     State,
     batch_name,
     shard_of_state,
     shard_state,
 )
-from tests.privacy_service.stepped import HandLog, HandTopic, Held, Silent, Write
-from tests.store.memory import MemoryWindows, _Shard
-
-HASHER: Final = PersonHasher(b"0123456789abcdef")
-
+from tests.privacy_service.stepped import HandLog, HandTopic, SteppedReader, Write
+from tests.store.memory import MemoryWindows, Shard
 
 Action = tuple[Any, ...]
 
@@ -77,10 +70,9 @@ class World:
         self.windows: RedisWindows = (
             MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
         )
-        self._polled: dict[Spans, Batch] = {}
         self._batches: dict[BatchName, Batch] = {}
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
-        self._readers = [self._reader(log) for log in self._logs]
+        self._readers = [SteppedReader(plan, log, self.windows) for log in self._logs]
         self._parts = ReleaseContext(
             plan.parameters,
             self.windows,
@@ -98,7 +90,7 @@ class World:
             Decider(plan.parameters, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
         ]
         self._questions = [cache(decider.build_questions) for decider in deciders]
-        self._shards = shards
+        self.shards = shards
         self._evidence: list[EvidenceReader | None] = [None] * plan.ledger_partitions
         self._owners = [OwnerState(-1, 0, None, frozenset())] * plan.ledger_partitions
         self.moment = 0
@@ -106,30 +98,7 @@ class World:
         self._opens: frozenset[tuple[int, int]] = frozenset()
         self._replica: Any = None
         self._left = dict(plan.faults)
-        self._expected = {tick: plan.counts(tick) for tick in range(-1, plan.moments[-1][0])}
-
-    def _reader(self, log: HandLog) -> Reader:
-        reader = Reader(
-            self.plan.parameters,
-            cast("Any", log),
-            self.windows,
-            HASHER,
-            cast("Any", Silent()),
-            cast("Any", Silent()),
-        )
-        prepare = reader._prepare
-
-        def prepared(fetched: Sequence[Fetched]) -> Batch:
-            spans = tuple(Span(part.partition, part.start, part.end) for part in fetched)
-            if spans not in self._polled:
-                self._polled[spans] = prepare(fetched)
-            return self._polled[spans]
-
-        reader._prepare = prepared  # type: ignore[method-assign]  # prepares the same records only once
-        reader._queue.close()
-        reader._queue._thread = cast("Any", Held())
-        reader._committed_at = float("inf")
-        return reader
+        self.expected = {tick: plan.counts(tick) for tick in range(-1, plan.moments[-1][0])}
 
     @property
     def tick(self) -> int:
@@ -160,7 +129,7 @@ class World:
             for numbers in product(*rests):
                 if any(numbers):
                     yield ("poll", number, dict(zip(log.reading, numbers, strict=True)))
-        if any(not write.done() for _, write in self._readers[number]._queue._sent):
+        if any(not write.done() for write in self._readers[number].queue.list_writes()):
             yield ("land", number)
         if self._left.get("crash"):
             yield ("crash", number)
@@ -212,27 +181,23 @@ class World:
         self._step(number, numbers, looks=False)
 
     def _step(self, number: int, numbers: Mapping[int, int], *, looks: bool) -> None:
-        """Run one step of a reader; every half second of real time it checks that the windows still have its writes."""
-        reader, log = self._readers[number], self._logs[number]
-        reader._checked_at = float("-inf") if looks else float("inf")
-        log.next = numbers
-        reader.step(0)
+        self._logs[number].next = numbers
+        self._readers[number].step_once(looks=looks)
 
     def _land(self, number: int) -> None:
         """Write the oldest batch that is not written yet."""
-        next(write for _, write in self._readers[number]._queue._sent if not write.done()).result()
+        next(write for write in self._readers[number].queue.list_writes() if not write.done()).result()
 
     def _crash(self, number: int) -> None:
         """End the process and assign its partitions to another. A write in flight may be applied later, or never."""
         self._left["crash"] -= 1
-        for batch, _ in self._readers[number]._queue._sent:
-            self._zombies |= {self._name(batch)}
+        self._zombies |= {self._name(write.batch) for write in self._readers[number].queue.list_writes()}
         self._logs[number] = HandLog(self.plan, self.plan.readers[number], self.clock)
-        self._readers[number] = self._reader(self._logs[number])
+        self._readers[number] = SteppedReader(self.plan, self._logs[number], self.windows)
 
     def _zombie(self, name: BatchName) -> None:
         self._left["zombie"] -= 1
-        self._readers[0]._write(self._batches[name])
+        self._readers[0].write(self._batches[name])
 
     def _look(self, partition: int) -> None:
         """Let the owner look once, and check that the counts it could decide from are those of the log."""
@@ -268,7 +233,7 @@ class World:
             rows = registry.by_shard[shard].tolist()
             time = (instant - ORIGIN) // MINUTE
             counted |= {(PLACES[row], time): count for row, count in zip(rows, counts.tolist(), strict=True)}
-        expected = self._expected[self.tick]
+        expected = self.expected[self.tick]
         assert all(count == expected.get(cell, 0) for cell, count in counted.items()), (self.tick, counted, expected)
         whole = max(reading.complete_from, reading.evicted_before)
         assert whole <= self.tick - self.plan.window + 1, "these facts must be complete"
@@ -286,7 +251,7 @@ class World:
     def _open(self, partition: int, tick: int) -> None:
         """Let the owner open the next slot after the tick: immediately, late, or (if it died before) never."""
         self._opens -= {(partition, tick)}
-        Upkeep(self.plan.parameters, self.windows).finish_tick(tick, self._shards[partition])
+        Upkeep(self.plan.parameters, self.windows).finish_tick(tick, self.shards[partition])
 
     def _takeover(self, partition: int) -> None:
         self._left["takeover"] -= 1
@@ -295,8 +260,7 @@ class World:
 
     def _flush(self) -> None:
         self._left["flush"] -= 1
-        memory = cast("MemoryWindows", self.windows)
-        memory._shards = [_Shard() for _ in memory._shards]
+        self._fill([shard_state(Shard())] * self.plan.shards)
 
     def _replicate(self) -> None:
         self._replica = self._stored()
@@ -334,10 +298,11 @@ class World:
             self._put_reader(number, reader)
 
     def _reader_state(self, number: int) -> ReaderState:
-        log, queue = self._logs[number], self._readers[number]._queue
-        writes = tuple((self._name(batch), _name_landed(write)) for batch, write in queue._sent)
-        pending = None if queue._pending is None else self._name(queue._pending)
-        return ReaderState(frozenset(log.reading.items()), frozenset(log.waiting), writes, pending)
+        log, queue = self._logs[number], self._readers[number].queue
+        writes = tuple((self._name(write.batch), _name_landed(write)) for write in queue.list_writes())
+        pending = queue.read_pending()
+        name = None if pending is None else self._name(pending)
+        return ReaderState(frozenset(log.reading.items()), frozenset(log.waiting), writes, name)
 
     def _name(self, batch: Batch) -> BatchName:
         name = batch_name(batch)
@@ -345,21 +310,17 @@ class World:
         return name
 
     def _put_reader(self, number: int, state: ReaderState) -> None:
-        log, reader = self._logs[number], self._readers[number]
+        log = self._logs[number]
         log.reading, log.waiting = dict(sorted(state.positions)), set(state.waiting)
-        reader._queue._sent.clear()
-        for name, landed in state.writes:
-            batch = self._batches[name]
-            write = Write(reader._write, batch, None if landed is None else dict(landed))
-            reader._queue._sent.append((batch, cast("Any", write)))
-        reader._queue._pending = None if state.pending is None else self._batches[state.pending]
+        writes = [(self._batches[name], None if landed is None else dict(landed)) for name, landed in state.writes]
+        self._readers[number].queue.put_back(writes, None if state.pending is None else self._batches[state.pending])
 
     def _stored(self) -> tuple[ShardState, ...]:
-        return tuple(shard_state(shard) for shard in cast("MemoryWindows", self.windows)._shards)
+        return tuple(shard_state(shard) for shard in cast("MemoryWindows", self.windows).shards)
 
     def _fill(self, store: Sequence[ShardState]) -> None:
-        cast("MemoryWindows", self.windows)._shards = [shard_of_state(state) for state in store]
+        cast("MemoryWindows", self.windows).shards = [shard_of_state(state) for state in store]
 
 
-def _name_landed(write: Any) -> frozenset[tuple[int, int]] | None:
+def _name_landed(write: Write) -> frozenset[tuple[int, int]] | None:
     return None if write.reached is None else frozenset(write.reached.items())

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from monitor.ingest.write_queue import Batch
 from monitor.store.facts import ShardFacts, Span
-from tests.store.memory import _Shard
+from tests.store.memory import Shard
 
 Spans = tuple[Span, ...]
 
@@ -68,7 +68,7 @@ def batch_name(batch: Batch) -> BatchName:
     return BatchName(batch.spans, tuple((shard, tuple(parts)) for shard, parts in facts))
 
 
-def shard_state(shard: _Shard) -> ShardState:
+def shard_state(shard: Shard) -> ShardState:
     """Return the state of a shard."""
     return ShardState(
         (shard.complete_from, shard.evicted_before, shard.times_evicted_until, shard.opened, shard.shown),
@@ -79,12 +79,12 @@ def shard_state(shard: _Shard) -> ShardState:
     )
 
 
-def shard_of_state(state: ShardState) -> _Shard:
+def shard_of_state(state: ShardState) -> Shard:
     """Return a shard with this state."""
     seen = {row: dict(people) for row, people in state.seen}
     present = {at: set(members) for at, members in state.present}
     complete_from, evicted_before, times_evicted_until, opened, shown = state.numbers
-    return _Shard(
+    return Shard(
         dict(state.progress),
         complete_from,
         evicted_before,

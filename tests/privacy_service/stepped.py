@@ -1,26 +1,24 @@
-"""Parts of the service that are run step by step: a clock, a log, and an executor that waits."""
+"""Parts of the service that are run step by step: a log, and a reader whose writes wait."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, cast
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE
 from monitor.ingest.dead_letters import DeadLetter
+from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched
-from monitor.ingest.write_queue import Batch
+from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
+from monitor.store.hashing import PersonHasher
+from monitor.store.redis_store import RedisWindows
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import Plan, log_end, value_of
 
-
-class Held:
-    """An executor whose work waits until its result is requested."""
-
-    def submit(self, work: Any, batch: Batch) -> Write:
-        return Write(work, batch)
+HASHER: Final = PersonHasher(b"0123456789abcdef")
 
 
 @dataclass
@@ -38,6 +36,53 @@ class Write:
         if self.reached is None:
             self.reached = self.work(self.batch)
         return self.reached
+
+
+class SteppedQueue(WriteQueue):
+    """A queue without a thread: a write waits until its result is requested. Its content can be saved and restored."""
+
+    def __init__(self, write: Callable[[Batch], dict[int, int]]) -> None:
+        super().__init__(lambda facts: facts, write)
+        self._thread.shutdown()
+        self._thread = cast("Any", self)
+
+    def submit(self, write: Callable[[Batch], dict[int, int]], batch: Batch) -> Write:
+        """Keep a write until its result is requested."""
+        return Write(write, batch)
+
+    def list_writes(self) -> list[Write]:
+        """Return the writes in flight, the oldest first."""
+        return [cast("Any", write) for _, write in self._sent]
+
+    def read_pending(self) -> Batch | None:
+        """Return the batch that is not sent yet."""
+        return self._pending
+
+    def put_back(self, writes: Iterable[tuple[Batch, dict[int, int] | None]], pending: Batch | None) -> None:
+        """Replace the content: sent batches with the results of their writes, and the batch that is not sent yet."""
+        self._sent.clear()
+        self._sent += [(batch, cast("Any", Write(self._write, batch, reached))) for batch, reached in writes]
+        self._pending = pending
+
+
+class SteppedReader(Reader):
+    """A reader of a `HandLog` that checks the windows when it is told to, and commits no offsets."""
+
+    def __init__(self, plan: Plan, log: HandLog, windows: RedisWindows) -> None:
+        silent = cast("Any", Silent())
+        super().__init__(plan.parameters, cast("Any", log), windows, HASHER, silent, silent)
+        self._queue.close()
+        self.queue = self._queue = SteppedQueue(self._write)
+        self._committed_at = float("inf")
+
+    def step_once(self, *, looks: bool) -> None:
+        """Run one step. Every half second of real time a reader looks whether the windows still have its writes."""
+        self._checked_at = float("-inf") if looks else float("inf")
+        self.step(0)
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch of another reader."""
+        self._write(batch)
 
 
 class HandLog:

@@ -347,6 +347,6 @@ def test_expired_answers_count_as_spent(make_town: Callable[..., Any], cell_of: 
     state = LedgerState(expired_until=town.parameters.grid.as_of(4))
     decider, letters = Decider(town.parameters, [0], NoNoise()), []
     for tick in range(5, 17):
-        records = decider.decide(tick, town._evidence(tick, {cell_of(0): 0}), state).records
+        records = decider.decide(tick, town.evidence(tick, {cell_of(0): 0}), state).records
         letters.append(json.loads(records[0].value)["status"])
     assert letters == [*["paused"] * 9, "safe", "safe", "safe"]

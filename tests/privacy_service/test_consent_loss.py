@@ -2,7 +2,7 @@
 
 A town has two places and one designated time, evaluated at two ticks. Ann has at most two visits, each at a place, with
 or without consent, and reported before the first or the second tick. Each of her sets is driven through the service's
-reader and windows, and the counts are compared with a recount. Then every snapshot is decided by the service's code,
+decoding and windows, and the counts are compared with a recount. Then every snapshot is decided by the service's code,
 with every draw enumerated with its exact chance, for every set, each of its consent neighbours (docs/rules.md, rule 13)
 and other people with and without consent.
 
@@ -28,8 +28,8 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule
-from monitor.ingest.reader import Reader
-from monitor.ingest.source import Fetched, InputLog
+from monitor.ingest.prepare import prepare_batch
+from monitor.ingest.source import Fetched
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.store.hashing import PersonHasher
@@ -72,13 +72,6 @@ def parameters(threshold: int) -> Parameters:
     return build_parameters(PLACES, at_times=[noon])
 
 
-class Unused:
-    """Dead letters and the observer of the reader. These visits have no dead letters."""
-
-    def put(self, letters: Sequence[object]) -> None:
-        assert not letters
-
-
 def encode(person: str, visit: ReportedVisit) -> bytes:
     consent = {"consent": True} if visit.consent else {}
     return json.dumps(build_visit(person, visit.place, ORIGIN, ORIGIN + HOUR) | consent).encode()
@@ -90,8 +83,7 @@ def drive(people: Mapping[str, Set]) -> Counts:
     clock = SteppedClock(ORIGIN)
     windows = MemoryWindows(town, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    hasher, unused = PersonHasher(b"0123456789abcdef"), Unused()
-    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", unused), cast("Any", None))
+    hasher = PersonHasher(b"0123456789abcdef")
     decider = Decider(town, [0], cast("Any", None))
     offset, counts = 0, []
     for tick in TICKS:
@@ -99,7 +91,9 @@ def drive(people: Mapping[str, Set]) -> Counts:
             if visit.slot == tick:
                 stamp = (town.grid.start(tick) + 45 * MINUTE) // 1_000
                 fetched = Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, encode(person, visit))])
-                reader._write(reader._prepare([fetched]))
+                batch = prepare_batch(town, hasher, [fetched])
+                assert not batch.letters
+                windows.write(batch.spans, batch.accepted.facts)
                 offset += 1
         clock.move_to(town.grid.as_of(tick) + town.tolerance)
         reading = windows.read({0: decider.build_questions(tick)[0]})[0]

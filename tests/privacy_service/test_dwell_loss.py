@@ -1,17 +1,17 @@
 """The worst privacy loss of dwell times, through the whole service.
 
 Ann has at most two visits about one designated time, of several lengths, at two places and reported in two slots. Each
-of her sets is driven through the service's reader and windows, and the lengths that the final tick reads are compared
+of her sets is driven through the service's decoding and windows, and the lengths that the final tick reads are compared
 with a recount. Their totals then bound the loss: two-sided noise at ε/(2·m·R) costs ε per 2·m·R of distance.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -20,8 +20,8 @@ from monitor.contracts.instants import HOUR, MINUTE, SECOND, format_instant, par
 from monitor.contracts.parameters import Dwell, Parameters, Registry
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
-from monitor.ingest.reader import Reader
-from monitor.ingest.source import Fetched, InputLog
+from monitor.ingest.prepare import prepare_batch
+from monitor.ingest.source import Fetched
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
@@ -74,31 +74,22 @@ def parameters(per_person: int) -> Parameters:
     )
 
 
-class NoLetters:
-    """A dead-letter topic without dead letters."""
-
-    def put(self, letters: Sequence[object]) -> None:
-        assert not letters
-
-
 def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
     """Return the exact totals of the service at the final tick, with each visit in its own record."""
     town, clock = parameters(per_person), SteppedClock(ORIGIN)
     windows = MemoryWindows(town, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
     hasher = PersonHasher(b"0123456789abcdef")
-    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", NoLetters()), cast("Any", None))
     decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), town.totals)
     offset = 0
     for tick in (0, 1):
         for person, visit in ((person, visit) for person, visits in people.items() for visit in visits):
             if visit.slot == tick:
                 stamp = (town.grid.start(tick) + 45 * MINUTE) // 1_000
-                reader._write(
-                    reader._prepare(
-                        [Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, encode(person, visit))])]
-                    )
-                )
+                fetched = Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, encode(person, visit))])
+                batch = prepare_batch(town, hasher, [fetched])
+                assert not batch.letters
+                windows.write(batch.spans, batch.accepted.facts)
                 offset += 1
         clock.move_to(town.grid.as_of(tick) + town.tolerance)
         reading = windows.read({0: decider.build_questions(tick)[0]})[0]

@@ -259,7 +259,7 @@ def test_wrong_expected_count_is_detected() -> None:
     """If the expected counts are those of a log with one record less, the comparison fails."""
     plan = Plan((SHORT["late"],), FEWER, 2, 1)
     world = World(plan)
-    world._expected = {tick: replace(plan, log=((SHORT["late"][0],),)).counts(tick) for tick in range(2)}
+    world.expected = {tick: replace(plan, log=((SHORT["late"][0],),)).counts(tick) for tick in range(2)}
     for action in [("idle", 0), ("clock",), ("poll", 0, {0: 3}), ("clock",), ("clock",), ("idle", 0)]:
         world.do(action)
     with pytest.raises(AssertionError, match="inn"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import pytest
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.ingest.reader import Reader
+from monitor.ingest.start_offsets import Start, StartOffsets
 from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question
@@ -33,6 +33,17 @@ class Log:
     origin: int
     slots: Sequence[float | None]
     gone: int = 0
+    truncated: Mapping[int, int] = field(default_factory=dict)
+    unread: Mapping[int, Any] = field(default_factory=dict)
+
+    def list_partitions(self) -> tuple[int]:
+        return (0,)
+
+    def read_committed_offsets(self) -> dict[int, Any]:
+        return {}
+
+    def commit_starts(self, offsets: Mapping[int, int]) -> None:
+        assert list(offsets) == [0]
 
     def read_stamp(self, partition: int, offset: int, end: int) -> int | None:  # noqa: ARG002  # there is one partition
         slot = self.slots[max(offset, self.gone)] if offset < end else None
@@ -42,10 +53,10 @@ class Log:
         return self.gone, len(self.slots)
 
 
-def reader_of(parameters: Parameters, log: Log, now: int) -> Any:
-    """Return a reader, which has no clock, with a store whose clock shows `now`."""
+def find_start(parameters: Parameters, log: Log, now: int) -> Start:
+    """Return the start of the partition without progress, by a store whose clock shows `now`."""
     windows = MemoryWindows(parameters, SteppedClock(now))
-    return cast("Any", Reader)(parameters, log, windows, None, None, None)
+    return StartOffsets(parameters, cast("Any", log), windows).find(0, [{}])
 
 
 @pytest.mark.promise(6)
@@ -60,10 +71,9 @@ def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callab
     parameters = make_town(window, max_lead, 1, 1).parameters
     for slot in range(20, 24):
         log = Log(parameters.grid.origin, range(-5, slot + 1))
-        reader = reader_of(parameters, log, parameters.grid.start(slot))
-        offset, complete_from = reader._start_offsets._find_without_progress(0, *log.read_bounds(0))
-        assert log.slots[offset] <= complete_from - max_lead
-        assert complete_from <= slot - window  # complete for the tick that closes next
+        start = find_start(parameters, log, parameters.grid.start(slot))
+        assert cast("int", log.slots[start.offset]) <= start.complete_from - max_lead
+        assert start.complete_from <= slot - window  # complete for the tick that closes next
 
 
 @pytest.mark.promise(6)
@@ -83,8 +93,8 @@ def test_no_later_record_is_left_out(log: list[float | None], first: int, make_t
         read from             ^
     """
     parameters = make_town(2, 0, 1, 1).parameters
-    starts = reader_of(parameters, Log(0, log), 0)._start_offsets
-    assert starts._find_first_since(0, 0, 0, len(log)) == first
+    since = parameters.grid.start(10 - parameters.history_slots)
+    assert find_start(parameters, Log(since, log), parameters.grid.start(10)).offset == first
 
 
 @pytest.mark.promise(7)
@@ -103,9 +113,9 @@ def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_t
         slots = range(first, slot + 1)
         for gone in range(len(slots) + 1):
             log = Log(parameters.grid.origin, slots, gone)
-            reader = reader_of(parameters, log, parameters.grid.start(slot) + 1)
-            offset, complete_from = reader._start_offsets._find_without_progress(0, *log.read_bounds(0))
-            unread = [at + max_lead for at in slots[:offset]]
+            start = find_start(parameters, log, parameters.grid.start(slot) + 1)
+            complete_from = start.complete_from
+            unread = [at + max_lead for at in slots[: start.offset]]
             assert all(last < complete_from for last in unread)
             kept = slots[gone] if gone < len(slots) else slot
             if kept < slot - parameters.history_slots - max_lead:

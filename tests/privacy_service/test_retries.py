@@ -53,7 +53,7 @@ def test_unchanged_count_gets_a_fresh_draw(make_town: Callable[..., Any], cell_o
     """Tick 1 has the same people as tick 0 and draws again: safe, then a noisy count (docs/rules.md, rule 3)."""
     town = make_town(2, 0, 1, 2, times=())
     decider, state = Decider(town.parameters, [0], Given([0, 5])), LedgerState()
-    evidence = {tick: town._evidence(tick, {cell_of(0): 1, cell_of(1): 0}) for tick in (0, 1)}
+    evidence = {tick: town.evidence(tick, {cell_of(0): 1, cell_of(1): 0}) for tick in (0, 1)}
     assert statuses(decider.decide(0, evidence[0], state).records) == ["safe", "safe"]
     assert statuses(decider.decide(1, evidence[1], state).records) == ["noisy_count", "noisy_count"]
 
@@ -63,7 +63,7 @@ def test_noise_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Call
     """Of 300 first answers with as many people as the threshold, none is safe, and none is too low."""
     town = make_town(2, 0, 1, 3, times=())
     noise = OneSidedNoise(SeededEntropy(5))
-    evidence = town._evidence(0, {cell_of(0): 3, cell_of(1): 4})
+    evidence = town.evidence(0, {cell_of(0): 3, cell_of(1): 4})
     for _ in range(300):
         records = Decider(town.parameters, [0], noise).decide(0, evidence, LedgerState()).records
         values = [json.loads(record.value) for record in records]
@@ -75,7 +75,7 @@ def test_noise_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Call
 def test_decided_ticks_are_not_decided_again(make_town: Callable[..., Any]) -> None:
     """A tick in the ledger is decided, by any owner, because a retry would be a second draw (docs/rules.md, rule 4)."""
     town = make_town(2, 0, 1, 2, times=())
-    records = Decider(town.parameters, [0], Given([0])).decide(2, town._evidence(2, {}), LedgerState()).records
+    records = Decider(town.parameters, [0], Given([0])).decide(2, town.evidence(2, {}), LedgerState()).records
     owner = make_owner(town.parameters, Unacknowledged(), Given([0]))
     assert owner.may_decide(2)
     for record in records:

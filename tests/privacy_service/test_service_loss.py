@@ -5,9 +5,9 @@ Two people have at most two visits each. The streams have every first and last s
 early, and so far ahead that the visit is cut or refused), times on the edges, the same visit twice, two places at once,
 and one or several records.
 
-Each set of visits of a person is driven through the service's reader and windows. The counts of every tick are compared
-with a recount that shares no code with them. The recount is a sum over people, and so are the counts, which is also
-checked on streams of two people. So the pairs of what sets add to the counts cover all pairs of sets.
+Each set of visits of a person is driven through the service's decoding and windows. The counts of every tick are
+compared with a recount that shares no code with them. The recount is a sum over people, and so are the counts, which
+is also checked on streams of two people. So the pairs of what sets add to the counts cover all pairs of sets.
 """
 
 from __future__ import annotations

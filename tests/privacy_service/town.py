@@ -171,7 +171,7 @@ class Town:
         self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], walk: Walk
     ) -> tuple[Hashable, Mapping[Cell, State]]:
         state = self._ledger(states)
-        decision = Decider(self.parameters, [0], walk).decide(tick, self._evidence(tick, counts), state)
+        decision = Decider(self.parameters, [0], walk).decide(tick, self.evidence(tick, counts), state)
         state.forget(tick, self.parameters.mark_lifetime, self.parameters.grid.as_of(tick) - (self.horizon + 1) * HOUR)
         taken_over, remembered = LedgerState(), self._ledger(states)
         for record in decision.records:
@@ -199,7 +199,7 @@ class Town:
         while scripts:
             walk = Walk(self, tick, {}, frozenset({HOT}), scripts.pop())
             decider = Decider(self.parameters, [0], walk, self.parameters.hot_spots)
-            (record,) = decider.decide(tick, self._evidence(tick, cells), LedgerState()).records[-1:]
+            (record,) = decider.decide(tick, self.evidence(tick, cells), LedgerState()).records[-1:]
             scripts += walk.alternatives
             value = json.loads(record.value)
             assert (value["kind"], value["time"]) == ("hot_spots", format_instant(ORIGIN + time * MINUTE))
@@ -235,7 +235,7 @@ class Town:
                 states[cell] = (noisy[PLACES[cell.row]][0], self.cap) if PLACES[cell.row] in noisy else None
         return states
 
-    def _evidence(self, tick: int, counts: Mapping[Cell, int | None]) -> Evidence:
+    def evidence(self, tick: int, counts: Mapping[Cell, int | None]) -> Evidence:
         question = self._questions[tick]
         windows = build_counts(question, lambda row: counts.get(Cell(row), 0) or 0)
         present = {

@@ -18,7 +18,7 @@ from monitor.store.redis_store import RedisWindows
 
 
 @dataclass(slots=True)
-class _Shard:
+class Shard:
     """The facts and numbers of one shard; `opened` is None until it is begun."""
 
     progress: dict[int, int] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class MemoryWindows(RedisWindows):
         self._tolerance = parameters.tolerance
         self.store_clock = clock
         self._lock = threading.Lock()
-        self._shards = [_Shard() for _ in range(parameters.registry.shards)]
+        self.shards = [Shard() for _ in range(parameters.registry.shards)]
 
     def _slot(self) -> int:
         return self._grid.find_slot(self.store_clock.now())
@@ -124,12 +124,12 @@ class MemoryWindows(RedisWindows):
     def read_progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
         with self._lock:
-            return [dict(shard.progress) for shard in self._shards]
+            return [dict(shard.progress) for shard in self.shards]
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """In shards without progress for the partition, start at an offset and raise `complete_from`."""
         with self._lock:
-            for shard in self._shards:
+            for shard in self.shards:
                 shard.begin(self._slot())
                 if partition not in shard.progress:
                     shard.progress[partition] = offset
@@ -138,7 +138,7 @@ class MemoryWindows(RedisWindows):
     def restart(self, partition: int, offset: int, complete_from: int) -> None:
         """Set the partition's progress in every shard, forward or back, and raise `complete_from`."""
         with self._lock:
-            for shard in self._shards:
+            for shard in self.shards:
                 shard.begin(self._slot())
                 shard.progress[partition] = offset
                 shard.complete_from = max(shard.complete_from, complete_from)
@@ -152,7 +152,7 @@ class MemoryWindows(RedisWindows):
         assert not isinstance(facts, PackedFacts)
         with self._lock:
             slot = self._slot()
-            reached = [shard.write(spans, facts.get(number, ()), slot) for number, shard in enumerate(self._shards)]
+            reached = [shard.write(spans, facts.get(number, ()), slot) for number, shard in enumerate(self.shards)]
             return {span.partition: min(by_shard) for span, *by_shard in zip(spans, *reached, strict=True)}
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
@@ -170,10 +170,10 @@ class MemoryWindows(RedisWindows):
         """Move facts stamped up to a slot into the windows, if it has begun."""
         with self._lock:
             for shard in shards:
-                self._shards[shard].open(slot, self._slot())
+                self.shards[shard].open(slot, self._slot())
 
     def _read(self, number: int, question: Question, now: int) -> Reading:
-        shard = self._shards[number]
+        shard = self.shards[number]
         settled = question.tick is None or self._settle(shard, question.tick, now)
         answered = question if settled else Question()
         return Reading(
@@ -191,7 +191,7 @@ class MemoryWindows(RedisWindows):
             stays={instant: _read_stays(shard.stays.get(instant, {})) for instant in answered.stays},
         )
 
-    def _settle(self, shard: _Shard, tick: int, now: int) -> bool:
+    def _settle(self, shard: Shard, tick: int, now: int) -> bool:
         slot = self._grid.find_slot(now)
         return now >= self._grid.start(slot) + self._tolerance and shard.settle(tick, slot)
 
@@ -205,7 +205,7 @@ class MemoryWindows(RedisWindows):
         """Count the people, and those who consented, one member after the other."""
         positions = {row: position for position, row in enumerate(self._rows[number].tolist())}
         people, consenting = np.zeros(len(positions), np.int64), np.zeros(len(positions), np.int64)
-        for member in self._shards[number].present.get(instant, ()):
+        for member in self.shards[number].present.get(instant, ()):
             row = int.from_bytes(member[:4])
             counts = consenting if row >= CONSENT else people
             counts[positions[row % CONSENT]] += 1
@@ -216,7 +216,7 @@ class MemoryWindows(RedisWindows):
         del keep
         with self._lock:
             for number in shards:
-                shard = self._shards[number]
+                shard = self.shards[number]
                 for row, last in shard.seen.items():
                     shard.seen[row] = {person: slot for person, slot in last.items() if slot >= before}
                 shard.evicted_before = max(shard.evicted_before, before)
@@ -228,7 +228,7 @@ class MemoryWindows(RedisWindows):
     def is_empty(self) -> bool:
         """Return whether nothing was ever written."""
         with self._lock:
-            return all(shard == _Shard() for shard in self._shards)
+            return all(shard == Shard() for shard in self.shards)
 
     def check(self) -> None:
         """Do nothing: the memory of the process evicts nothing."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, ShardFacts, Span
-from tests.store.memory import _Shard
+from tests.store.memory import Shard as MemoryShard
 from tests.store.packed import pack_shard_facts
 
 WINDOW = 2
@@ -81,18 +81,18 @@ class State(NamedTuple):
     opens: bool
 
 
-def freeze(shard: _Shard) -> Shard:
+def freeze(shard: MemoryShard) -> Shard:
     numbers = (shard.complete_from, shard.evicted_before, shard.times_evicted_until, shard.opened, shard.shown)
     seen = frozenset(shard.seen.get(ROW, {}).items())
     present = frozenset(shard.present.get(INSTANT, set()))
     return Shard(shard.progress.get(0, -1), numbers, frozenset(shard.waiting), seen, present)
 
 
-def thaw(shard: Shard) -> _Shard:
+def thaw(shard: Shard) -> MemoryShard:
     progress = {0: shard.progress} if shard.progress >= 0 else {}
     seen, present = {ROW: dict(shard.seen)}, {INSTANT: set(shard.present)}
     complete_from, evicted_before, times_evicted_until, opened, shown = shard.numbers
-    return _Shard(
+    return MemoryShard(
         progress, complete_from, evicted_before, times_evicted_until, opened, shown, set(shard.waiting), seen, present
     )
 
@@ -162,7 +162,7 @@ class Model:
             shard.open(state.decided + 1, slot)
             yield state._replace(shard=freeze(shard), opens=False)
 
-    def _compare(self, shard: _Shard, tick: int) -> None:
+    def _compare(self, shard: MemoryShard, tick: int) -> None:
         reported = [record for record in self.log if record.stamp <= tick]
         people = {record.person for record in reported if record.last > tick - WINDOW}
         counted = shard.count(ROW, tick - WINDOW + 1)

@@ -1,0 +1,50 @@
+"""Prepare the records of one poll: decode them, accept or refuse each visit, and return the batch to write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from monitor.contracts.instants import MILLISECOND, SECOND
+from monitor.contracts.parameters import Parameters
+from monitor.ingest.accept import DEAD_LETTER, accept
+from monitor.ingest.columns import Columns, Refusal
+from monitor.ingest.dead_letters import DeadLetter
+from monitor.ingest.decode import decode_records
+from monitor.ingest.source import Fetched
+from monitor.ingest.write_queue import Batch
+from monitor.store.facts import Span
+from monitor.store.hashing import PersonHasher
+
+
+def prepare_batch(parameters: Parameters, persons: PersonHasher, fetched: Sequence[Fetched]) -> Batch:
+    """Return the facts and the dead letters of fetched records. The stamp of a record decides the fate of its visits.
+
+    `persons`: hashes person ids.
+    """
+    began = time.perf_counter()
+    values = [record.value for fetch in fetched for record in fetch.records]
+    stamps = np.array([record.timestamp for fetch in fetched for record in fetch.records], np.int64) * MILLISECOND
+    grid = parameters.grid
+    columns: Columns = decode_records(values, parameters.default_stay, with_consent=bool(parameters.at_least))
+    accepted = accept(parameters, persons, columns, (stamps - grid.origin) // grid.length)
+    accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
+    letters = _address_refusals(accepted.refused, fetched)
+    spans = tuple(Span(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
+    newest = {
+        fetch.partition: max(record.timestamp for record in fetch.records) * MILLISECOND / SECOND
+        for fetch in fetched
+        if fetch.records
+    }
+    oldest = int(stamps.min()) / SECOND if len(stamps) else None
+    return Batch(spans, accepted, letters, len(values), began, oldest, newest)
+
+
+def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) -> tuple[DeadLetter, ...]:
+    """Return a dead letter for each refusal, with the partition and the offset of its record."""
+    if not refused:
+        return ()
+    places = [(fetch.partition, record.offset) for fetch in fetched for record in fetch.records]
+    return tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in refused)
