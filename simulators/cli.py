@@ -17,13 +17,13 @@ from monitor.commands.options import NEW
 from monitor.contracts.instants import DAY, parse_instant, to_datetime
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
 from monitor.tools.town import Town
-from simulators.bench.command import list_lines, run_bench
+from simulators.bench.run_bench import list_lines, run_bench
 from simulators.city import write_city, write_registry
-from simulators.experiments.command import FIGURES, Options, run_experiments
 from simulators.experiments.data import DEFAULT_FOLDER, HOW_TO_GET_DATA, find_note
 from simulators.experiments.datasets import PLACES, find_missing
 from simulators.experiments.intervals import Widths, measure_intervals, write_widths
-from simulators.onesided_figures.command import SUBJECTS, LibraryOptions, run_library
+from simulators.experiments.run_experiments import FIGURES, Options, run_experiments
+from simulators.onesided_figures.run_library import SUBJECTS, LibraryOptions, run_library
 from simulators.synthetic import write_synthetic
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)

@@ -25,7 +25,7 @@ def page(config_file: Path) -> None:
     topic and the registry only, and needs no secret of the service. It needs the extra `page`.
     """
     require_page()
-    from monitor.tools.page.command import page_command  # noqa: PLC0415  # the extra may be absent
+    from monitor.tools.page.serve import page_command  # noqa: PLC0415  # the extra may be absent
 
     set_up_logging(30)
     stop = threading.Event()

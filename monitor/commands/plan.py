@@ -16,7 +16,7 @@ from monitor.config import load_config
 from monitor.contracts.instants import SECOND
 from monitor.errors import EpsilonError, UsageError
 from monitor.privacy.epsilon import parse_epsilon
-from monitor.tools.plan.command import AtTimesOptions, OverTimeOptions, PlanOutput, show_choices, show_plans
+from monitor.tools.plan.find_plans import AtTimesOptions, OverTimeOptions, PlanOutput, show_choices, show_plans
 from monitor.tools.plan.targets import PERIOD, Targets
 
 _COUNT: Final = click.IntRange(1, 10**9)

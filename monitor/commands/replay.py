@@ -10,7 +10,7 @@ from monitor.commands.options import EXISTING, add_config_option, report_errors
 from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError, UsageError
 from monitor.observe.logs import set_up_logging
-from monitor.tools.replay.command import replay_command
+from monitor.tools.replay.replay_file import replay_command
 
 
 @click.command()

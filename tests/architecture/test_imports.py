@@ -200,7 +200,7 @@ def test_running_service_loads_no_tool() -> None:
 @pytest.mark.parametrize(
     ("file", "line", "expected"),
     [
-        ("kafka/topics.py", "from monitor.tools.demo import command", "monitor.tools.demo.command"),
+        ("kafka/topics.py", "from monitor.tools.demo import run_demo", "monitor.tools.demo.run_demo"),
         ("tools/client/places.py", "import monitor.tools.page.board", "monitor.tools.page.board"),
         ("store/keys.py", "import monitor.ticks.loop", "monitor.ticks.loop"),
         ("privacy/noise.py", "def late():\n    from monitor import contracts", "monitor.contracts"),

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from simulators.bench.bench import Bench
-from simulators.bench.command import run_line
 from simulators.bench.line import Line
 from simulators.bench.registry import LINES
+from simulators.bench.run_bench import run_line
 
 
 @pytest.fixture(scope="module")

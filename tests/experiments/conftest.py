@@ -36,4 +36,4 @@ def experiments(data: Path, tmp_path: Path) -> Callable[..., Result]:
 @pytest.fixture
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out laying out and writing plots, which takes longer than the points."""
-    monkeypatch.setattr("simulators.experiments.command.save", lambda *_: None)
+    monkeypatch.setattr("simulators.experiments.run_experiments.save", lambda *_: None)

@@ -13,9 +13,9 @@ import pytest
 from click.testing import Result
 
 from monitor.errors import EXIT_USAGE
-from simulators.experiments.command import COMMAND, FIGURES, TABLES
 from simulators.experiments.datasets import CATALOGUES, PLACES
 from simulators.experiments.location_figures import BY_ALGORITHM_3
+from simulators.experiments.run_experiments import COMMAND, FIGURES, TABLES
 from tests.builders import make_page
 
 Experiments = Callable[..., Result]

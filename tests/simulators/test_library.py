@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 
 from monitor.errors import EXIT_USAGE
 from simulators.cli import cli
-from simulators.onesided_figures.command import COMMAND, TABLES
 from simulators.onesided_figures.histograms import FILE, NAMES
 from simulators.onesided_figures.osdp_figures import ALGORITHMS, EPSILONS, RATIOS
 from simulators.onesided_figures.report import TITLES
+from simulators.onesided_figures.run_library import COMMAND, TABLES
 from simulators.synthetic import write_synthetic
 from tests.builders import make_page
 
@@ -43,8 +43,8 @@ def library(data: Path, tmp_path: Path) -> Library:
 @pytest.fixture
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out drawing plots, which takes longer than the points."""
-    monkeypatch.setattr("simulators.onesided_figures.command.draw", lambda *_: None)
-    monkeypatch.setattr("simulators.onesided_figures.command.save", lambda *_: None)
+    monkeypatch.setattr("simulators.onesided_figures.run_library.draw", lambda *_: None)
+    monkeypatch.setattr("simulators.onesided_figures.run_library.save", lambda *_: None)
 
 
 @pytest.mark.usefixtures("without_plots")

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from monitor.errors import EXIT_USAGE
 from simulators.cli import cli
-from simulators.experiments.command import FIGURES
 from simulators.experiments.datasets import CATALOGUES, PLACES
+from simulators.experiments.run_experiments import FIGURES
 from simulators.onesided_figures.histograms import FILE
 from simulators.onesided_figures.report import TITLES
 
@@ -24,9 +24,9 @@ NOTE = "The data is synthetic"
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command in an empty folder, without laying out plots."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("simulators.experiments.command.save", lambda *_: None)
-    monkeypatch.setattr("simulators.onesided_figures.command.draw", lambda *_: None)
-    monkeypatch.setattr("simulators.onesided_figures.command.save", lambda *_: None)
+    monkeypatch.setattr("simulators.experiments.run_experiments.save", lambda *_: None)
+    monkeypatch.setattr("simulators.onesided_figures.run_library.draw", lambda *_: None)
+    monkeypatch.setattr("simulators.onesided_figures.run_library.save", lambda *_: None)
     return lambda *arguments: CliRunner().invoke(cli, arguments)
 
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from monitor.config import Config, ValidConfig
 from monitor.config.servers import KafkaSettings, RedisSettings
 from monitor.service.service import Settings, prepare_settings
-from monitor.tools.servers.command import start_servers
+from monitor.tools.servers.start_servers import start_servers
 
 KEY_BYTES = 32
 

@@ -19,8 +19,8 @@ import pytest
 from rich.console import Console
 
 from monitor.errors import EXIT_FAILED
-from monitor.tools.demo.command import Length, run_demo
 from monitor.tools.demo.page import DemoPage
+from monitor.tools.demo.run_demo import Length, run_demo
 from tests.shared_kafka import SharedKafka
 
 _MAIN = "from monitor.cli import main; main()"

@@ -17,8 +17,8 @@ from monitor.contracts.instants import MILLISECOND
 from monitor.errors import FailedError
 from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page import reader
-from monitor.tools.page.command import page_command
 from monitor.tools.page.feed import Feed
+from monitor.tools.page.serve import page_command
 from monitor.tools.page.states import States
 from tests.conftest import Eventually
 from tests.tools.page.conftest import OpenPage, serve

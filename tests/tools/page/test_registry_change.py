@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor.config import ValidConfig, load_valid_config
-from monitor.tools.page.command import ConfigUpdates, page_command
+from monitor.tools.page.serve import ConfigUpdates, page_command
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
 from tests.tools.page.conftest import OpenPage

@@ -19,9 +19,9 @@ from monitor.cli import main
 from monitor.config import load_config
 from monitor.contracts.instants import DAY, HOUR, YEAR
 from monitor.errors import EXIT_DONE, EXIT_USAGE, ContradictionError, UsageError
-from monitor.tools.plan.command import OverTimeOptions, find
 from monitor.tools.plan.conflict import find_colliding, find_nearest
 from monitor.tools.plan.designs import Design, design_over_time
+from monitor.tools.plan.find_plans import OverTimeOptions, find
 from monitor.tools.plan.nearby import PRESENT, list_choices
 from monitor.tools.plan.outcomes import Plan, compute_silent_share
 from monitor.tools.plan.solve import GRID, find_plans, rank, solve
