@@ -13,8 +13,8 @@ from monitor.cli import main
 from monitor.contracts.visits import Reason
 from monitor.observe.metric_catalog import METRICS, Metric
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
-from monitor.tools.client.metric_catalog import PUBLIC_METRICS
-from monitor.tools.page.metric_catalog import PAGE_METRICS
+from monitor.tools.client.exporter import PUBLIC_METRICS
+from monitor.tools.page.metrics import PAGE_METRICS
 
 WIDTH: Final = 100
 

@@ -15,8 +15,8 @@ from monitor import errors
 from monitor.cli import main
 from monitor.observe.metric_catalog import METRICS
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
-from monitor.tools.client.metric_catalog import PUBLIC_METRICS
-from monitor.tools.page.metric_catalog import PAGE_METRICS
+from monitor.tools.client.exporter import PUBLIC_METRICS
+from monitor.tools.page.metrics import PAGE_METRICS
 from tests.docs.conftest import ROOT
 from tests.docs.guarantees import collect_tests
 

@@ -25,8 +25,8 @@ from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs
 from monitor.observe.metric_catalog import METRICS, PREFIX
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
-from monitor.tools.client.metric_catalog import PUBLIC_METRICS
-from monitor.tools.page.metric_catalog import PAGE_METRICS
+from monitor.tools.client.exporter import PUBLIC_METRICS
+from monitor.tools.page.metrics import PAGE_METRICS
 
 _KEY_SECTIONS = (
     "service",

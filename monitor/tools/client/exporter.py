@@ -11,18 +11,44 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from monitor import __version__
 from monitor.contracts.instants import SECOND, parse_instant
 from monitor.observe.collectors import Collectors
 from monitor.observe.health import Endpoint, Health
+from monitor.observe.metric_catalog import Metric
 from monitor.tools.client.known import State
-from monitor.tools.client.metric_catalog import CODES, PUBLIC_METRICS, STATES
 from monitor.tools.client.places import Places, Update, subscribe
 
 MOST_PLACES: Final = 1_000
 """The most places with a series of their own."""
+
+STATES: Final[tuple[State, ...]] = get_args(State)
+
+CODES: Final[dict[State, int]] = {"unknown": 0, "safe": 1, "paused": 2, "noisy_count": 3}
+"""The value of `public_state` for each state."""
+
+PUBLIC_METRICS: Final[tuple[Metric, ...]] = (
+    Metric("gauge", "public_places", "Places by what is known about them now", {"state": STATES}),
+    Metric(
+        "gauge",
+        "public_state",
+        "What is known about a place now, as a number",
+        {"location_id": "the first `--metrics-places` places of the registry"},
+        "0: unknown, 1: safe, 2: paused, 3: a noisy count (an alarm). As for every subscriber, an answer becomes "
+        "unknown when it is no longer valid.",
+    ),
+    Metric("gauge", "public_places_left_out", "Places without a series of their own, because there are too many"),
+    Metric(
+        "gauge",
+        "public_as_of_timestamp_seconds",
+        "as_of of the latest answer",
+        note="Absent before the first one.",
+    ),
+    Metric("gauge", "public_slot_seconds", "Length of a slot"),
+    Metric("gauge", "public_build_info", "Version, as a label of the constant 1", {"version": "the package's version"}),
+)
 
 _AS_OF: Final = "public_as_of_timestamp_seconds"
 

@@ -13,7 +13,7 @@ import yaml
 
 from monitor.observe.metric_catalog import METRICS, PREFIX
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
-from monitor.tools.page.metric_catalog import PAGE_METRICS
+from monitor.tools.page.metrics import PAGE_METRICS
 from tests.deploy.alerts.runbooks import (
     AUDITOR_RULES,
     PAGE_RULES,

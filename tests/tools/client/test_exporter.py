@@ -17,8 +17,16 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
 from monitor.errors import UsageError
 from monitor.service.service import Settings
-from monitor.tools.client.exporter import MOST_PLACES, ExportOptions, PublicMetrics, export, export_command
-from monitor.tools.client.metric_catalog import CODES, PUBLIC_METRICS, STATES
+from monitor.tools.client.exporter import (
+    CODES,
+    MOST_PLACES,
+    PUBLIC_METRICS,
+    STATES,
+    ExportOptions,
+    PublicMetrics,
+    export,
+    export_command,
+)
 from monitor.tools.client.places import open_places
 from tests.conftest import Eventually
 from tests.tools.client.records import REGISTRY, SLOTS, over_time

@@ -14,8 +14,7 @@ from starlette.routing import Route
 from monitor.contracts.instants import MINUTE, SECOND
 from monitor.errors import UsageError
 from monitor.tools.page.feed import QUEUED_EVENTS, Hub
-from monitor.tools.page.metric_catalog import OTHER, PAGE_METRICS, ROUTES
-from monitor.tools.page.metrics import PageMetrics
+from monitor.tools.page.metrics import OTHER, PAGE_METRICS, ROUTES, PageMetrics
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
 from tests.tools.page.conftest import OpenPage, serve
