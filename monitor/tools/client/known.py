@@ -5,7 +5,7 @@ docs/subscribers.md has the rules, and docs/vectors/ the test vectors that clien
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -62,7 +62,8 @@ class About:
 class Answer:
     """One monitor's answer about one place, as published or as read at an instant (`at`). Times are instants.
 
-    `count_at_most` is None without a certain upper bound. A `count_at_least` of 0 has no information.
+    `count_at_most` is None without a certain upper bound. A `count_at_least` of 0 has no information. `last_alarm` is
+    the monitor's last noisy count while it still counts, whatever the state is now: None if there is none.
     """
 
     state: State
@@ -72,12 +73,16 @@ class Answer:
     count_at_most: int | None = None
     count_at_least: int = 0
     about: About | None = None
+    last_alarm: Answer | None = None
 
     def at(self, now: int, slot: int) -> Answer:
         """Return the answer as it has to be read at an instant: unknown if it is not valid then.
 
-        A clock that is more than a slot behind the as_of is wrong, so it cannot judge the age of the answer.
+        A clock that is more than a slot behind the as_of is wrong, so it cannot judge the age of the answer. An alarm
+        stays true when the answer expires, so it has its own `valid_until`.
         """
+        if self.last_alarm is not None and now > (self.last_alarm.valid_until or 0):
+            return replace(self, last_alarm=None).at(now, slot)
         if self.state == "unknown" or self.as_of is None or self.valid_until is None:
             return self
         if now > self.valid_until:
@@ -86,9 +91,11 @@ class Answer:
 
     def find_end(self, slot: int) -> int | None:
         """Return the last instant at which an answer that `at` returned is read in this way; None if it stays so."""
+        end = None if self.state == "unknown" else self.valid_until
         if self.reason == "clock_behind" and self.as_of is not None:
-            return self.as_of - slot - 1
-        return None if self.state == "unknown" else self.valid_until
+            end = self.as_of - slot - 1
+        ends = (end, self.last_alarm.valid_until if self.last_alarm else None)
+        return min((one for one in ends if one is not None), default=None)
 
     def _unknown(self, reason: Reason) -> Answer:
         return replace(self, state="unknown", reason=reason, count_at_most=None, count_at_least=0)
@@ -124,9 +131,10 @@ class Known:
         return self.at(self.now())
 
     def at(self, instant: int) -> Answer:
-        """Return the answer as it has to be read at an instant."""
-        answers = (answer.at(instant, self.slot) for answer in self.answers)
-        return min(answers, key=lambda answer: answer.caution, default=NOTHING)
+        """Return the answer as it has to be read at an instant, with the last alarm of any monitor."""
+        answers = [answer.at(instant, self.slot) for answer in self.answers]
+        leading = min(answers, key=lambda answer: answer.caution, default=NOTHING)
+        return replace(leading, last_alarm=_find_latest(answer.last_alarm for answer in answers))
 
     def find_end(self, instant: int) -> int | None:
         """Return the last instant until which each answer is read as at `instant`; None if all of them stay so."""
@@ -164,6 +172,14 @@ class Known:
         return self.current.reason
 
     @property
+    def last_alarm(self) -> Answer | None:
+        """The last noisy count about the place that still counts, also while the place is paused, safe or unknown.
+
+        A place that is paused because of an alarm has one until it can answer again (docs/subscribers.md, rule 8).
+        """
+        return self.current.last_alarm
+
+    @property
     def about(self) -> About | None:
         """The monitor whose answer this is, and the time of the visits that it counts."""
         return self.current.about
@@ -175,6 +191,10 @@ class Known:
             f"Known(state={now.state!r}, as_of={_datetime(now.as_of)!s}, valid_until={_datetime(now.valid_until)!s}, "
             f"count_at_most={now.count_at_most}, count_at_least={now.count_at_least}, reason={now.reason!r})"
         )
+
+
+def _find_latest(alarms: Iterable[Answer | None]) -> Answer | None:
+    return max((alarm for alarm in alarms if alarm is not None), key=lambda alarm: alarm.as_of or 0, default=None)
 
 
 def _datetime(instant: int | None) -> datetime | None:
@@ -230,13 +250,44 @@ class KnownPlaces:
             alert = self.view.alert_index.get((monitor, location_id))
             if alert is not None:
                 yield self._read_alert(alert)
-        latest: dict[str, tuple[Snapshots, int]] = {}
+        found: dict[str, list[tuple[Snapshots, int]]] = {}
         for (monitor, _), snapshots in self.view.snapshot_index.items():
             shard = self._shards.of(location_id, snapshots.shards)
-            if shard in snapshots.by_shard and (monitor not in latest or latest[monitor][0].time < snapshots.time):
-                latest[monitor] = snapshots, shard
-        for monitor, (snapshots, shard) in latest.items():
-            yield self._read_snapshot(monitor, snapshots, shard, location_id)
+            if shard in snapshots.by_shard:
+                found.setdefault(monitor, []).append((snapshots, shard))
+        for monitor, times in found.items():
+            snapshots, shard = max(times, key=lambda one: one[0].time)
+            alarm = _find_latest(self._find_alarm_at(monitor, *each, location_id) for each in times)
+            yield self._read_snapshot(monitor, snapshots, shard, location_id, alarm)
+
+    def _find_alarm_at(self, monitor: str, snapshots: Snapshots, shard: int, location_id: str) -> Answer | None:
+        """Return the noisy count of a snapshot about a place. It counts for as long as the last answer about a time."""
+        snapshot, as_of = snapshots.by_shard[shard], snapshots.as_ofs[shard]
+        noisy = None if snapshot is None else snapshot.noisy_counts.get(location_id)
+        if snapshot is None or noisy is None:
+            return None
+        counted = max(0, as_of - max(0, snapshot.tick - noisy.tick) * self.slot)
+        until, least = self._valid_until(as_of, final=True), snapshots.bounds.get(location_id, 0)
+        about = _make_about(monitor, "at_times", snapshots.time, snapshot.threshold)
+        most = find_upper_bound(least, noisy.noisy_count)
+        return Answer("noisy_count", "noisy", counted, until, most, least, about)
+
+    def find_last_alarm(self, alert: Alert) -> Answer | None:
+        """Return the last noisy count that an `over_time` record repeats, as of its own tick; None if it repeats none.
+
+        It counts for as long as an answer at the last tick of its mark. Its window and threshold are only in its own
+        record, because they may have changed since.
+        """
+        mark = max(alert.answers, key=lambda answer: answer.tick, default=None)
+        if mark is None:
+            return None
+        as_of = parse_instant(alert.as_of)
+        counted = min(max(0, as_of - (alert.tick - mark.tick) * self.slot), _LAST)
+        own = self.view.find_alarm(alert.monitor, alert.location_id, counted)
+        start, threshold = (to_datetime(parse_instant(own.window_start)), own.threshold) if own else (None, None)
+        about = About(alert.monitor, "over_time", start, to_datetime(counted), threshold)
+        until = self._valid_until(min(max(0, as_of + (mark.until - alert.tick) * self.slot), _LAST))
+        return Answer("noisy_count", "noisy", counted, until, mark.noisy_count, about=about)
 
     def _find_hot_spots(self, location_id: str) -> Iterator[Answer]:
         for snapshot in self.view.hot_spots:
@@ -262,25 +313,27 @@ class KnownPlaces:
         )
         most = alert.count_at_most if isinstance(alert, NoisyCountAlert) else None
         most = alert.threshold - 1 if alert.status == "safe" else most
-        return Answer(alert.status, _REASONS[alert.status], as_of, until, most, about=about)
+        alarm = self.find_last_alarm(alert)
+        return Answer(alert.status, _REASONS[alert.status], as_of, until, most, about=about, last_alarm=alarm)
 
-    def _read_snapshot(self, monitor: str, snapshots: Snapshots, shard: int, location_id: str) -> Answer:
+    def _read_snapshot(
+        self, monitor: str, snapshots: Snapshots, shard: int, location_id: str, alarm: Answer | None
+    ) -> Answer:
         snapshot, as_of, time = snapshots.by_shard[shard], snapshots.as_ofs[shard], snapshots.time
         if snapshot is None:
             about = _make_about(monitor, "at_times", time)
-            return Answer("unknown", "not_understood", as_of, self._valid_until(as_of), about=about)
-        least, noisy = snapshots.bounds.get(location_id, 0), snapshot.noisy_counts.get(location_id)
+            return Answer("unknown", "not_understood", as_of, self._valid_until(as_of), about=about, last_alarm=alarm)
         until = self._valid_until(as_of, final=snapshot.final)
+        own = self._find_alarm_at(monitor, snapshots, shard, location_id)
+        if own is not None:
+            return replace(own, valid_until=until, last_alarm=alarm)
         about = _make_about(monitor, "at_times", time, snapshot.threshold)
-        if noisy is not None:
-            counted = max(0, as_of - max(0, snapshot.tick - noisy.tick) * self.slot)
-            most = find_upper_bound(least, noisy.noisy_count)
-            return Answer("noisy_count", "noisy", counted, until, most, least, about)
         registries = (self.view.registry, *self.view.earlier)
         if any(calls_others_safe(snapshot, one) and location_id in one.rows for one in registries):
-            return Answer("safe", "below_threshold", as_of, until, snapshot.threshold - 1, least, about)
+            least = snapshots.bounds.get(location_id, 0)
+            return Answer("safe", "below_threshold", as_of, until, snapshot.threshold - 1, least, about, alarm)
         reason: Reason = "input_incomplete" if snapshot.status == "unknown" else "other_registry"
-        return Answer("unknown", reason, as_of, until, about=about)
+        return Answer("unknown", reason, as_of, until, about=about, last_alarm=alarm)
 
 
 @lru_cache(maxsize=1024)

@@ -110,8 +110,8 @@ class Places:
     constructor reads the records that are still valid.
 
     Iterating, with `for` or `async for`, yields first each place about which something is known, then each place whose
-    state, reason or bounds have changed: because of a record, because an answer has expired, or because the clock was
-    behind an answer and has caught up. Only one loop at a time may iterate. After `close` the loop ends.
+    state, reason, bounds or last alarm have changed: because of a record, because an answer has expired, or because the
+    clock was behind an answer and has caught up. Only one loop at a time may iterate. After `close` the loop ends.
 
     `now` returns the instant at which answers are read. It never goes back, even if the computer's clock is set back.
 
@@ -342,7 +342,8 @@ def _fold(view: SubscriberView, records: Iterable[Published]) -> list[Change]:
 
 
 def _extract_shown(answer: Answer) -> tuple[object, ...]:
-    return answer.state, answer.reason, answer.count_at_most, answer.count_at_least
+    alarm = answer.last_alarm and (answer.last_alarm.as_of, answer.last_alarm.count_at_most)
+    return answer.state, answer.reason, answer.count_at_most, answer.count_at_least, alarm
 
 
 def _read_as_of(record: Published, default: int) -> int:

@@ -134,6 +134,7 @@ class SubscriberView:
     as_of: str | None = None
     _latest: int | None = None
     _alerts: dict[tuple[str, str], Alert | AlertSubject] = field(default_factory=dict)
+    _noisy: dict[tuple[str, str], NoisyCountAlert] = field(default_factory=dict)  # the latest of each location
     _alert_monitors: set[str] = field(default_factory=set)
     _times: dict[tuple[str, str], Snapshots] = field(default_factory=dict)
     _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
@@ -167,6 +168,7 @@ class SubscriberView:
         about = alert or AlertSubject.model_validate_json(value)
         key, as_of = (about.monitor, about.location_id), parse_instant(about.as_of)
         self.unreadable += alert is None
+        self._note_alarm(key, alert)
         before = self._alerts.get(key)
         if before is not None and parse_instant(before.as_of) >= as_of:
             return None
@@ -176,6 +178,12 @@ class SubscriberView:
         understood = None if isinstance(before, AlertSubject) else before
         same = understood and alert and understood.status == alert.status != "noisy_count"
         return None if alert is None or same else AlertChange(understood, alert)
+
+    def _note_alarm(self, key: tuple[str, str], alert: Alert | None) -> None:
+        if isinstance(alert, NoisyCountAlert):
+            known = self._noisy.get(key)
+            if known is None or parse_instant(known.as_of) < parse_instant(alert.as_of):
+                self._noisy[key] = alert
 
     def _add_snapshot(self, value: bytes) -> Change | None:
         snapshot: AtTimesSnapshot | None = None  # None: a newer form
@@ -259,10 +267,13 @@ class SubscriberView:
 
     @property
     def times(self) -> list[AtTime]:
-        """The designated times with recent snapshots, sorted by monitor, then from the latest to the earliest."""
-        times = [at for at in self._all_times() if self.tick is None or abs(at.tick - self.tick) <= _KEPT_TICKS]
+        """The designated times with recent snapshots or alarms, by monitor, then from the latest to the earliest."""
+        times = [at for at in self._all_times() if self._is_recent(at) or at.noisy_counts]
         times.sort(key=lambda at: at.time, reverse=True)
         return sorted(times, key=lambda at: at.monitor)
+
+    def _is_recent(self, at: AtTime) -> bool:
+        return self.tick is None or abs(at.tick - self.tick) <= _KEPT_TICKS
 
     def _all_times(self) -> Iterator[AtTime]:
         for (monitor, time), snapshots in self._times.items():
@@ -274,6 +285,11 @@ class SubscriberView:
     def alert_index(self) -> dict[tuple[str, str], Alert | AlertSubject]:
         """The latest `over_time` record by monitor and location, also if it was not understood. Read only."""
         return self._alerts
+
+    def find_alarm(self, monitor: str, location_id: str, as_of: int) -> NoisyCountAlert | None:
+        """Return the record of an alarm, given its as_of (an instant), if it was added and no later one was."""
+        alarm = self._noisy.get((monitor, location_id))
+        return alarm if alarm is not None and parse_instant(alarm.as_of) == as_of else None
 
     @property
     def alert_monitors(self) -> set[str]:

@@ -43,13 +43,24 @@ def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int)
     if subscriber_view.tick is None or subscriber_view.as_of is None:
         yield _NOTHING
         return
-    yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}"
+    count = len(_find_places_with_alarm(subscriber_view, KnownPlaces(subscriber_view, grid.length, lambda: now)))
+    alarms = f"; places with an alarm: {count}" if count else ""
+    yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}{alarms}"
     late = now - parse_instant(subscriber_view.as_of)
     if late > VALID_SLOTS * grid.length:
         ago = format_duration(late // MINUTE * MINUTE)
         yield f"Nothing new for {ago}: the service may be down. Answers that are no longer valid are unknown."
     if subscriber_view.unreadable:
         yield f"{subscriber_view.unreadable} invalid records were skipped."
+
+
+def _find_places_with_alarm(view: SubscriberView, known: KnownPlaces) -> set[str]:
+    """Return the ids of the places that have an alarm which still counts."""
+    now = known.now()
+    found = {alert.location_id: known.find_last_alarm(alert) for alert in view.alerts if alert.answers}
+    places = {place for place, alarm in found.items() if alarm is not None and (alarm.valid_until or 0) >= now}
+    shown = (at for at in view.times if not known.is_old(at.sample.as_of, final=at.final))
+    return places.union(*(at.noisy_counts for at in shown))
 
 
 def describe_view(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
@@ -74,10 +85,15 @@ class _States:
         self._known = KnownPlaces(subscriber_view, words.grid.length, lambda: now)
 
     def describe_alert(self, alert: Alert) -> tuple[str, str]:
-        """Describe the state of one location (`over_time`)."""
+        """Describe the state of one location (`over_time`). An alarm that still counts comes first."""
         if self._known.is_old(alert.as_of):
-            return "unknown", self._words.too_old(alert.as_of)
-        return alert.status, self._words.alert(alert) + self._describe_age(alert.tick, alert.as_of)
+            status, text = "unknown", self._words.too_old(alert.as_of)
+        else:
+            status, text = alert.status, self._words.alert(alert) + self._describe_age(alert.tick, alert.as_of)
+        alarm = self._known.find_last_alarm(alert)
+        if status == "noisy_count" or alarm is None or self._known.now() > (alarm.valid_until or 0):
+            return status, text
+        return "noisy_count", f"{self._words.last_alarm(alarm)}; {text}"
 
     def describe_time(self, at: AtTime) -> tuple[str, str]:
         """Describe all locations at one designated time."""
@@ -97,13 +113,13 @@ class _Row(NamedTuple):
     state: str
 
     @property
-    def calm(self) -> bool:
-        """Whether the row is safe, so that it is sorted after the others."""
-        return self.status == "safe"
+    def rank(self) -> int:
+        """The place in the order of the rows: those with an alarm come first, and those that are safe last."""
+        return {"noisy_count": 0, "safe": 2}.get(self.status, 1)
 
 
 class Screen:
-    """A live table: first the rows that are not safe, then as many safe ones as fit. `news` has the latest changes."""
+    """A live table: first the rows with an alarm, and last as many safe ones as fit. `news` has the latest changes."""
 
     def __init__(self, subscriber_view: SubscriberView, words: Words, now: int, news: list[NewsLine]) -> None:
         self._subscriber_view, self._words, self._now, self._news = subscriber_view, words, now, news
@@ -119,7 +135,7 @@ class Screen:
 
     def _build_table(self, console: Console, width: int, room: int) -> Table:
         """Return the table with as many rows as fit in `room` lines."""
-        rows = sorted(self._list_rows(), key=lambda row: row.calm)
+        rows = sorted(self._list_rows(), key=lambda row: row.rank)
         sides = [("monitor", [row.monitor for row in rows]), ("where or when", [row.where for row in rows])]
         table = Table(expand=True, box=None, padding=(0, 1), header_style="bold")
         left = width - _PADDING

@@ -11,6 +11,7 @@ from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.tools.client.designated_time import AtTime
+from monitor.tools.client.known import Answer
 from monitor.tools.client.subscriber_view import (
     Alert,
     AlertChange,
@@ -61,20 +62,19 @@ class Words:
                 f"{alert.threshold}, the chance of an answer this high is {chance(alert.p_value)}"
             )
         if isinstance(alert, PausedAlert):
-            return f"paused until {moment(alert.resumes_at)}, its ε is spent{self._describe_spent(alert)}"
+            lost = "" if alert.answers else " (an earlier ledger was lost, so all ε counts as spent)"
+            return f"paused until {moment(alert.resumes_at)}, its ε is spent{lost}"
         if alert.status == "safe":
             return f"safe: fewer than {alert.threshold} {self.people} since {since}"
         return _UNKNOWN
 
+    def last_alarm(self, alarm: Answer) -> str:
+        """Describe an earlier alarm that still counts."""
+        return f"alarm on {moment(alarm.as_of or 0)}, at most {alarm.count_at_most} {self.people}"
+
     def too_old(self, as_of: str) -> str:
         """Describe an item whose answer is no longer valid."""
         return f"unknown: nothing newer since {moment(as_of)}"
-
-    def _describe_spent(self, alert: PausedAlert) -> str:
-        if not alert.answers:
-            return " (an earlier ledger was lost, so all ε counts as spent)"
-        latest = alert.answers[-1]
-        return f": at most {latest.noisy_count} {self.people} on {moment(self.grid.as_of(latest.tick))}"
 
     def at_time(self, at: AtTime) -> str:
         """Describe all locations at one designated time."""

@@ -28,6 +28,8 @@ CSV_COLUMNS: Final = (
     "count_at_most",
     "count_at_least",
     "reason",
+    "last_alarm_as_of",
+    "last_alarm_at_most",
 )
 _FORMULA: Final = re.compile(r"""(^|[;,|\t\r\n])(["'\s]*)(?=[=+@-])|^(?=[\t\r])""")
 """Where a formula could begin. Spreadsheets of some countries separate cells by other characters than a comma."""
@@ -36,8 +38,8 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
-    """Return an answer as JSON: times as text, and without the fields that are None."""
-    about = answer.about
+    """Return an answer as JSON, with its last alarm: times as text, and without the fields that are None."""
+    about, alarm = answer.about, answer.last_alarm
     described = {
         "monitor": about and about.monitor,
         "kind": about and about.kind,
@@ -51,6 +53,7 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
         "valid_until": None if answer.valid_until is None else format_instant(answer.valid_until),
         "count_at_most": answer.count_at_most,
         "count_at_least": answer.count_at_least,
+        "last_alarm": alarm and describe_answer(alarm, alarm.reason),
     }
     return {name: value for name, value in described.items() if value is not None}
 
@@ -58,7 +61,7 @@ def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
 def describe_place(place: Place) -> dict[str, Any]:
     """Return a place as JSON: the registry's fields, the answer that counts, and the answers of all monitors."""
     leading = describe_answer(place.leading, place.find_reason(place.leading))
-    answer = {name: leading[name] for name in CSV_COLUMNS[4:] if name in leading}
+    answer = {name: leading[name] for name in (*CSV_COLUMNS[4:10], "last_alarm") if name in leading}
     answers = [describe_answer(each, place.find_reason(each)) for each in place.answers]
     return _describe_location(place) | answer | {"answers": answers}
 
@@ -79,6 +82,7 @@ def write_locations_json(places: Sequence[Place], as_of: int | None, parameters:
             "slot_seconds": parameters.grid.length / SECOND,
             "registry": parameters.registry.digest,
             "counts": count_states(places),
+            "last_alarms": sum(place.leading.last_alarm is not None for place in places),
             "locations": [describe_place(place) for place in places],
         }
     )
@@ -97,6 +101,8 @@ def write_locations_csv(places: Sequence[Place]) -> bytes:
     writer.writerow(CSV_COLUMNS)
     for place in places:
         row = describe_place(place) | {"location_id": place.location.id}
+        if (alarm := row.get("last_alarm")) is not None:
+            row |= {"last_alarm_as_of": alarm["as_of"], "last_alarm_at_most": alarm.get("count_at_most", "")}
         writer.writerow([_escape_formula(row.get(column, "")) for column in CSV_COLUMNS])
     return text.getvalue().encode()
 

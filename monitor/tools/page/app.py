@@ -215,12 +215,12 @@ class Site:
         return tick_at if latest is None else min(tick_at, latest)
 
     async def ticks(self, request: Request) -> Response:
-        """Return the kept ticks, each with the number of noisy counts that it drew."""
+        """Return the kept ticks, each with the noisy counts that it drew, and the places that had an alarm then."""
         _read_query(request)
         board = self.present.feed.board
 
         def prepare() -> Callable[[], bytes]:
-            ticks = [{"as_of": format_instant(as_of), "alarms": drawn} for as_of, drawn in board.alarms.items()]
+            ticks = [tick._asdict() | {"as_of": format_instant(tick.as_of)} for tick in board.ticks]
             return lambda: msgspec.json.encode({"ticks": ticks})
 
         return respond(request, await self._past.get("ticks", board.version, prepare), "application/json", _BRIEF)

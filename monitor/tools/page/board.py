@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from monitor.contracts.alerts import DWELL, HOT_SPOTS, OVER_TIME
+from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, OVER_TIME
 from monitor.contracts.instants import DAY
 from monitor.tools.page.entries import Entry
 
@@ -29,6 +29,14 @@ class Batch(NamedTuple):
     before: Position
     after: Position
     entries: tuple[Entry, ...]
+
+
+class Tick(NamedTuple):
+    """A tick: its as_of, how many noisy counts it drew, and how many places had an alarm that still counted."""
+
+    as_of: int
+    alarms: int
+    places: int
 
 
 @dataclass
@@ -53,6 +61,7 @@ class Board:
     as_of: int | None = None
     _batches: deque[Batch] = field(default_factory=deque)
     _by_key: dict[str, list[Entry]] = field(default_factory=dict)
+    _alarms: dict[str, list[Entry]] = field(default_factory=dict)  # by key: the records that drew a noisy count
     _keys: dict[str, set[str]] = field(default_factory=dict)  # by monitor
     _unbatched: dict[str, Entry] = field(default_factory=dict)  # by key: its batch was dropped, but it may be valid
     _bytes: int = 0
@@ -87,6 +96,8 @@ class Board:
         if known and known[-1].as_of >= entry.as_of:
             return False
         known.append(entry)
+        if entry.alarms:
+            self._alarms.setdefault(entry.key, []).append(entry)
         self._keys.setdefault(_find_monitor(entry.key), set()).add(entry.key)
         self._bytes += _measure(entry)
         self.as_of = entry.as_of if self.as_of is None else max(self.as_of, entry.as_of)
@@ -111,21 +122,31 @@ class Board:
         """Drop the first record of a key: batches are in the order in which the records were added to their keys."""
         known = self._by_key[entry.key]
         known.pop(0)
+        if entry.alarms:
+            self._alarms[entry.key].pop(0)
         self._bytes -= _measure(entry)
         until = entry.as_of + self.valid
         self.complete_since = max(self.complete_since, min(until, known[0].as_of) if known else until)
         if not known:
             del self._by_key[entry.key]
+            self._alarms.pop(entry.key, None)
             self._keys[_find_monitor(entry.key)].discard(entry.key)
 
     @property
-    def alarms(self) -> dict[int, int]:
-        """The number of noisy counts that each tick drew, by its as_of, in order, from `complete_since` on."""
-        alarms: dict[int, int] = {}
+    def ticks(self) -> list[Tick]:
+        """The kept ticks in order, from `complete_since` on."""
+        drawn: dict[int, int] = {}
+        places: dict[int, set[str]] = {}
+        timed: list[Entry] = []
         for entry in (entry for batch in self._batches for entry in batch.entries):
-            if entry.as_of >= self.complete_since:
-                alarms[entry.as_of] = alarms.get(entry.as_of, 0) + entry.alarms
-        return dict(sorted(alarms.items()))
+            drawn[entry.as_of] = drawn.get(entry.as_of, 0) + entry.alarms
+            places.setdefault(entry.as_of, set()).update(entry.places)
+            timed += [entry] if entry.type == AT_TIMES and entry.places else []
+        order = sorted(drawn)
+        for entry in timed:  # an alarm about a designated time counts for as long as its last answer
+            for as_of in order[bisect_right(order, entry.as_of) : bisect_right(order, entry.as_of + self.valid)]:
+                places[as_of].update(entry.places)
+        return [Tick(one, drawn[one], len(places[one])) for one in order if one >= self.complete_since]
 
     def list_since(self, topic_id: str, position: Position) -> list[Batch] | None:
         """Return the batches that contain a record at or after a position.
@@ -150,14 +171,21 @@ class Board:
         return wanted[::-1] if kept else None
 
     def find_state(self, at: int | None = None) -> list[Entry]:
-        """Return the latest record of each key up to an instant, but only of the latest designated times.
+        """Return the latest record of each key up to an instant, and the one that drew the latest alarm of a place.
 
-        Before `complete_since` the list is empty: a place whose alarm was dropped must not look safe.
+        Of the designated times, it has the latest ones and those with an alarm that still counts. Before
+        `complete_since` the list is empty: a place whose alarm was dropped must not look safe.
         """
         if at is not None and at < self.complete_since:
             return []
         latest = [entry for known in self._by_key.values() if (entry := _find_latest(known, at)) is not None]
-        return sorted(_drop_old_times(latest), key=lambda entry: (entry.as_of, entry.key))
+        counted = max((entry.as_of for entry in latest), default=0) - self.valid
+        kept = {(entry.as_of, entry.key): entry for entry in _drop_old_times(latest, counted)}
+        for known in self._alarms.values():
+            drawn = _find_latest(known, at) if known else None
+            if drawn is not None and drawn.type == OVER_TIME:
+                kept[drawn.as_of, drawn.key] = drawn
+        return [kept[key] for key in sorted(kept)]
 
     def list_by_key(self, key: str) -> Sequence[Entry]:
         """Return the kept records of a key, in the order of as_of."""
@@ -185,8 +213,11 @@ def _find_latest(known: Sequence[Entry], at: int | None) -> Entry | None:
     return known[end - 1] if end else None
 
 
-def _drop_old_times(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries, without those of the earlier designated times of each monitor and shard."""
+def _drop_old_times(entries: Iterable[Entry], counted: int) -> Iterator[Entry]:
+    """Yield the entries, without those of the earlier designated times of each monitor and shard.
+
+    One with alarms that was published at or after `counted` (an instant) is kept.
+    """
     timed: dict[tuple[str, str, str], dict[str, Entry]] = {}
     for entry in entries:
         if entry.type == OVER_TIME:
@@ -195,5 +226,8 @@ def _drop_old_times(entries: Iterable[Entry]) -> Iterator[Entry]:
         monitor, time, *shard = entry.key.split("/")
         timed.setdefault((entry.type, monitor, "".join(shard)), {})[time] = entry
     for (kind, _monitor, _shard), times in timed.items():
-        for time in sorted(times)[-1 if kind in {HOT_SPOTS, DWELL} else -_TIMES :]:
-            yield times[time]
+        kept = set(sorted(times)[-1 if kind in {HOT_SPOTS, DWELL} else -_TIMES :])
+        for time, entry in times.items():
+            has_alarm = entry.snapshot is not None and bool(entry.snapshot.noisy_counts)
+            if time in kept or (has_alarm and entry.as_of >= counted):
+                yield entry

@@ -44,8 +44,8 @@ class Entry(NamedTuple):
     """A record of the output topic. `as_of` is an instant, and `line` the whole record as `replay` writes it.
 
     `key`: what the record is about: `monitor/location`, `monitor/time/shard` or `monitor/time`. `alarms`: the number of
-    noisy counts that its tick drew. `value_at`: where the value begins in the line. `snapshot`: what it says, if it is
-    of an `at_times` monitor.
+    noisy counts that its tick drew. `places`: those with a noisy count that still counts. `value_at`: where the value
+    begins in the line. `snapshot`: what it says, if it is of an `at_times` monitor.
     """
 
     partition: int
@@ -57,6 +57,7 @@ class Entry(NamedTuple):
     line: bytes
     value_at: int
     snapshot: Snapshot | None = None
+    places: tuple[str, ...] = ()
 
     @property
     def raw(self) -> bytes:
@@ -102,7 +103,8 @@ def _read_entry(kind: str, record: Any) -> Entry | None:
     about = {"key": shown, "headers": headers, "partition": record.partition, "offset": record.offset}
     head = _encode(about)[:-1] + b',"value":'
     line, alarms = b"%s%s}" % (head, encoded), _count_alarms(kind, value)
-    return Entry(record.partition, record.offset, kind, key, as_of, alarms, line, len(head), snapshot)
+    places = tuple(snapshot.noisy_counts) if snapshot else _find_marked(kind, value)
+    return Entry(record.partition, record.offset, kind, key, as_of, alarms, line, len(head), snapshot, places)
 
 
 def _read_alert(value: bytes) -> Subject:
@@ -149,6 +151,11 @@ PUBLIC: Final[Mapping[str, Callable[[bytes], Subject]]] = {
     DWELL: _read_dwell,
 }
 """The types of records for subscribers, and how to read their subject. The other types are for the service itself."""
+
+
+def _find_marked(kind: str, value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the place of an `over_time` record with marks that still run, and otherwise nothing."""
+    return (value["location_id"],) if kind == OVER_TIME and value.get("answers") else ()
 
 
 def _count_alarms(kind: str, value: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from monitor.contracts.instants import SECOND, parse_instant, to_instant
 from monitor.contracts.parameters import Registry
-from monitor.tools.client.known import Known, KnownPlaces
+from monitor.tools.client.known import Answer, Known, KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "vectors"
@@ -32,23 +32,16 @@ def add(view: SubscriberView, record: dict[str, Any]) -> None:
 
 def describe(known: Known) -> dict[str, Any]:
     """Return what is known in the form of the vectors, with times as instants."""
+    described = _describe_answer(known.current)
+    return described | ({} if known.last_alarm is None else {"last_alarm": _describe_answer(known.last_alarm)})
 
-    def time(moment: datetime | None) -> int | None:
-        return None if moment is None else to_instant(moment)
 
-    about = known.about and {
-        key: time(value) if key in {"start", "end", "resumes_at"} else value
-        for key, value in asdict(known.about).items()
+def _describe_answer(answer: Answer) -> dict[str, Any]:
+    described = {name: value for name, value in asdict(answer).items() if name != "last_alarm"}
+    about = answer.about and {
+        key: to_instant(value) if isinstance(value, datetime) else value for key, value in asdict(answer.about).items()
     }
-    return {
-        "state": known.state,
-        "reason": known.reason,
-        "as_of": time(known.as_of),
-        "valid_until": time(known.valid_until),
-        "count_at_most": known.count_at_most,
-        "count_at_least": known.count_at_least,
-        "about": about,
-    }
+    return described | {"about": about}
 
 
 def parse_times(expected: dict[str, Any]) -> dict[str, Any]:

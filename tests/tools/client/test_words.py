@@ -65,13 +65,23 @@ def test_answer_is_described(subscriber_view: SubscriberView, words: Words, coun
 
 
 def test_pause_names_end_and_last_answer(subscriber_view: SubscriberView, words: Words) -> None:
-    """A pause is described with its end and the last answer."""
+    """A pause is described after its alarm, with its end. The alarm stays when the answer is too old, until it ends."""
     #     tick  7      8 … 13  14        as_of(14) = 15:00
     #           noisy  paused  answers
     record = over_time("market", 8, 0, (7, 12))
     subscriber_view.add(record.headers, record.value)
-    expected = "paused until Mon 5 Jan 15:00, its ε is spent: at most 12 target people on Mon 5 Jan 08:00"
-    assert words.alert(subscriber_view.alerts[0]) == expected
+    alarm, ends = "alarm on Mon 5 Jan 08:00, at most 12 target people", words.grid.as_of(13) + 2 * HOUR
+
+    def describe(now: int) -> list[str]:
+        return list(describe_view(subscriber_view, words, now))
+
+    assert describe(words.grid.as_of(8)) == [
+        "As of Mon 5 Jan 09:00 UTC, tick 8; places with an alarm: 1",
+        f"places market: {alarm}; paused until Mon 5 Jan 15:00, its ε is spent",
+    ]
+    old = "unknown: nothing newer since Mon 5 Jan 09:00"
+    assert describe(ends)[-1] == f"places market: {alarm}; {old}"
+    assert describe(ends + 1)[-1] == f"places market: {old}"
 
 
 def test_news_of_a_location(news: NewsOf) -> None:
@@ -149,7 +159,7 @@ def test_state_has_one_line_per_item(subscriber_view: SubscriberView, words: Wor
     ):
         subscriber_view.add(record.headers, record.value)
     text = list(describe_view(subscriber_view, words, words.grid.as_of(6)))
-    assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6"
+    assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6; places with an alarm: 1"
     assert text[1].startswith("places market: at most 12 target people")
     assert text[2].endswith("(as of Mon 5 Jan 06:00)")
     assert text[3] == (

@@ -57,5 +57,6 @@ def test_page_passes_vectors(name: str) -> None:
         reopened = KnownPlaces(refold(board.find_state(), registry, keep), slot, clock.now, final_for)
         for place, expected in step.get("known", {}).items():
             assert describe(known.get(place)) == parse_times(expected), (place, step["at"])
-            again = reopened.get(place)
-            assert (again.state, again.reason) == (expected["state"], expected["reason"]), (place, step["at"])
+            again, wanted = describe(reopened.get(place)), parse_times(expected)
+            assert (again["state"], again["reason"]) == (wanted["state"], wanted["reason"]), (place, step["at"])
+            assert again.get("last_alarm", {}).get("as_of") == wanted.get("last_alarm", {}).get("as_of"), place

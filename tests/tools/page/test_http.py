@@ -127,6 +127,9 @@ def test_json_has_every_place(page: Page, shared: Town) -> None:
     assert places["school-1"]["reason"] == "input_incomplete"
     assert [answer["threshold"] for answer in places["market"]["answers"]] == [10, 9]
     assert "latitude" not in places["bus-library"]
+    alarms = {place: each["last_alarm"]["count_at_most"] for place, each in places.items() if "last_alarm" in each}
+    assert alarms == {"market": 14, "library": 12}
+    assert get(page, "/v1/locations").json["last_alarms"] == 2
 
 
 def test_other_formats_agree(page: Page) -> None:
@@ -134,6 +137,8 @@ def test_other_formats_agree(page: Page) -> None:
     states = {name: place["state"] for name, place in by_id(page).items()}
     rows = list(csv.DictReader(io.StringIO(get(page, "/v1/locations.csv").body.decode(), newline="")))
     assert {row["location_id"]: row["state"] for row in rows} == states
+    alarms = {row["location_id"]: row["last_alarm_at_most"] for row in rows if row["last_alarm_as_of"]}
+    assert alarms == {"market": "14", "library": "12"}
     features = get(page, "/v1/locations.geojson").json["features"]
     assert {feature["id"]: feature["properties"]["state"] for feature in features} == states
     assert [feature["id"] for feature in features if feature["geometry"] is None] == ["bus-library"]
@@ -244,11 +249,27 @@ def test_past_records_give_past_state(page: Page) -> None:
     assert market["value"]["status"] == "safe"
 
 
-def test_ticks_count_new_alarms(page: Page) -> None:
-    """Each tick has the number of noisy counts that it drew, not of those that it repeats."""
+def find_places_with_alarm(page: Page, at: str) -> set[str]:
+    """Return the places that had an alarm which still counted at a time."""
+    ids, found = get(page, "/v1/registry").json["ids"], set()
+    for answer in get(page, f"/v1/states?at={at}").json["answers"]:
+        runs = answer["rows"] if "last_alarm" in answer else []
+        for first, last in zip(runs[::2], runs[1::2], strict=True):
+            found |= set(ids[first : last + 1])
+    return found
+
+
+def test_alarm_stays_in_sight(page: Page) -> None:
+    """Each state from an alarm on has the alarm, and each tick counts its place; only one tick drew it."""
+    #     tick  24 … 29   30      31 … 36  37       38, 39
+    #           safe      market  paused   library  repeated
     ticks = get(page, "/v1/ticks").json["ticks"]
     assert len(ticks) == 16
     assert [index + FIRST for index, tick in enumerate(ticks) if tick["alarms"]] == [30, NOON + 1]
+    for tick, one in enumerate(ticks, FIRST):
+        expected = {place for place, first in (("market", 30), ("library", NOON + 1)) if tick >= first}
+        assert find_places_with_alarm(page, one["as_of"]) == expected
+        assert one["places"] == len(expected)
 
 
 def test_invalid_requests_are_refused(page: Page) -> None:
