@@ -6,6 +6,7 @@ code host. `NAVIGATION` lists the pages. A page that is in no group ends the bui
 
 from __future__ import annotations
 
+import json
 import pkgutil
 import re
 import sys
@@ -21,6 +22,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from monitor import __version__  # noqa: E402  # the checkout may not be installed
+from monitor.contracts.schemas import SCHEMAS  # noqa: E402  # as above
 from tests.docs.generated import PARTS  # noqa: E402  # as above
 from tests.docs.guarantees import collect_tests, list_tests  # noqa: E402  # as above
 
@@ -161,9 +163,18 @@ def adapt_docstring(*event: Any) -> None:
     lines[:] = adapted
 
 
+def write_schemas(app: Sphinx, _error: Exception | None) -> None:
+    """Write the schemas of all records into the site, as `location-monitor schema` prints them."""
+    folder = Path(app.outdir) / "schemas"
+    folder.mkdir(exist_ok=True)
+    for name, build in SCHEMAS.items():
+        (folder / f"{name}.json").write_text(json.dumps(build(), indent=2, ensure_ascii=False), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the preparation of pages, and the language of diagrams, which are shown as text."""
     app.connect("source-read", prepare)
+    app.connect("build-finished", write_schemas)
     app.connect("autodoc-process-docstring", adapt_docstring, priority=400)  # before napoleon, at 500
     app.add_lexer("mermaid", TextLexer)
     return {"parallel_read_safe": True}

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import click
 
 from monitor.commands.options import report_errors
 from monitor.config import Config
-from monitor.contracts import schemas
+from monitor.contracts.schemas import SCHEMAS
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["config", "visits", "alerts", "asyncapi"]))
+@click.argument("what", type=click.Choice(["config", *SCHEMAS]))
 @report_errors
 def schema(what: str) -> None:
     """Print a JSON Schema, or the AsyncAPI document."""
-    documents: dict[str, Callable[[], Any]] = {
-        "config": Config.model_json_schema,
-        "visits": schemas.build_visits_schema,
-        "alerts": schemas.build_alerts_schema,
-        "asyncapi": schemas.build_asyncapi,
-    }
-    click.echo(json.dumps(documents[what](), indent=2, ensure_ascii=False))
+    build = Config.model_json_schema if what == "config" else SCHEMAS[what]
+    click.echo(json.dumps(build(), indent=2, ensure_ascii=False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -215,3 +215,11 @@ def build_asyncapi() -> Schema:
             "securitySchemes": dict(_SECURITY),
         },
     }
+
+
+SCHEMAS: Final[dict[str, Callable[[], Schema]]] = {
+    "visits": build_visits_schema,
+    "alerts": build_alerts_schema,
+    "asyncapi": build_asyncapi,
+}
+"""What builds each published schema, by its name in `location-monitor schema`."""
