@@ -115,12 +115,11 @@ def test_events_are_counted(metrics: Metrics) -> None:
 
 
 def test_lag_covers_assigned_partitions_only(metrics: Metrics) -> None:
-    """The lag of a partition that another instance reads is removed."""
+    """The lag and the time of a partition that another instance reads are removed."""
     metrics.set_lag({3: 2})
-    lags = {
-        labels: value for (name, labels), value in samples(metrics).items() if name.endswith("consumer_lag_records")
-    }
-    assert lags == {(("partition", "3"),): 2}
+    for ending in ("consumer_lag_records", "input_timestamp_seconds"):
+        assert [dict(labels) for name, labels in samples(metrics) if name.endswith(ending)] == [{"partition": "3"}]
+    assert samples(metrics)["location_monitor_consumer_lag_records", (("partition", "3"),)] == 2
 
 
 def test_unknown_missing_records_are_absent(metrics: Metrics) -> None:
@@ -182,13 +181,6 @@ def test_consecutive_unknown_ticks_are_counted(metrics: Metrics) -> None:
     assert samples(metrics)[name, labels] == 2
     metrics.count_tick(1, 1_767_236_400.0, {"stations": "decided"}, {})
     assert samples(metrics)[name, labels] == 0
-
-
-def test_input_time_covers_assigned_partitions_only(metrics: Metrics) -> None:
-    """The time that an input partition has reached is removed with its lag."""
-    metrics.set_lag({3: 2})
-    reached = [dict(labels) for name, labels in samples(metrics) if name.endswith("input_timestamp_seconds")]
-    assert reached == [{"partition": "3"}]
 
 
 @pytest.mark.parametrize("kind", ["service", "page", "public answers"])

@@ -286,18 +286,6 @@ def test_start_waits_for_redis(
             assert process.stop() == 0
 
 
-def test_wrong_configuration_exits_with_2(site: Site) -> None:
-    """A wrong configuration ends `run` with exit code 2 and a list of all errors."""
-    site.tree["monitors"][0]["threshold"] = 0
-    site.tree["clock"]["slot"] = "soon"
-    site.tree["kafka"]["bootstrap_servers"] = []
-    ended = site.command("run")
-    assert ended.returncode == 2
-    assert "nothing was started" in ended.stderr
-    for key in ("monitors.0.threshold", "clock.slot", "kafka.bootstrap_servers"):
-        assert f"- {key}" in ended.stderr
-
-
 def test_missing_topics_exit_with_3(site: Site) -> None:
     """Missing topics end `run` with exit code 3 and the command that creates them."""
     ended = site.command("run")

@@ -124,10 +124,13 @@ def test_choices_are_those_of_the_registry() -> None:
     assert list(SECTORS) == basic["data_product_sector"]["enum"]
 
 
-def test_documents_state_the_payments_of_check(valid: ValidConfig) -> None:
-    """Each document contains the stated ε, the worst case and the period."""
+def test_documents_state_the_figures_of_check(valid: ValidConfig) -> None:
+    """Each document has the stated ε, the worst case, the period, and the question of each monitor.
+
+    The entry and the assessment have the chances at an empty place, and the mean noise with its bound at 95 %.
+    """
     report = compute_report(valid)
-    entry, notice, assessment = build_documents(valid)
+    documents = entry, notice, assessment = build_documents(valid)
     stated, total, period = format_epsilon(report.stated), format_epsilon(report.total), spell_duration(report.period)
     assert f"Stated for any {period}: ε = {stated}. The worst case of this configuration is {total} = " in entry
     assert f"Within any {period} nobody who is reported at one place at a time pays more than ε = {stated}," in notice
@@ -137,34 +140,12 @@ def test_documents_state_the_payments_of_check(valid: ValidConfig) -> None:
         amounts = f"{format_epsilon(each.epsilon)} | {format_epsilon(each.charge.amount)} | {each.charge.reason}"
         assert f"| {each.name} | {each.kind} | {amounts} |" in assessment
         assert each.explanation in entry
-
-
-def test_every_document_names_every_monitor(valid: ValidConfig) -> None:
-    """Each document states the question of every monitor."""
-    for text in build_documents(valid):
-        for monitor in collect_figures(valid).monitors:
-            assert monitor.asks in text
-
-
-def test_false_alarms_are_those_of_check(valid: ValidConfig) -> None:
-    """The entry and the assessment contain the chances at an empty place, per update and over all updates."""
-    entry, _, assessment = build_documents(valid)
-    for monitor in compute_report(valid).monitors:
-        for odds in (each for each in monitor.odds if each.people == 0):
+        for odds in (odds for odds in each.odds if odds.people == 0):
             chance = f"{format_percent(odds.per_update)} in one update and {format_percent(odds.over_updates)} in"
-            assert chance in entry
-            assert chance in assessment
-
-
-def test_widths_are_those_of_the_noise(valid: ValidConfig) -> None:
-    """A width is the mean noise of an answer, and the number below which the noise is with a chance of 95 %."""
-    entry, _, assessment = build_documents(valid)
-    for monitor in compute_report(valid).monitors:
-        for odds in (each for each in monitor.odds if each.people == 0):
             mean, below = compute_mean_noise(odds.epsilon), find_threshold(odds.epsilon, 1, 0.05)
             width = f"{mean:,.2g} people on average and fewer than {below}"
-            assert width in entry
-            assert width in assessment
+            assert all(figure in text for figure in (chance, width) for text in (entry, assessment))
+    assert all(monitor.asks in text for monitor in collect_figures(valid).monitors for text in documents)
 
 
 def test_one_visit_pays_the_largest_share(every_kind: ValidConfig) -> None:

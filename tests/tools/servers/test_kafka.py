@@ -85,13 +85,6 @@ def test_secured_listener_accepts_password(kafka: SharedKafka) -> None:
             assert len(admin.describe_cluster()["brokers"]) == 1
 
 
-def test_refused_setting_is_reported(kafka: SharedKafka) -> None:
-    """The error of a setting that Kafka refuses contains the end of its log."""
-    reason = "(could not be prepared|ended with exit code)"  # the command that formats the storage, or the broker
-    with pytest.raises(EmbeddedError, match=rf"(?s)Kafka {reason}.*last lines.*num\.io\.threads"):
-        EmbeddedKafka(NodeSettings(properties={"num.io.threads": "many"})).start()
-
-
 def test_failed_start_is_reported(kafka: SharedKafka) -> None:
     """The error of a broker that ends while it starts contains its exit code and the end of its log."""
     with pytest.raises(EmbeddedError, match=r"(?s)Kafka ended with exit code .*last lines.*KafkaServer"):
