@@ -20,8 +20,7 @@ MonitorError
 │   ├── UnsuitableError         a mechanism whose proof does not apply to the query
 │   ├── BudgetError             more ε requested than remains
 │   ├── UnknownEventError       an event that the accountant has no rule for
-│   ├── InsecureNoiseError      predictable noise in the service
-│   └── OverspentError          one person may pay more than the configuration states
+│   └── InsecureNoiseError      predictable noise in the service
 ├── RefusedError                exit 3: the service refuses to start because of the state of the servers
 │   ├── TopicError              a topic is missing or has unsafe settings
 │   │   ├── InputChangedError   the input topic was deleted or re-created
@@ -181,10 +180,6 @@ class UnknownEventError(PrivacyError, TypeError):
 
 class InsecureNoiseError(PrivacyError):
     """Noise from a predictable generator where answers are published."""
-
-
-class OverspentError(PrivacyError):
-    """A configuration under which one person may pay more ε than it states."""
 
 
 class RefusedError(MonitorError):

@@ -25,7 +25,6 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
 
     Raises:
         ConfigError: with the problems of all files.
-        OverspentError: one person may pay more than `privacy.epsilon` within a period, and there is no other problem.
     """
     read = read_config(config_file, os.environ)
     valid = examine(read, tuple(find_secret_problems(read, needs_key=key is None)))

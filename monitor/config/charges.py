@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
@@ -13,9 +14,9 @@ from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor, TimedMonitor
 from monitor.contracts.instants import SECOND, YEAR, to_instant
 from monitor.contracts.schedule import Schedule
-from monitor.errors import OverspentError, Problem
+from monitor.errors import Problem
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.payments import Charge, charge_at_times, charge_over_time, check_period
+from monitor.privacy.payments import Charge, charge_at_times, charge_over_time
 
 _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
 # Daily times n days apart are closest if the offset from UTC rises in between. Whether it can rise depends on the dates
@@ -24,19 +25,20 @@ _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
 _RULES_YEARS: Final = 40
 
 
-def find_overspending(config: Config, charged: Sequence[Charge]) -> OverspentError | None:
-    """Return an error with the sum if one person may pay more than privacy.epsilon, else None."""
-    try:
-        check_period(config.privacy.epsilon, charged)
-    except OverspentError as error:
-        return error
-    return None
-
-
-def report_overspending(config: Config, error: OverspentError) -> Problem:
-    """Return overspending as a problem that can be listed with others."""
-    stated = format_epsilon(config.privacy.epsilon)
-    return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
+def find_overspending(config: Config, charges: Sequence[Charge]) -> Problem | None:
+    """Return a problem, with the sum and every charge, if one person may pay more than privacy.epsilon, else None."""
+    stated, total = config.privacy.epsilon, sum((charge.amount for charge in charges), Fraction(0))
+    if total <= stated:
+        return None
+    terms = (f"{charge.source}: {format_epsilon(charge.amount)} = {charge.reason}" for charge in charges)
+    amounts = " + ".join(format_epsilon(charge.amount) for charge in charges)
+    listed = "\n      ".join((*terms, f"sum: {amounts} = {format_epsilon(total)}"))
+    return Problem(
+        "privacy.epsilon",
+        format_epsilon(stated),
+        f"at least what one person may pay in the period, {format_epsilon(total - stated)} more:\n      {listed}",
+        f"Set it to {format_epsilon(total)} or more, or lower a monitor's epsilon or its designated times.",
+    )
 
 
 def compute_charges(config: Config) -> tuple[Charge, ...]:

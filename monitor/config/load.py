@@ -6,48 +6,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from monitor.config.environment import SECRETS, Overrides, override
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS, AnyMonitor
-from monitor.config.page import PageSettings
 from monitor.config.problems import format_value, list_problems, report_misplaced_secret, report_unknown_key
 from monitor.config.rules import Sections, find_broken_rules
-from monitor.config.sections import (
-    ClockSettings,
-    LocationsSettings,
-    PrivacySettings,
-    ServiceSettings,
-    VisitsSettings,
-)
-from monitor.config.servers import (
-    AuditorSettings,
-    KafkaSettings,
-    MetricsSettings,
-    OtelSettings,
-    RedisSettings,
-    find_url_password,
-)
+from monitor.config.servers import find_url_password
 from monitor.config.source import read_yaml
 from monitor.errors import ConfigError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_SECTIONS: dict[str, type[BaseModel]] = {
-    "service": ServiceSettings,
-    "clock": ClockSettings,
-    "locations": LocationsSettings,
-    "visits": VisitsSettings,
-    "privacy": PrivacySettings,
-    "kafka": KafkaSettings,
-    "redis": RedisSettings,
-    "metrics": MetricsSettings,
-    "page": PageSettings,
-    "otel": OtelSettings,
-    "auditor": AuditorSettings,
+_SECTIONS: Final[dict[str, type[BaseModel]]] = {
+    name: cast("type[BaseModel]", field.annotation) for name, field in Config.model_fields.items() if name != "monitors"
 }
 
 

@@ -7,12 +7,12 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from monitor.config.monitors import Monitor
-from monitor.config.page import PageSettings
 from monitor.config.rules import Sections, find_broken_rules
 from monitor.config.scalars import Section
 from monitor.config.sections import (
     ClockSettings,
     LocationsSettings,
+    PageSettings,
     PrivacySettings,
     ServiceSettings,
     VisitsSettings,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
+from monitor.config.problems import find_similar
 from monitor.config.scalars import (
     Epsilon,
     LocationId,
@@ -19,7 +20,6 @@ from monitor.config.scalars import (
     WholeNumber,
     make_value_error,
 )
-from monitor.config.similar import find_similar
 from monitor.contracts.instants import parse_instant
 from monitor.errors import TimeError
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
+from monitor.config.problems import find_similar
 from monitor.config.scalars import has_controls
-from monitor.config.similar import find_similar
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, Problem
 

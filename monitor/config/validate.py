@@ -7,14 +7,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from monitor.config.charges import compute_charges, find_overspending, report_overspending
+from monitor.config.charges import compute_charges, find_overspending
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
 from monitor.config.model import Config
-from monitor.config.record_limits import find_oversized_records
 from monitor.config.registry import Location, find_unknown_locations, load_registry
-from monitor.contracts.parameters import Parameters
-from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.contracts.parameters import OverTime, Parameters
+from monitor.contracts.record_sizes import (
+    LARGEST_OF_ONE_PLACE,
+    LARGEST_SNAPSHOT,
+    estimate_shards,
+    find_max_answers_per_record,
+    measure_hot_spots,
+    measure_place,
+    measure_snapshots,
+)
+from monitor.errors import ConfigError, Problem
 from monitor.privacy.payments import Charge
 
 
@@ -40,22 +48,19 @@ def validate_config(config: Config, registry: Sequence[Location]) -> ValidConfig
     """Check a configuration and its registry, and derive the parameters.
 
     Raises:
-        ConfigError: a watched location is not in the registry, or an answer may be too large for a record. The
-            problems also include overspending.
-        OverspentError: one person may pay more than privacy.epsilon; the message contains the sum.
+        ConfigError: with all problems: a watched location is not in the registry, an answer may be too large for a
+            record, or one person may pay more than privacy.epsilon.
     """
-    problems = tuple(find_unknown_locations(dict(enumerate(config.monitors)), registry))
+    charges = compute_charges(config)
+    overspending = find_overspending(config, charges)
+    problems = list(find_unknown_locations(dict(enumerate(config.monitors)), registry))
     parameters = None if problems else derive_parameters(config, registry)
     if parameters is not None:
-        problems = tuple(find_oversized_records(config, parameters))
-    charged = compute_charges(config)
-    overspent = find_overspending(config, charged)
+        problems += _find_oversized_records(config, parameters)
+    problems += [overspending] if overspending else []
     if parameters is None or problems:
-        spending = [report_overspending(config, overspent)] if overspent else []
-        raise ConfigError("the configuration", (*problems, *spending))
-    if overspent:
-        raise overspent
-    return ValidConfig(config, registry, parameters, charged)
+        raise ConfigError("the configuration", tuple(problems))
+    return ValidConfig(config, registry, parameters, charges)
 
 
 def load_valid_config(path: Path, environ: Mapping[str, str]) -> ValidConfig:
@@ -63,7 +68,6 @@ def load_valid_config(path: Path, environ: Mapping[str, str]) -> ValidConfig:
 
     Raises:
         ConfigError: with all problems of both files, and overspending if there is any.
-        OverspentError: overspending is the only problem: one person may pay more than privacy.epsilon.
     """
     return examine(read_config(path, environ))
 
@@ -72,23 +76,18 @@ def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> ValidConfig:
     """Check a parsed configuration. The `further` problems, found by the caller, are listed too.
 
     Raises:
-        ConfigError, OverspentError: as `load_valid_config`.
+        ConfigError: as `load_valid_config`.
     """
     registry, registry_problems = _load_registry(read)
-    problems = [*read.problems, *registry_problems, *further]
+    problems, valid = [*read.problems, *registry_problems, *further], None
     if read.problems or registry is None:
         problems += _check_valid_parts(read, registry)
-        raise ConfigError(str(read.path), tuple(map(read.name_monitor, problems)))
-    config = read.to_config()
-    try:
-        valid = validate_config(config, registry)
-    except ConfigError as error:
-        problems += error.problems
-    except OverspentError as error:
-        if not problems:
-            raise
-        problems.append(report_overspending(config, error))
-    if problems:
+    else:
+        try:
+            valid = validate_config(read.to_config(), registry)
+        except ConfigError as error:
+            problems += error.problems
+    if problems or valid is None:
         raise ConfigError(str(read.path), tuple(map(read.name_monitor, problems)))
     return valid
 
@@ -131,9 +130,57 @@ def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None)
         return
     valid = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", invalid)]
     config = Config.model_construct(**parts, monitors=tuple(valid))
-    if (error := find_overspending(config, compute_charges(config))) is not None:
-        yield report_overspending(config, error)
+    if (overspending := find_overspending(config, compute_charges(config))) is not None:
+        yield overspending
 
 
 def _is_among(key: str, invalid: Sequence[str]) -> bool:
     return any(problem == key or problem.startswith(f"{key}.") for problem in invalid)
+
+
+def _find_oversized_records(config: Config, parameters: Parameters) -> Iterator[Problem]:
+    """Yield a problem for each value that makes records too large. The parameters are those of the configuration."""
+    places = {monitor.name: monitor for monitor in parameters.over_time}
+    tops = {monitor.name: monitor.top for monitor in parameters.hot_spots}
+    for index, monitor in enumerate(config.monitors):
+        if monitor.name in places:
+            yield from _check_answers(f"monitors.{index}", places[monitor.name])
+        if monitor.name in tops:
+            yield from _check_top(f"monitors.{index}", parameters, tops[monitor.name])
+    if parameters.at_times:
+        yield from _check_snapshots(parameters)
+
+
+def _check_answers(key: str, monitor: OverTime) -> Iterator[Problem]:
+    largest = max(set(monitor.rules), key=measure_place)
+    size = measure_place(largest)
+    if size > LARGEST_OF_ONE_PLACE:
+        yield Problem(
+            f"{key}.answers_per_window",
+            str(largest.answers),
+            f"records of at most {LARGEST_OF_ONE_PLACE} bytes: each record repeats all answers that still count, and "
+            f"may take {size} bytes",
+            f"Set it to {find_max_answers_per_record(largest)} or less, or use a shorter window or longer slots.",
+        )
+
+
+def _check_top(key: str, parameters: Parameters, top: int) -> Iterator[Problem]:
+    size = measure_hot_spots(parameters, top)
+    if size > LARGEST_SNAPSHOT:
+        yield Problem(
+            f"{key}.top",
+            str(top),
+            f"a record of at most {LARGEST_SNAPSHOT} bytes: {top} locations may take {size} bytes",
+            "Use a smaller number.",
+        )
+
+
+def _check_snapshots(parameters: Parameters) -> Iterator[Problem]:
+    size = max(measure_snapshots(parameters))
+    if size > LARGEST_SNAPSHOT:
+        yield Problem(
+            "service.shards",
+            str(parameters.registry.shards),
+            f"snapshots of at most {LARGEST_SNAPSHOT} bytes: one with all locations of a shard may take {size} bytes",
+            f"Set it to {2 * estimate_shards(parameters, LARGEST_SNAPSHOT)} or more.",
+        )

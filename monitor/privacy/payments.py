@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from monitor.errors import OverspentError, PrivacyError
+from monitor.errors import PrivacyError
 from monitor.privacy.epsilon import format_epsilon
 
 
@@ -71,18 +70,3 @@ def charge_at_times(source: str, epsilon: Fraction, times: int, at_least: Fracti
         )
     reason = f"{times} designated times × ({format_epsilon(epsilon)} + {format_epsilon(at_least)} for lower bounds)"
     return Charge(source, compute_at_times_payment(epsilon + at_least, times), reason)
-
-
-def check_period(stated: Fraction, charges: Sequence[Charge]) -> Fraction:
-    """Return the sum of all charges. Raise OverspentError, which lists every charge, if it exceeds the configured ε."""
-    total = sum((charge.amount for charge in charges), Fraction(0))
-    if total <= stated:
-        return total
-    terms = "\n".join(f"  {charge.source}: {format_epsilon(charge.amount)} = {charge.reason}" for charge in charges)
-    raise OverspentError(
-        f"privacy.epsilon is {format_epsilon(stated)}, but one person may pay {format_epsilon(total)} in the period, "
-        f"{format_epsilon(total - stated)} more:\n{terms}\n"
-        f"  sum: {' + '.join(format_epsilon(charge.amount) for charge in charges)} = {format_epsilon(total)}\n"
-        f"Set privacy.epsilon to {format_epsilon(total)} or more, or lower a monitor's epsilon or its designated "
-        "times."
-    )

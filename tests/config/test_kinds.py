@@ -15,7 +15,7 @@ from monitor.config.charges import charge_monitor, compute_max_lead, count_most_
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.monitors import HotSpotsMonitor
 from monitor.contracts.instants import DAY
-from monitor.errors import OverspentError
+from monitor.errors import ConfigError
 from monitor.privacy.dwell import DwellRule
 from monitor.tools.check.compute_report import check
 
@@ -108,7 +108,7 @@ def test_sum_includes_every_kind(load: Any) -> None:
         assert count_most_designated_times(config.monitors[1], config.privacy.period) == 14
         assert charge_monitor(config, config.monitors[1]).amount == Fraction(14, 3)
         assert check(config, PLACES).total == 2 + Fraction(14, 3)
-    with pytest.raises(OverspentError, match=r"busiest: 14/3 = 14 designated times × 1/3"):
+    with pytest.raises(ConfigError, match=r"busiest: 14/3 = 14 designated times × 1/3"):
         check(load(replace("hot_spots") | {"privacy.epsilon": "13/2"}), PLACES)
     bounds = {"monitors.1.at_least": {"epsilon": "1/8"}, "privacy.epsilon": "100"}
     plain, bounded = load({}), load(bounds)

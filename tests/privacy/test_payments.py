@@ -7,12 +7,9 @@ from itertools import product
 
 import pytest
 
-from monitor.errors import OverspentError, PrivacyError
+from monitor.errors import PrivacyError
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import (
-    charge_at_times,
-    charge_over_time,
-    check_period,
     compute_at_times_payment,
     compute_most_answers,
     compute_over_time_payment,
@@ -48,31 +45,6 @@ def test_formula_is_the_greedy_schedule(window: int, max_lead: int, answers: int
 def test_designated_times_cost_epsilon_each() -> None:
     """15 evenings at ε = 1/2 cost 15/2."""
     assert compute_at_times_payment(Fraction(1, 2), 15) == Fraction(15, 2)
-
-
-def test_fitting_period_returns_its_sum() -> None:
-    """The check of a period that fits returns the sum of its terms (docs/rules.md, rule 12)."""
-    charges = [charge_over_time("stations", ONE, 1, 336, 1, 337), charge_at_times("evening", Fraction(1, 2), 15)]
-    assert check_period(Fraction(19, 2), charges) == Fraction(19, 2)
-    assert check_period(ONE, []) == 0
-
-
-def test_overspent_period_is_refused() -> None:
-    """An overspent period is refused; the error has the stated ε, the sum, the difference, all terms and the remedy."""
-    charges = [charge_over_time("stations", ONE, 2, 336, 1, 337), charge_at_times("evening", Fraction(1, 2), 15)]
-    with pytest.raises(OverspentError) as raised:
-        check_period(Fraction(9), charges)
-    message = str(raised.value)
-    for part in (
-        "privacy.epsilon is 9",
-        "one person may pay 19/2",
-        "1/2 more",
-        "stations: 2 = 4 noisy answers × 1/2, by visits in 337 slots",
-        "evening: 15/2 = 15 designated times × 1/2",
-        "2 + 15/2 = 19/2",
-        "Set privacy.epsilon to 19/2 or more",
-    ):
-        assert part in message
 
 
 @pytest.mark.parametrize("wrong", [(0, 3, 0, 1), (1, 0, 0, 1), (1, 3, -1, 1), (1, 3, 0, 0)])

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from monitor.config.page import LANGUAGES
+from monitor.config.sections import LANGUAGES
 from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
 from monitor.tools.page import answers

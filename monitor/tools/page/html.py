@@ -12,7 +12,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from monitor.config.page import LANGUAGES, Language
+from monitor.config.sections import LANGUAGES, Language
 from monitor.contracts.instants import SECOND
 from monitor.tools.client.known import Answer
 from monitor.tools.page.answers import count_states

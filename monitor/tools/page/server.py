@@ -17,7 +17,7 @@ from typing import Any, Final, Self, cast
 import uvicorn
 
 from monitor.config import Config, Location, ValidConfig
-from monitor.config.page import PageSettings
+from monitor.config.sections import PageSettings
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import MILLISECOND, SECOND
 from monitor.contracts.parameters import Parameters

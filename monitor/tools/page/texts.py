@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
 
-from monitor.config.page import LANGUAGES, Language, PageSettings
+from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.contracts.instants import format_instant, to_datetime
 from monitor.errors import ConfigError, Problem
 from monitor.tools.client.known import About, Answer

@@ -20,7 +20,7 @@ from monitor.config import AtTimesMonitor, Config, Location, load_config, load_r
 from monitor.config.charges import compute_charges, count_most_designated_times, count_period_slots
 from monitor.contracts.instants import DAY, HOUR, YEAR, to_instant
 from monitor.contracts.schedule import Schedule
-from monitor.errors import EXIT_USAGE, OverspentError
+from monitor.errors import EXIT_USAGE, ConfigError
 from monitor.privacy.odds import compute_false_alarm, compute_over_updates, find_threshold
 from monitor.tools.check.compute_report import check
 from monitor.tools.check.print_report import render
@@ -139,7 +139,7 @@ def test_payments_by_hand() -> None:
 @pytest.mark.promise(15)
 def test_overspending_is_refused() -> None:
     """A sum above privacy.epsilon is refused, and the message has the sum."""
-    with pytest.raises(OverspentError, match=r"4 \+ 2 \+ 15/4 \+ 5 = 59/4") as caught:
+    with pytest.raises(ConfigError, match=r"4 \+ 2 \+ 15/4 \+ 5 = 59/4") as caught:
         load_valid_config(EXAMPLES / "city.yaml", {f"{PREFIX}PRIVACY__EPSILON": "9"})
     assert caught.value.exit_code == EXIT_USAGE
 

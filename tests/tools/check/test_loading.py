@@ -50,7 +50,7 @@ def test_sum_is_listed_with_other_problems(problems: Callable[..., dict[str, Pro
 
     listed = problems(change)
     assert set(listed) == {"privacy.epsilon", "service.shards", "monitors.0.window", "monitors.1.locations"}
-    assert "sum: 2 + 15/4 + 5 = 43/4" in listed["privacy.epsilon"].remedy
+    assert "sum: 2 + 15/4 + 5 = 43/4" in listed["privacy.epsilon"].expected
     assert "Did you mean 'clinic-2'?" in listed["monitors.1.locations"].remedy
 
 
@@ -67,3 +67,18 @@ def test_registry_problems_name_the_file(
     assert set(listed) == {"visits.default_stay", "city-locations.csv: line 3, location_id"}
     listed = problems(lambda tree: tree["privacy"].update(epsilon="9"), "location_id\nhub-1\nhub-1\n")
     assert set(listed) == {"privacy.epsilon", "city-locations.csv: line 3, location_id"}
+
+
+def test_sum_has_all_charges(problems: Callable[..., dict[str, Problem]]) -> None:
+    """Overspending is a problem with the configured ε, the sum, the difference, every charge and the remedy."""
+    listed = problems(lambda tree: tree["privacy"].update(epsilon="9"))
+    assert set(listed) == {"privacy.epsilon"}
+    message = str(listed["privacy.epsilon"])
+    for part in (
+        "privacy.epsilon is 9",
+        "23/4 more",
+        ": 4 = ",
+        "4 + 2 + 15/4 + 5 = 59/4",
+        "Set it to 59/4 or more",
+    ):
+        assert part in message

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from monitor.config.page import PageSettings
+from monitor.config.sections import PageSettings
 from monitor.tools.page.server import Page
 from tests.shared_kafka import SharedKafka
 from tests.tools.page.conftest import OpenPage, make_town, serve

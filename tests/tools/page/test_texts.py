@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from monitor.config.page import LANGUAGES, Language, PageSettings
+from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.contracts.instants import to_datetime
 from monitor.tools.client.known import About, Answer, Kind, Reason, State
 from monitor.tools.page.present import STATES
