@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,59 +14,30 @@ from numpy.typing import NDArray
 
 from monitor.errors import EpsilonError, PrivacyError
 from monitor.privacy.at_least import step
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from tests.privacy.laws import HALF, ONE, Given, Law, laws_of, one_sided, worst
 
-ONE = Fraction(1)
 PLACES = 2
 PEOPLE = 3
 Bounds = tuple[tuple[int, int], ...]
-Ratio = Fraction | float
 Stay = tuple[int, bool] | None
 """The report of one person: (place, consent), or none."""
 
 STAYS: list[Stay] = [None, *product(range(PLACES), (False, True))]
 
 
-class Given:
-    """Noise with given values."""
-
-    secure = False
-
-    def __init__(self, noise: Sequence[int]) -> None:
-        self._noise = noise
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        assert epsilon == ONE
-        assert size == len(self._noise)
-        return np.array(self._noise, np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        pytest.fail(f"lower bounds decide nothing by a threshold: ε = {epsilon}, {gaps.size} gaps")
-
-
-def draw(counts: Sequence[int], noise: Sequence[int]) -> Bounds:
-    rows, bounds = step(ONE, np.array(counts, np.int64), Given(noise))
+def publish(counts: Sequence[int], noise: Noise) -> Bounds:
+    rows, bounds = step(ONE, np.array(counts, np.int64), noise)
     return tuple(zip(rows.tolist(), bounds.tolist(), strict=True))
 
 
-def law(counts: Sequence[int], q: Fraction, sign: int = 1) -> dict[Bounds, Fraction]:
+def law(counts: Sequence[int], q: Fraction) -> Law:
     """Return the exact chance of every outcome. Draws above all counts are one outcome: a bound of 0."""
-    draws = [*((n, (1 - q) * q**n) for n in range(PEOPLE)), (PEOPLE, q**PEOPLE)]
-    outcomes: dict[Bounds, Fraction] = {}
-    for chosen in product(draws, repeat=len(counts)):
-        outcome = draw(counts, [sign * noise for noise, _ in chosen])
-        outcomes[outcome] = outcomes.get(outcome, Fraction(0)) + math.prod(chance for _, chance in chosen)
-    assert sum(outcomes.values()) == 1
-    return outcomes
+    return laws_of(publish, one_sided(PEOPLE), q)(counts)
 
 
 def count_consenting(stays: Sequence[Stay]) -> tuple[int, ...]:
     return tuple(sum(stay == (place, True) for stay in stays) for place in range(PLACES))
-
-
-def worst_ratio(full: Sequence[int], other: Sequence[int], law_of: Callable[..., Any], q: Fraction) -> Ratio:
-    before, after = law_of(full, q), law_of(other, q)
-    return max(chance / after[outcome] if outcome in after else math.inf for outcome, chance in before.items())
 
 
 def osdp_pairs() -> list[tuple[tuple[Stay, ...], tuple[Stay, ...]]]:
@@ -87,15 +58,16 @@ def test_lower_bounds_never_exceed_the_count(q: Fraction) -> None:
     """A published bound is at least 1 and at most the number of people who consented, for every outcome."""
     for counts in product(range(PEOPLE + 1), repeat=PLACES):
         for outcome in law(counts, q):
-            assert all(1 <= bound <= counts[row] for row, bound in outcome)
+            assert all(1 <= bound <= counts[row] for row, bound in cast("Bounds", outcome))
 
 
 @pytest.mark.promise(42)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 def test_missing_consent_costs_exactly_epsilon(q: Fraction, stated_streams: Callable[[str], int]) -> None:
     """Replacing a visit without consent by any other visit changes no outcome's chance by more than e^ε: OSDP."""
+    law_of = laws_of(publish, one_sided(PEOPLE), q)
     ratios = {
-        worst_ratio(count_consenting(people), count_consenting(others), law, q) for people, others in osdp_pairs()
+        worst(law_of(count_consenting(people)), law_of(count_consenting(others))) for people, others in osdp_pairs()
     }
     assert ratios == {1, 1 / q}
     print(f"{len(osdp_pairs())} pairs of D and D' of lower bounds")
@@ -104,17 +76,25 @@ def test_missing_consent_costs_exactly_epsilon(q: Fraction, stated_streams: Call
 
 def test_consenting_visit_is_not_protected() -> None:
     """Without a visit with consent, the highest bound is impossible. The person agreed to this."""
-    assert worst_ratio((1, 0), (0, 0), law, Fraction(1, 2)) == math.inf
+    assert worst(law((1, 0), HALF), law((0, 0), HALF)) == math.inf
 
 
 def test_noise_of_wrong_sign_is_caught() -> None:
     """The enumeration detects noise that is added: the bound is false, and the loss unbounded."""
 
-    def added(counts: Sequence[int], q: Fraction) -> dict[Bounds, Fraction]:
-        return law(counts, q, sign=-1)
+    class Added:
+        secure = False
 
-    assert worst_ratio((0, 0), (1, 0), added, Fraction(1, 2)) == math.inf
-    assert any(bound > 1 for outcome in added((1, 0), Fraction(1, 2)) for _, bound in outcome)
+        def __init__(self, noise: Noise) -> None:
+            self._noise = noise
+            self.reaches = noise.reaches
+
+        def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+            return -self._noise.geometric(epsilon, size)
+
+    added = laws_of(lambda counts, noise: publish(counts, Added(noise)), one_sided(PEOPLE))
+    assert worst(added((0, 0)), added((1, 0))) == math.inf
+    assert any(bound > 1 for outcome in added((1, 0)) for _, bound in cast("Bounds", outcome))
 
 
 def test_zeros_are_left_out() -> None:
@@ -125,8 +105,8 @@ def test_zeros_are_left_out() -> None:
         noise   1  0  4  5
         bounds  2  -  -  -
     """
-    assert draw((3, 0, 2, 5), (1, 0, 4, 5)) == ((0, 2),)
-    assert draw((3, 0, 2, 5), (0, 7, 0, 2)) == ((0, 3), (2, 2), (3, 3))
+    assert publish((3, 0, 2, 5), Given(1, 0, 4, 5)) == ((0, 2),)
+    assert publish((3, 0, 2, 5), Given(0, 7, 0, 2)) == ((0, 3), (2, 2), (3, 3))
 
 
 @pytest.mark.promise(41)

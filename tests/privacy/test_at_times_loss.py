@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -11,16 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.privacy.at_times import AtTimesRule, step
 from monitor.privacy.noise import Noise
+from tests.privacy.exact_loss import Law, Mechanism, one_sided, worst_ratio
+from tests.privacy.laws import Given, laws_of
 
-Law = Mapping[Hashable, tuple[Fraction, Any]]
-Mechanism = Callable[[Any, int, Any], Law]
 Pairs = list[tuple[Any, Any]]
-WorstRatio = Callable[[Mechanism, Hashable, Sequence[Pairs]], Fraction | float]
-OneSided = Callable[[Fraction, int], tuple[tuple[int, Fraction], ...]]
 Counts = tuple[int, ...]
 Outcome = tuple[int | None, ...]
 """For each location the noisy count published at this tick, None for none."""
@@ -31,73 +28,30 @@ THRESHOLDS = (1, 2, 3)
 UNKNOWN = "unknown"
 
 
-class Scripted:
-    """Noise that follows a script of choices and records the other possible draws, so that replays walk a tree."""
-
-    secure = False
-
-    def __init__(self, q: Fraction, draws: tuple[tuple[int, Fraction], ...], script: tuple[int, ...]) -> None:
-        self._q, self._draws, self._script = q, draws, script
-        self.taken: list[int] = []
-        self.alternatives: list[tuple[int, ...]] = []
-        self.chance = Fraction(1)
-
-    def _choose(self, options: Sequence[tuple[int, Fraction]]) -> int:
-        depth = len(self.taken)
-        chosen = self._script[depth] if depth < len(self._script) else 0
-        if depth >= len(self._script):
-            self.alternatives += [(*self.taken, other) for other in range(1, len(options))]
-        self.taken.append(chosen)
-        value, chance = options[chosen]
-        self.chance *= chance
-        return value
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        assert epsilon == EPSILON
-        return np.array([self._choose(self._draws) for _ in range(size)], dtype=np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        assert epsilon == EPSILON
-        options = [((1, self._q**gap), (0, 1 - self._q**gap)) for gap in gaps.tolist()]
-        return np.array([self._choose(option) for option in options], dtype=np.bool_)
-
-
-def all_runs(
-    run: Callable[[Noise], Outcome], q: Fraction, draws: tuple[tuple[int, Fraction], ...]
-) -> dict[Outcome, Fraction]:
-    """Return every outcome of a run with its exact chance."""
-    outcomes: dict[Outcome, Fraction] = {}
-    scripts: list[tuple[int, ...]] = [()]
-    while scripts:
-        noise = Scripted(q, draws, scripts.pop())
-        outcome = run(noise)
-        scripts += noise.alternatives
-        outcomes[outcome] = outcomes.get(outcome, Fraction(0)) + noise.chance
-    assert sum(outcomes.values()) == 1
-    return outcomes
-
-
-def mechanism_of(threshold: int, q: Fraction, law_q: Fraction, one_sided: OneSided) -> Mechanism:
+def mechanism_of(threshold: int, q: Fraction, law_q: Fraction) -> Mechanism:
     """Return the real `step` over the marks of a designated time; noisy counts from a cap on are one outcome.
 
     A tick without counts (None) is unknown: nothing is drawn, and the marks do not change.
     """
     rule = AtTimesRule(EPSILON, threshold)
     cap = max(threshold, PEOPLE) + 1
-    draws = one_sided(law_q, cap - threshold)
+
+    def publish(given: tuple[tuple[bool, ...], Counts], noise: Noise) -> Outcome:
+        marked, counts = given
+        rows, noisy = step(rule, np.array(marked), np.array(counts, dtype=np.int64), noise)
+        outcome: list[int | None] = [None] * PLACES
+        for row, noisy_count in zip(rows.tolist(), noisy.tolist(), strict=True):
+            outcome[row] = min(noisy_count, cap)
+        return tuple(outcome)
+
+    law_of = laws_of(publish, lambda q: one_sided(q, cap - threshold), law_q, EPSILON)
 
     @cache
     def decide(marked: tuple[bool, ...], counts: Counts) -> Law:
-        def run(noise: Noise) -> Outcome:
-            rows, noisy = step(rule, np.array(marked), np.array(counts, dtype=np.int64), noise)
-            outcome: list[int | None] = [None] * PLACES
-            for row, noisy_count in zip(rows.tolist(), noisy.tolist(), strict=True):
-                outcome[row] = min(noisy_count, cap)
-            return tuple(outcome)
-
         return {
             outcome: (chance, tuple(old or new is not None for old, new in zip(marked, outcome, strict=True)))
-            for outcome, chance in all_runs(run, law_q, draws).items()
+            for outcome, chance in law_of((marked, counts)).items()
+            if isinstance(outcome, tuple)
         }
 
     def law(marked: tuple[bool, ...], _: int, counts: Counts | None) -> Law:
@@ -138,16 +92,14 @@ def count_streams() -> int:
     return sum(math.prod(map(len, choices)) for choices in streams())
 
 
-def worst_of(mechanism: Mechanism, start: Hashable, worst_ratio: WorstRatio) -> Fraction | float:
+def worst_of(mechanism: Mechanism, start: Hashable) -> Fraction | float:
     return max(worst_ratio(mechanism, start, choices) for choices in streams())
 
 
 @pytest.mark.promise(12)
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_worst_loss_is_exactly_epsilon(
-    threshold: int, q: Fraction, worst_ratio: WorstRatio, one_sided: OneSided
-) -> None:
+def test_worst_loss_is_exactly_epsilon(threshold: int, q: Fraction) -> None:
     """
     A person pays for at most one noisy answer at one place, for any number of ticks and locations.
 
@@ -155,7 +107,7 @@ def test_worst_loss_is_exactly_epsilon(
         counted       x  x  x  x  x
         answer     s  s  ?  z  .  .      "?" unknown, "." marked permanently
     """
-    assert worst_of(mechanism_of(threshold, q, q, one_sided), (False,) * PLACES, worst_ratio) == 1 / q
+    assert worst_of(mechanism_of(threshold, q, q), (False,) * PLACES) == 1 / q
 
 
 def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
@@ -166,10 +118,10 @@ def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) 
 
 @pytest.mark.promise(4)
 @pytest.mark.parametrize(("threshold", "count"), list(product((1, 2, 3), (0, 1, 2))))
-def test_law_is_count_plus_noise(threshold: int, count: int, one_sided: OneSided) -> None:
+def test_law_is_count_plus_noise(threshold: int, count: int) -> None:
     """P[z] = (1 - q) q^(z - f) for z ≥ max(f, T), and P["safe"] = 1 - q^(T - f), or 0 for f ≥ T."""
     q, cap = Fraction(1, 3), max(threshold, PEOPLE) + 1
-    law = mechanism_of(threshold, q, q, one_sided)((False, True, True), 0, (count, 0, 0))
+    law = mechanism_of(threshold, q, q)((False, True, True), 0, (count, 0, 0))
     expected: dict[Hashable, Fraction] = {
         (z, None, None): (1 - q) * q ** (z - count) for z in range(max(threshold, count), cap)
     }
@@ -179,31 +131,31 @@ def test_law_is_count_plus_noise(threshold: int, count: int, one_sided: OneSided
     assert {outcome: chance for outcome, (chance, _) in law.items() if chance} == expected
 
 
-def test_halved_noise_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+def test_halved_noise_is_caught() -> None:
     """Draws at 2ε for answers that cost ε have a loss of 2ε."""
     q = Fraction(1, 2)
-    assert worst_of(mechanism_of(2, q, q**2, one_sided), (False,) * PLACES, worst_ratio) == q**-2
+    assert worst_of(mechanism_of(2, q, q**2), (False,) * PLACES) == q**-2
 
 
 @pytest.mark.promise(12)
-def test_second_answer_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+def test_second_answer_is_caught() -> None:
     """Without marks, the noisy answer of each tick charges again."""
     q = Fraction(1, 2)
-    real = mechanism_of(2, q, q, one_sided)
+    real = mechanism_of(2, q, q)
     unmarked = (False,) * PLACES
 
     def forgetful(_: tuple[bool, ...], tick: int, counts: Counts | None) -> Law:
         return {outcome: (chance, unmarked) for outcome, (chance, _) in real(unmarked, tick, counts).items()}
 
-    assert worst_of(forgetful, unmarked, worst_ratio) == q**-TICKS
+    assert worst_of(forgetful, unmarked) == q**-TICKS
 
 
 @pytest.mark.promise(18)
 @pytest.mark.parametrize("skipped", ["empty", "unchanged"])
-def test_skipped_locations_are_caught(skipped: str, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+def test_skipped_locations_are_caught(skipped: str) -> None:
     """If locations without people or without changes draw no noise, a noisy answer proves a visit."""
     q = Fraction(1, 2)
-    real = mechanism_of(2, q, q, one_sided)
+    real = mechanism_of(2, q, q)
 
     def skipping(state: tuple[tuple[bool, ...], Counts], tick: int, counts: Counts | None) -> Law:
         marked, before = state
@@ -218,13 +170,12 @@ def test_skipped_locations_are_caught(skipped: str, worst_ratio: WorstRatio, one
         }
 
     start = ((False,) * PLACES, (0,) * PLACES)
-    assert worst_of(skipping, start, worst_ratio) == math.inf
+    assert worst_of(skipping, start) == math.inf
 
 
 def test_marked_locations_are_not_answered_again() -> None:
     """A marked location has no second answer, for any number of people, because its budget is spent."""
     marked, counts = np.array([True, False, True, False]), np.array([9, 0, 0, 5])
-    always = Scripted(Fraction(1, 2), ((7, Fraction(1)),), ())
-    rows, noisy = step(AtTimesRule(EPSILON, 2), marked, counts, always)
+    rows, noisy = step(AtTimesRule(EPSILON, 2), marked, counts, Given(2, 0, 7, 7))
     assert rows.tolist() == [1, 3]
     assert noisy.tolist() == [2 + 7, 5 + 7]

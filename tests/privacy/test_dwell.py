@@ -6,37 +6,20 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, permutations, product
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.errors import BoundsError, EpsilonError, PrivacyError
 from monitor.privacy.dwell import DwellRule, Stay, step
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from tests.privacy.laws import Given
 
 ANN, BOB = b"a" * 16, b"b" * 16
 LONGEST = 3
 Totals = tuple[int, int]
 
 
-class NoNoise:
-    """Noise that is always 0, and records at which ε it is drawn."""
-
-    secure = False
-
-    def __init__(self) -> None:
-        self.drawn: list[tuple[Fraction, int]] = []
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        self.drawn.append((epsilon, size))
-        return np.zeros(size, np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        pytest.fail(f"dwell times decide nothing by a threshold: ε = {epsilon}, {gaps.size} gaps")
-
-
 def exact(stays: Sequence[Stay], per_person: int = 1) -> Totals:
-    totals = step(DwellRule(Fraction(1), LONGEST, per_person), stays, NoNoise())
+    totals = step(DwellRule(Fraction(1), LONGEST, per_person), stays, Given(0, 0, 0, 0))
     return totals.above_low, totals.below_high
 
 
@@ -81,9 +64,9 @@ def test_any_change_costs_at_most_epsilon(per_person: int) -> None:
 @pytest.mark.promise(44)
 def test_noise_is_drawn_at_half_epsilon() -> None:
     """Each total has two-sided noise at ε/(2·m·R): two one-sided draws for each."""
-    noise = NoNoise()
+    noise = Given(0, 0, 0, 0)
     step(DwellRule(Fraction(1, 2), 60, 3), [], noise)
-    assert noise.drawn == [(Fraction(1, 2) / (2 * 3 * 60), 2)] * 2
+    assert noise.asked == [Fraction(1, 2) / (2 * 3 * 60)] * 4
 
 
 def test_nobody_has_noise_too() -> None:

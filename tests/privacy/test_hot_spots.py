@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from itertools import product
+from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.errors import EpsilonError, PrivacyError
 from monitor.privacy.hot_spots import step
-from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
+from tests.privacy.laws import ONE, Given, below, laws_of, worst
 
-ONE = Fraction(1)
 PLACES = 3
 TOPS = (1, 2, 3)
 CAP = 5
@@ -25,41 +25,24 @@ Stay = tuple[int, ...]
 ONE_PLACE: list[Stay] = [(), (0,), (1,), (2,)]
 
 
-class Given:
-    """Noise with given values."""
-
-    secure = False
-
-    def __init__(self, noise: Sequence[int]) -> None:
-        self._noise = noise
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        assert epsilon == ONE
-        assert size == len(self._noise)
-        return np.array(self._noise, np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        pytest.fail(f"hot spots decide nothing by a threshold: ε = {epsilon}, {gaps.size} gaps")
-
-
-def draw_hot_spots(counts: Sequence[int], top: int, noise: Sequence[int]) -> Outcome:
-    rows, noisy = step(ONE, top, np.array(counts, np.int64), Given(noise))
+def publish(counts: Sequence[int], top: int, noise: Noise) -> Outcome:
+    rows, noisy = step(ONE, top, np.array(counts, np.int64), noise)
     return tuple(zip(rows.tolist(), noisy.tolist(), strict=True))
 
 
-def law(counts: Sequence[int], top: int, q: Fraction) -> dict[Outcome, Fraction]:
-    """Return the exact chance of every outcome whose noisy counts are at most CAP.
+def draw_hot_spots(counts: Sequence[int], top: int, draws: Sequence[int]) -> Outcome:
+    noise = Given(*draws)
+    published = publish(counts, top, noise)
+    assert noise.asked == [ONE] * len(counts)
+    return published
 
-    A location that is not named has at most the lowest named count, so all noise of such an outcome is at most CAP, and
-    the sum over this noise is the whole chance.
+
+def is_low(outcome: Hashable) -> bool:
+    """Return whether all noisy counts of an outcome are at most CAP, so that its chance includes every draw.
+
+    A location that is not named has at most the lowest named count, so all noise of such an outcome is at most CAP.
     """
-    outcomes: dict[Outcome, Fraction] = {}
-    for noise in product(range(CAP + 1), repeat=len(counts)):
-        outcome = draw_hot_spots(counts, top, noise)
-        if max(noisy for _, noisy in outcome) <= CAP:
-            chance = (1 - q) ** len(counts) * q ** sum(noise)
-            outcomes[outcome] = outcomes.get(outcome, Fraction(0)) + chance
-    return outcomes
+    return all(noisy <= CAP for _, noisy in cast("Outcome", outcome))
 
 
 def count_people(people: Sequence[Stay]) -> tuple[int, ...]:
@@ -75,13 +58,10 @@ def pairs(stays: Sequence[Stay]) -> list[tuple[tuple[Stay, Stay], tuple[Stay, St
     ]
 
 
-def worst_ratio(stays: Sequence[Stay], top: int, q: Fraction, law_q: Fraction) -> Fraction:
+def worst_ratio(stays: Sequence[Stay], top: int, law_q: Fraction) -> Fraction | float:
     """Return the worst Pr[M(D) = s] / Pr[M(D') = s] over two people, all D and all D'."""
-    worst = Fraction(0)
-    for people, fewer in pairs(stays):
-        full, reduced = law(count_people(people), top, law_q), law(count_people(fewer), top, law_q)
-        worst = max(worst, *(chance / reduced[outcome] for outcome, chance in full.items()))
-    return worst
+    law = laws_of(lambda counts, noise: publish(counts, top, noise), below(CAP + 1), law_q)
+    return max(worst(law(count_people(people)), law(count_people(fewer)), is_low) for people, fewer in pairs(stays))
 
 
 @pytest.mark.promise(13)
@@ -89,7 +69,7 @@ def worst_ratio(stays: Sequence[Stay], top: int, q: Fraction, law_q: Fraction) -
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 def test_worst_loss_is_exactly_epsilon(q: Fraction, top: int) -> None:
     """One person at one place loses exactly ε, for any number of named locations."""
-    assert worst_ratio(ONE_PLACE, top, q, q) == 1 / q
+    assert worst_ratio(ONE_PLACE, top, q) == 1 / q
 
 
 def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
@@ -103,13 +83,13 @@ def test_two_places_cost_twice_epsilon() -> None:
     """A person reported at two places pays at both."""
     q = Fraction(1, 2)
     stays = [(), (0,), (1,), (0, 1)]
-    assert worst_ratio(stays, PLACES, q, q) == 1 / q**2
+    assert worst_ratio(stays, PLACES, q) == 1 / q**2
 
 
 def test_halved_noise_is_caught() -> None:
     """The enumeration detects noise that is drawn at 2ε."""
     q = Fraction(1, 2)
-    assert worst_ratio(ONE_PLACE, 2, q, q**2) == 1 / q**2
+    assert worst_ratio(ONE_PLACE, 2, q**2) == 1 / q**2
 
 
 @pytest.mark.promise(21)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -14,13 +14,10 @@ import pytest
 
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extend_marks, select_running_marks, step
 from monitor.privacy.payments import compute_most_answers, compute_over_time_payment
+from tests.privacy.exact_loss import Law, Mechanism, one_sided, worst_ratio
+from tests.privacy.laws import Draws
 
-Law = Mapping[Hashable, tuple[Fraction, Any]]
-Mechanism = Callable[[Any, int, Any], Law]
 Pairs = list[tuple[Any, Any]]
-WorstRatio = Callable[[Mechanism, Hashable, Sequence[Pairs]], Fraction | float]
-Draws = tuple[tuple[int, Fraction], ...]
-OneSided = Callable[[Fraction, int], Draws]
 
 PEOPLE = 2
 TICKS = 6
@@ -118,9 +115,7 @@ def presence_ticks(rule: OverTimeRule, slots: int) -> range:
 @pytest.mark.promise(10)
 @pytest.mark.parametrize("q", QS)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
-def test_worst_loss_of_visit_is_epsilon(
-    q: Fraction, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
-) -> None:
+def test_worst_loss_of_visit_is_epsilon(q: Fraction, window: int, max_lead: int, answers: int, threshold: int) -> None:
     """Over all streams of six ticks the worst ratio is e^(ε_l): k answers of ε_l/k, or fewer if W + F < k."""
     rule = rule_of(window, max_lead, answers, threshold)
     mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
@@ -153,9 +148,7 @@ def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) 
 @pytest.mark.promise(11)
 @pytest.mark.parametrize("slots", H_SLOTS)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
-def test_repeated_visits_pay_the_formula(
-    slots: int, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
-) -> None:
+def test_repeated_visits_pay_the_formula(slots: int, window: int, max_lead: int, answers: int, threshold: int) -> None:
     """
     H slots of visits are in the counts of N = H + W + F - 1 ticks; for k ≤ W + F the formula is reached.
 
@@ -178,9 +171,7 @@ def test_repeated_visits_pay_the_formula(
 
 @pytest.mark.promise(10, 32)
 @pytest.mark.parametrize(("window", "max_lead", "answers"), list(product((1, 2), (0, 1, 2), (1, 2))))
-def test_lost_ledger_refunds_nothing(
-    window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
-) -> None:
+def test_lost_ledger_refunds_nothing(window: int, max_lead: int, answers: int) -> None:
     """
     The worst loss of one visit is the same if the adversary loses the ledger before any ticks.
 
@@ -238,7 +229,7 @@ def false_safe(mechanism: Mechanism, threshold: int) -> Fraction:
 
 @pytest.mark.promise(1)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
-def test_safe_is_always_true(window: int, max_lead: int, answers: int, threshold: int, one_sided: OneSided) -> None:
+def test_safe_is_always_true(window: int, max_lead: int, answers: int, threshold: int) -> None:
     """One-sided noise never lowers a count, so a location at the threshold is never "safe"."""
     cap = cap_of(threshold)
     rule = rule_of(window, max_lead, answers, threshold)
@@ -250,18 +241,14 @@ class TestMutants:
 
     q = Fraction(1, 2)
 
-    def worst(
-        self, mechanism: Mechanism, mark_lifetime: int, worst_ratio: WorstRatio, ticks: int = TICKS
-    ) -> Fraction | float:
+    def worst(self, mechanism: Mechanism, mark_lifetime: int, ticks: int = TICKS) -> Fraction | float:
         return max(
             worst_ratio(mechanism, (), streams(counted, ticks)) for counted in visit_ranges(mark_lifetime, ticks)
         )
 
     @pytest.mark.promise(10)
     @pytest.mark.parametrize(("window", "max_lead", "answers"), [shape for shape in TIGHT if shape[0] > 1])
-    def test_pause_one_tick_short(
-        self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_pause_one_tick_short(self, window: int, max_lead: int, answers: int) -> None:
         """
         W = 3, F = 0, k = 1: a visit is counted at three ticks, and the pause ends before the third.
 
@@ -271,31 +258,27 @@ class TestMutants:
         """
         true_reach = rule_of(window, max_lead, answers, 1).mark_lifetime
         short = mechanism_of(rule_of(window - 1, max_lead, answers, 1), one_sided(self.q, 3), 3)
-        assert self.worst(short, true_reach, worst_ratio) == self.q ** -(answers + 1)
+        assert self.worst(short, true_reach) == self.q ** -(answers + 1)
 
     @pytest.mark.promise(10)
     @pytest.mark.parametrize(("window", "max_lead", "answers"), TIGHT)
-    def test_one_answer_too_many(
-        self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_one_answer_too_many(self, window: int, max_lead: int, answers: int) -> None:
         """If the running marks may exceed ε_l by one answer, k + 1 answers of ε_l/k are charged."""
         rule = rule_of(window, max_lead, answers, 1)
         greedy = replace(rule, epsilon=rule.epsilon + rule.answer_epsilon, answers=answers + 1)
         assert greedy.answer_epsilon == rule.answer_epsilon
-        worst = self.worst(mechanism_of(greedy, one_sided(self.q, 3), 3), rule.mark_lifetime, worst_ratio)
+        worst = self.worst(mechanism_of(greedy, one_sided(self.q, 3), 3), rule.mark_lifetime)
         assert worst == self.q ** -(answers + 1)
 
     @pytest.mark.parametrize(("window", "max_lead", "answers"), [(1, 0, 1), *TIGHT])
-    def test_halved_noise(
-        self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_halved_noise(self, window: int, max_lead: int, answers: int) -> None:
         """Draws at 2ε for answers that cost ε have a loss of 2ε."""
         rule = rule_of(window, max_lead, answers, 1)
-        worst = self.worst(mechanism_of(rule, one_sided(self.q**2, 3), 3), rule.mark_lifetime, worst_ratio)
+        worst = self.worst(mechanism_of(rule, one_sided(self.q**2, 3), 3), rule.mark_lifetime)
         assert worst == self.q ** (-2 * answers)
 
     @pytest.mark.parametrize("threshold", [1, 2])
-    def test_two_sided_noise(self, threshold: int, one_sided: OneSided) -> None:
+    def test_two_sided_noise(self, threshold: int) -> None:
         """Two-sided noise has no greater loss towards P-neighbours, but "safe" is no longer always true."""
         cap = cap_of(threshold)
         tails = [(draw, chance / (1 + self.q)) for draw, chance in one_sided(self.q, cap)]
@@ -304,7 +287,7 @@ class TestMutants:
         assert false_safe(mechanism_of(rule_of(2, 0, 1, threshold), both, cap), threshold) > 0
 
     @pytest.mark.promise(18)
-    def test_skipping_unchanged_locations(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    def test_skipping_unchanged_locations(self) -> None:
         """If an unchanged count repeats "safe" without a draw, a noisy answer proves a visit."""
         real = mechanism_of(rule_of(2, 0, 1, 2), one_sided(self.q, 3), 3)
         safe = ("safe", None, None, ())
@@ -316,10 +299,10 @@ class TestMutants:
             law = real(marks, tick, count)
             return {outcome: (chance, (after, count, outcome)) for outcome, (chance, after) in law.items()}
 
-        assert self.worst(skipping, 3, worst_ratio) == math.inf
+        assert self.worst(skipping, 3) == math.inf
 
     @pytest.mark.promise(19)
-    def test_marks_on_visits(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    def test_marks_on_visits(self) -> None:
         """
         T = 2, W = 3, two people with a visit each. The pause lasts while a marked visit is in the window.
 
@@ -372,7 +355,7 @@ class TestChangedRules:
             for tick in range(TICKS)
         ]
 
-    def law(self, marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None], one_sided: OneSided) -> Law:
+    def law(self, marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None]) -> Law:
         """Return the law whose state is the whole ledger; a changed rule reads back as far as its mark lifetime."""
         rule, count = self.rules[given[0]], given[1]
         outcomes = []
@@ -387,7 +370,7 @@ class TestChangedRules:
         return collect(outcomes)
 
     @pytest.mark.promise(33)
-    def test_visit_pays_the_largest_epsilon(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    def test_visit_pays_the_largest_epsilon(self) -> None:
         """
         A visit stamped in slot 0 is in the counts of the W + F ticks of each rule.
 
@@ -397,14 +380,14 @@ class TestChangedRules:
             W + F = 3         x  x  x
         """
         for choices in map(self.choices, (0, 1)):
-            worst = worst_ratio(lambda marks, tick, given: self.law(marks, tick, given, one_sided), (), choices)
+            worst = worst_ratio(self.law, (), choices)
             assert worst == 2 ** int(max(rule.epsilon for rule in self.rules) / self.unit)
 
     def test_stream_count_matches_theory_page(self, stated_streams: Callable[[str], int]) -> None:
         """The number of streams with changed rules is the one in tests/enumerated.txt."""
         assert count_streams(map(self.choices, (0, 1))) == stated_streams("Algorithm 3, one visit and changes of rules")
 
-    def test_dropping_ended_marks_is_caught(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    def test_dropping_ended_marks_is_caught(self) -> None:
         """
         A mark that ended under W + F = 2 runs again under W + F = 4; without it there is one answer too many.
 
@@ -414,7 +397,7 @@ class TestChangedRules:
         """
 
         def forgetful(marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None]) -> Law:
-            law = self.law(marks, tick, given, one_sided)
+            law = self.law(marks, tick, given)
             return {outcome: (chance, select_running_marks(after, tick)) for outcome, (chance, after) in law.items()}
 
         rules = [0, 0, 0, 1]

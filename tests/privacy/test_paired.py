@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from monitor.errors import BoundsError, EpsilonError, ExactnessError, PrivacyError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.paired import PairedRule, PairedTotals
 from monitor.privacy.two_sided import draw_two_sided
-
-ONE = Fraction(1)
-HALF = Fraction(1, 2)
-
-
-class Fixed:
-    """Noise given by a test: the draws of each call, in order. It records the ε of each call."""
-
-    secure = False
-
-    def __init__(self, *calls: Sequence[int]) -> None:
-        self._calls = [list(call) for call in calls]
-        self.epsilons: list[Fraction] = []
-
-    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        self.epsilons.append(epsilon)
-        taken = self._calls.pop(0)
-        assert len(taken) == size
-        return np.array(taken, dtype=np.int64)
-
-    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        raise NotImplementedError
+from tests.privacy.laws import HALF, ONE, Given
 
 
 def chance(q: Fraction, distance: int) -> Fraction:
@@ -70,7 +48,7 @@ def test_two_sided_law(q: Fraction) -> None:
     """The difference of two geometric draws is k with (1 - q)/(1 + q) · q^|k|, for |k| ≤ 3 within 2 q^40."""
     law: dict[int, Fraction] = {}
     for up, down in product(range(40), repeat=2):
-        drawn = int(draw_two_sided(Fixed([up], [down]), ONE, 1)[0])
+        drawn = int(draw_two_sided(Given(up, down), ONE, 1)[0])
         law[drawn] = law.get(drawn, Fraction(0)) + (1 - q) ** 2 * q ** (up + down)
     assert all(0 <= chance(q, k) - law[k] < 2 * q**40 for k in range(-3, 4))
 
@@ -130,10 +108,10 @@ def test_dropping_few_values_costs_epsilon() -> None:
 
 def test_release_adds_noise_to_both_totals() -> None:
     """A gets the first difference of draws and B the second one, at ε/(m·R)."""
-    noise = Fixed([5, 1], [2, 4])
+    noise = Given(5, 1, 2, 4)
     noisy = PairedRule(ONE, 10, 14, 2).release([(11, 13, 14), (), (20,)], noise)
     assert noisy == PairedTotals(1 + 3 + 4 + 3, 3 + 1 + 0 - 3, 10, 14)
-    assert noise.epsilons == [ONE / 8, ONE / 8]
+    assert noise.asked == [ONE / 8] * 4
 
 
 def test_exact_totals_give_exact_statistics() -> None:
@@ -171,7 +149,7 @@ def test_noisy_estimates_are_unbiased() -> None:
 
 def test_no_people_is_valid_input() -> None:
     """The exact totals of nobody are 0, and noise is added as for any data."""
-    assert PairedRule(ONE, 0, 3).release([], Fixed([1, 0], [0, 2])) == PairedTotals(1, -2, 0, 3)
+    assert PairedRule(ONE, 0, 3).release([], Given(1, 0, 0, 2)) == PairedTotals(1, -2, 0, 3)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, 0.5])

@@ -25,7 +25,7 @@ from monitor.tools.onesided.mechanisms import (
     most_certain,
 )
 from monitor.tools.onesided.policies import VISITED, RecordPolicy
-from tests.tools.onesided.laws import ONE, Given, below, laws_of, two_sided, worst
+from tests.privacy.laws import ONE, Given, below, laws_of, two_sided, worst
 
 
 def is_within(value: Fraction | int, mark_lifetime: Fraction, z: Hashable) -> bool:

@@ -15,7 +15,7 @@ from monitor.errors import CountsError, EpsilonError, ExactnessError, SelectionE
 from monitor.privacy import hot_spots
 from monitor.privacy.noise import Noise, OneSidedNoise, SeededEntropy
 from monitor.tools.onesided.noisy_max import NoisyMaxRule, select
-from tests.tools.onesided.laws import ONE, Given, below, laws_of, worst
+from tests.privacy.laws import ONE, Given, below, laws_of, worst
 
 Counts = tuple[int, ...]
 Outcome = tuple[tuple[int, int], ...]

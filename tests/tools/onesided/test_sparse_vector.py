@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any, cast
@@ -19,14 +19,11 @@ from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.over_time import step as over_time_step
 from monitor.tools.onesided.mechanisms import Monotone
 from monitor.tools.onesided.sparse_vector import SparseVectorRule, answer_all, step
-from tests.tools.onesided import laws
+from tests.privacy import laws
+from tests.privacy.exact_loss import Law, Mechanism, one_sided, worst_ratio
+from tests.privacy.laws import Draws
 
-Law = Mapping[Hashable, tuple[Fraction, Any]]
-Mechanism = Callable[[Any, int, Any], Law]
 Pairs = list[tuple[Any, Any]]
-WorstRatio = Callable[[Mechanism, Hashable, Sequence[Pairs]], Fraction | float]
-Draws = tuple[tuple[int, Fraction], ...]
-OneSided = Callable[[Fraction, int], Draws]
 Answering = Callable[[int, int, int], tuple[Hashable, int]]
 """(charged before, count, drawn) ↦ (answer, charged after)."""
 
@@ -72,7 +69,7 @@ def streams(memberships: int, sign: int) -> Iterator[list[Pairs]]:
         ]
 
 
-def worst_of(answering: Answering, draws: Draws, memberships: int, worst_ratio: WorstRatio, sign: int = 1) -> Any:
+def worst_of(answering: Answering, draws: Draws, memberships: int, sign: int = 1) -> Any:
     mechanism = mechanism_of(answering, draws)
     return max(worst_ratio(mechanism, 0, choices) for choices in streams(memberships, sign))
 
@@ -87,8 +84,6 @@ def test_worst_loss_is_exactly_epsilon(
     memberships: int | None,
     direction: Monotone,
     q: Fraction,
-    worst_ratio: WorstRatio,
-    one_sided: OneSided,
 ) -> None:
     """Four adaptive queries have the worst ratio q^-min(c, m) = e^ε, and free answers add nothing."""
     rule = SparseVectorRule(ONE, answers, memberships, direction)
@@ -96,7 +91,7 @@ def test_worst_loss_is_exactly_epsilon(
     assert rule.noise_epsilon == ONE / min(answers, changing)
     sign = 1 if direction == "decreasing" else -1
     most_drawn = CAP + MOST_PEOPLE + 2
-    worst = worst_of(real(rule), one_sided(q, most_drawn), changing, worst_ratio, sign)
+    worst = worst_of(real(rule), one_sided(q, most_drawn), changing, sign)
     assert worst == q ** -min(answers, changing)
 
 
@@ -121,10 +116,10 @@ def test_all_answers_cost_epsilon(answers: int, memberships: int | None, directi
     assert max(losses) == q ** -min(answers, changing)
 
 
-def test_only_charged_answers_count(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+def test_only_charged_answers_count() -> None:
     """With c = 1 a person in all four counts costs no more than one charged answer."""
     q = Fraction(1, 2)
-    assert worst_of(real(SparseVectorRule(ONE, 1)), one_sided(q, 8), QUERIES, worst_ratio) == q**-1
+    assert worst_of(real(SparseVectorRule(ONE, 1)), one_sided(q, 8), QUERIES) == q**-1
 
 
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
@@ -147,18 +142,18 @@ class TestMutants:
     q = Fraction(1, 2)
 
     @pytest.mark.parametrize("answers", [1, 2])
-    def test_ending_after_c_plus_1_answers(self, answers: int, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    def test_ending_after_c_plus_1_answers(self, answers: int) -> None:
         """The printed loop of Algorithm 2 gives c + 1 noisy counts at ε/c each."""
         literal = real(SparseVectorRule(ONE, answers + 1))
-        assert worst_of(literal, one_sided(self.q, 8), QUERIES, worst_ratio) == self.q ** -(answers + 1)
+        assert worst_of(literal, one_sided(self.q, 8), QUERIES) == self.q ** -(answers + 1)
 
-    def test_free_below_for_increasing_query(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    def test_free_below_for_increasing_query(self) -> None:
         """For increasing queries, "below-the-threshold answers in the same way" is not free for four queries."""
 
         def literal(charged: int, count: int, drawn: int) -> tuple[Hashable, int]:
             return ("below" if count - drawn < THRESHOLD else "above"), charged
 
-        worst = worst_of(literal, one_sided(self.q, 8), QUERIES, worst_ratio, sign=-1)
+        worst = worst_of(literal, one_sided(self.q, 8), QUERIES, sign=-1)
         assert worst > self.q ** -(QUERIES - 1)
 
     def test_noise_drawn_once(self) -> None:
@@ -194,7 +189,7 @@ class TestMutants:
         assert ratios[False] <= r**-2
 
 
-def test_algorithm_4_is_an_instance(one_sided: OneSided) -> None:
+def test_algorithm_4_is_an_instance() -> None:
     """For one tick, three locations and the same noise, both answer the same locations with the same noisy counts."""
     rule = SparseVectorRule(ONE, answers=3, memberships=1)
     assert rule.noise_epsilon == AtTimesRule(ONE, THRESHOLD).epsilon

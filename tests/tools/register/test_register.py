@@ -11,12 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
-from numpy.typing import NDArray
 
 from monitor.cli import main
 from monitor.config import ValidConfig, load_valid_config
@@ -38,6 +36,7 @@ from monitor.tools.register.figures import (
     spell_rhythm,
 )
 from monitor.tools.register.pages import write_assessment, write_notice
+from tests.privacy.laws import Given
 
 ROOT = Path(__file__).parents[3]
 FIELDS = yaml.safe_load((Path(__file__).parent / "registry-fields.yaml").read_text(encoding="utf-8"))
@@ -54,18 +53,6 @@ PUBLISHER = Publisher(
 def read(folder: Path) -> dict[str, str]:
     """Return the text of each file by its name."""
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir())}
-
-
-class NoNoise:
-    """Noise that is always 0."""
-
-    secure = False
-
-    def geometric(self, _epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        return np.zeros(size, np.int64)
-
-    def reaches(self, _epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return gaps <= 0
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +162,7 @@ def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: in
     rule = DwellRule(Fraction(1, 3), 1, per_person)
     known = {
         lengths: step(
-            rule, [(b"ann", row, length) for row, length in enumerate(lengths) if length is not None], NoNoise()
+            rule, [(b"ann", row, length) for row, length in enumerate(lengths) if length is not None], Given(0, 0, 0, 0)
         )
         for lengths in product((None, 0, 1), repeat=per_person + 1)
     }

@@ -29,7 +29,7 @@ from monitor.tools.onesided.add_remove.variances import (
 )
 from monitor.tools.onesided.estimates import noise_variance, unbiased
 from monitor.tools.onesided.osdp.exclusion import Law, worst_ratio
-from tests.tools.onesided.laws import HALF, ONE, Given, laws_of, one_sided, parity
+from tests.privacy.laws import HALF, ONE, Given, laws_of, one_sided, parity
 
 QS = [HALF, Fraction(9, 10)]
 

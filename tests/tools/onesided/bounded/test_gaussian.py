@@ -21,7 +21,7 @@ from monitor.errors import (
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.tools.onesided.bounded.gaussian import CorrelatedSums, IndependentSums, draw_gaussian
 from monitor.tools.onesided.bounded.variances import correlated_ratio
-from tests.tools.onesided.laws import HALF, Given
+from tests.privacy.laws import HALF, Given
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(100)])

@@ -27,7 +27,7 @@ from monitor.tools.onesided.bounded.variances import (
     paired_sum,
     staircase,
 )
-from tests.tools.onesided.laws import ONE, Given, align
+from tests.privacy.laws import ONE, Given, align
 
 MEANS = [NaiveMean, CentredMean, PairedMean]
 BOUNDS = [(0, 1), (0, 5), (-2, 3), (4, 9)]

@@ -19,7 +19,7 @@ from monitor.tools.onesided.osdp.composition import Neighbours
 from monitor.tools.onesided.osdp.dawa import Buckets, Costs, Dawa, cheapest, largest_length, measure_costs, sum_buckets
 from monitor.tools.onesided.osdp.recipe import NaiveDawa, ZeroAware, run_dawa, sample_histogram
 from simulators.osdp.published_dawa import PublishedDawa, partition_loss
-from tests.tools.onesided.laws import HALF, ONE, Given, align, laws_of, two_sided, worst
+from tests.privacy.laws import HALF, ONE, Given, align, laws_of, two_sided, worst
 
 
 def make_array(*counts: int) -> NDArray[np.int64]:

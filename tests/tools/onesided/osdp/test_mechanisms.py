@@ -32,7 +32,7 @@ from monitor.tools.onesided.osdp.mechanisms import (
     TruthfulSample,
 )
 from monitor.tools.onesided.osdp.policies import OneSidedPolicy, Records
-from tests.tools.onesided.laws import HALF, ONE, Given, align, laws_of, one_sided, two_sided, worst
+from tests.privacy.laws import HALF, ONE, Given, align, laws_of, one_sided, two_sided, worst
 
 UNIVERSE = ("lounge", "office", "hall")
 BINS = ("office", "hall")

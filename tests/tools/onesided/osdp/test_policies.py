@@ -15,7 +15,7 @@ from monitor.tools.onesided.mechanisms import AsymmetricGeometric
 from monitor.tools.onesided.osdp.exclusion import Law, one_sided_loss, worst_ratio
 from monitor.tools.onesided.osdp.policies import OneSidedPolicy, Records, from_asymmetric, minimum_relaxation
 from monitor.tools.onesided.policies import Policy, RecordPolicy
-from tests.tools.onesided.laws import HALF, ONE, laws_of, two_sided
+from tests.privacy.laws import HALF, ONE, laws_of, two_sided
 
 UNIVERSE = ("a", "b", "c")
 
