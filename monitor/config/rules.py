@@ -27,6 +27,7 @@ MAX_VISIT: Final = 365 * DAY
 MAX_PARTITIONS: Final = 10_000
 """The maximum number of partitions that Kafka creates per request."""
 
+_TLS_FILES: Final = ("ca_file", "certificate_file", "key_file")
 _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
 
@@ -68,7 +69,7 @@ def find_broken_rules(sections: Sections) -> Iterator[Problem]:
     for index, monitor in sections.monitors.items():
         yield from _check_monitor(sections, f"monitors.{index}", monitor)
     yield from _check_kafka(sections)
-    if has("redis.url", "redis.username", "redis.cluster", "redis.ca_file"):
+    if has(*(f"redis.{name}" for name in ("url", "username", "cluster", *_TLS_FILES))):
         yield from _check_redis(sections.redis)
     if has("auditor.username", "auditor.password_file", "auditor.certificate_file", "auditor.key_file"):
         yield from _check_auditor(sections.auditor)
@@ -334,7 +335,7 @@ def _report_unused_key(name: str, protocol: str, wanted: str) -> Problem:
 
 def _check_tls(sections: Sections) -> Iterator[Problem]:
     kafka = sections.kafka
-    for name in ("ca_file", "certificate_file", "key_file"):
+    for name in _TLS_FILES:
         if sections.has(f"kafka.{name}") and getattr(kafka, name) is not None and not kafka.uses_tls:
             yield _report_unused_key(name, kafka.security_protocol, "SSL or SASL_SSL")
 
@@ -356,7 +357,7 @@ def _check_auditor(auditor: AuditorSettings) -> Iterator[Problem]:
         )
 
 
-def _check_certificate(section: str, settings: KafkaSettings | AuditorSettings) -> Iterator[Problem]:
+def _check_certificate(section: str, settings: KafkaSettings | RedisSettings | AuditorSettings) -> Iterator[Problem]:
     """Yield a problem for a certificate without its private key, or a private key without its certificate."""
     certificate, key = settings.certificate_file is not None, settings.key_file is not None
     if certificate != key:
@@ -371,10 +372,12 @@ def _check_certificate(section: str, settings: KafkaSettings | AuditorSettings) 
 
 def _check_redis(redis: RedisSettings) -> Iterator[Problem]:
     parts = redis.parts
-    if redis.ca_file is not None and parts.scheme != "rediss":
-        yield Problem(
-            "redis.ca_file", "set", "no such key without TLS", "Use rediss:// in redis.url, or remove the key."
-        )
+    for name in _TLS_FILES if parts.scheme != "rediss" else ():
+        if getattr(redis, name) is not None:
+            yield Problem(
+                f"redis.{name}", "set", "no such key without TLS", "Use rediss:// in redis.url, or remove the key."
+            )
+    yield from _check_certificate("redis", redis)
     if redis.username is not None and parts.username:
         yield Problem("redis.username", "set twice", "one user", "Remove it here, or from redis.url.")
     if redis.password is not None and find_url_password(redis.url.get_secret_value()) is not None:

@@ -84,19 +84,15 @@ def require_files(kafka: KafkaSettings | None, redis: RedisSettings | None) -> N
     Raises:
         ConfigError: with one problem per file that cannot be read.
     """
-    named = {
-        "kafka.ca_file": kafka.ca_file if kafka else None,
-        "kafka.certificate_file": kafka.certificate_file if kafka else None,
-        "kafka.key_file": kafka.key_file if kafka else None,
-        "redis.ca_file": redis.ca_file if redis else None,
-    }
     problems: list[Problem] = []
-    for key, path in named.items():
-        try:
-            if path is not None:
-                _read_bytes(key, path, "Create the file, or correct the path.")
-        except ConfigError as error:
-            problems += error.problems
+    for section, settings in {"kafka": kafka, "redis": redis}.items():
+        for name in ("ca_file", "certificate_file", "key_file"):
+            path: Path | None = getattr(settings, name, None)
+            try:
+                if path is not None:
+                    _read_bytes(f"{section}.{name}", path, "Create the file, or correct the path.")
+            except ConfigError as error:
+                problems += error.problems
     if problems:
         raise ConfigError(_SOURCE, tuple(problems))
 

@@ -142,6 +142,8 @@ class RedisSettings(Section):
     ca_file: FilePath | None = Field(
         default=None, description="the certificate authorities that the server is verified against"
     )
+    certificate_file: FilePath | None = Field(default=None, description="the client certificate")
+    key_file: FilePath | None = Field(default=None, description="the private key of the client certificate")
 
     @property
     def parts(self) -> SplitResult:

@@ -7,10 +7,6 @@ from typing import Final
 
 _UNTRUSTED: Final = re.compile(r"certificate verify failed: (.+?)\.?(?: \(_ssl|['\"),]*$)")
 _ALERT: Final = re.compile(r"\[SSL: \w*ALERT\w*\] (?:\w+ )?alert ([\w ]+?)(?: \(_ssl|$)", re.IGNORECASE)
-_REFUSED: Final = {
-    "kafka": "check kafka.certificate_file and kafka.key_file",
-    "redis": "client certificates are not supported for Redis, so it must not require one (tls-auth-clients no)",
-}
 # The last one is the text of Python 3.11.2 (Debian 12) for UNEXPECTED_EOF.
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF", "has been closed (EOF)")
 
@@ -30,7 +26,8 @@ def explain_tls_error(text: str, section: str) -> str | None:
             f"address, from an authority in {section}.ca_file (without it, from one that the system trusts)"
         )
     if alert := _ALERT.search(text):
-        return f"it ended the TLS handshake ({alert[1].strip()}): {_REFUSED[section]}, or see the server's log"
+        files = f"check {section}.certificate_file and {section}.key_file, or see the server's log"
+        return f"it ended the TLS handshake ({alert[1].strip()}): {files}"
     if any(mark in text for mark in _NOT_TLS):
         return "it does not use TLS on this port: check its address and port"
     return None

@@ -115,12 +115,13 @@ def build_redis_address(config: Config) -> RedisAddress:
     """Return the address and the credentials of the configured Redis."""
     redis = config.redis
     password = read_redis_password(config.redis)
+    files = {"ssl_ca_certs": redis.ca_file, "ssl_certfile": redis.certificate_file, "ssl_keyfile": redis.key_file}
     return RedisAddress(
         redis.url.get_secret_value(),
         redis.username,
         password.get_secret_value() if password else None,
-        str(redis.ca_file) if redis.ca_file else None,
         redis.cluster,
+        {name: str(path) for name, path in files.items() if path is not None},
     )
 
 

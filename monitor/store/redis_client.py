@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -90,13 +90,13 @@ _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """The address and credentials of Redis; `repr` omits the URL and the password."""
+    """The address and credentials of Redis; `repr` omits the URL and the password. `tls`: settings of redis-py."""
 
     url: str = field(repr=False)
     username: str | None = None
     password: str | None = field(default=None, repr=False)
-    ca_file: str | None = None
     cluster: bool = False
+    tls: Mapping[str, str] = field(default_factory=dict)
 
 
 def create_client(address: RedisAddress) -> Client:
@@ -120,9 +120,8 @@ def create_client(address: RedisAddress) -> Client:
         "decode_responses": False,
         "protocol": 2,
         "retry": Retry(ConstantBackoff(_RETRY_SECONDS), 1, (LostError,)),
+        **address.tls,
     }
-    if address.ca_file is not None and address.url.startswith("rediss:"):
-        options["ssl_ca_certs"] = address.ca_file
     if not address.cluster:
         return Redis.from_url(address.url, **options)
     try:

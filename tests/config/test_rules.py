@@ -85,6 +85,8 @@ REFUSED: Final[tuple[Refused, ...]] = (
     ({"kafka.security_protocol": "TLS"}, "kafka.security_protocol", "SSL", ""),
     ({"kafka.sasl_mechanism": "GSSAPI"}, "kafka.sasl_mechanism", "SCRAM", ""),
     ({"redis.ca_file": "ca.pem"}, "redis.ca_file", "", "rediss://"),
+    ({"redis.url": "rediss://localhost", "redis.certificate_file": "x"}, "redis.key_file", "", ""),
+    ({"redis.url": "rediss://localhost", "redis.key_file": "x"}, "redis.certificate_file", "", ""),
     ({"redis.username": "a", "redis.url": "redis://b@localhost"}, "redis.username", "", ""),
     ({"redis.cluster": True, "redis.url": "redis://localhost/1"}, "redis.url", "", ""),
     ({"redis.cluster": True, "redis.url": "unix:///run/redis.sock"}, "redis.url", "", ""),
@@ -108,6 +110,7 @@ ACCEPTED: Final[tuple[Mapping[str, Any], ...]] = (
     {**COMPLETE, "kafka.password_file": "kafka-password"},
     {**TLS, "kafka.certificate_file": "client.pem", "kafka.key_file": "client.key"},
     {"redis.ca_file": "ca.pem", "redis.url": "rediss://localhost"},
+    {"redis.certificate_file": "client.pem", "redis.key_file": "client.key", "redis.url": "rediss://localhost"},
 )
 """Changes that no rule refuses."""
 

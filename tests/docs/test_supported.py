@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
-from monitor.config.servers import SASL_MECHANISMS, KafkaSettings, RedisSettings
+from monitor.config.servers import SASL_MECHANISMS, KafkaSettings
 from tests.docs.conftest import ROOT
 
 PAGE: Final = (ROOT / "docs" / "supported.md").read_text(encoding="utf-8")
@@ -36,10 +36,3 @@ def test_other_mechanisms_are_refused(mechanism: str) -> None:
     assert "**not supported**" in find_line(f"`{mechanism}`")
     with pytest.raises(ValidationError):
         KafkaSettings.model_validate({**KAFKA, "sasl_mechanism": mechanism})
-
-
-def test_client_certificates_of_redis() -> None:
-    """The page says whether Redis may require a client certificate, as the configuration has keys for it or not."""
-    assert ("**not supported**" in find_line("tls-auth-clients")) is (
-        "certificate_file" not in RedisSettings.model_fields
-    )

@@ -183,11 +183,11 @@ class GuardedRedis:
 
 @pytest.fixture(scope="module")
 def guarded_redis(redis_server: EmbeddedValkey, certificates: Certificates) -> Iterator[GuardedRedis]:
-    """Debian's Redis with TLS; the Valkey of the wheel is built without TLS."""
+    """Debian's Redis with TLS, which requires client certificates, the default. The wheel's Valkey has no TLS."""
     certificate, key = certificates.of("server")
     port = ReservedPort()
     tls = ("--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificates.authority)
-    access = ("--tls-auth-clients", "no", "--requirepass", OPERATOR_SECRET)
+    access = ("--tls-auth-clients", "yes", "--requirepass", OPERATOR_SECRET)
     binary = shutil.which("redis-server")
     settings = ValkeySettings(binary=Path(str(binary)), arguments=("--tls-port", str(port.number), *tls, *access))
     with EmbeddedValkey(settings) as server:

@@ -36,9 +36,17 @@ def by_certificate(certificates: Any, server: EmbeddedKafka, user: str | None) -
 
 
 def redis_by_password(certificates: Any, folder: Path, server: Any, **changes: Any) -> dict[str, Any]:
-    """Return Redis's settings for a user with a password, over TLS."""
-    settings = {"url": server.url, "username": "city", "password_file": str(folder / "redis.password")}
-    return settings | {"ca_file": certificates.authority} | changes
+    """Return Redis's settings for a user with a password and a client certificate, over TLS."""
+    certificate, key = certificates.of("client")
+    return {
+        "url": server.url,
+        "username": "city",
+        "password_file": str(folder / "redis.password"),
+        "ca_file": certificates.authority,
+        "certificate_file": certificate,
+        "key_file": key,
+        **changes,
+    }
 
 
 def read_safe_answers(server: EmbeddedKafka, topic: str = "safety-alerts") -> list[bytes]:

@@ -118,6 +118,8 @@ _MESSAGES = {
     "kafka: nobody there": _KAFKA + ".*ECONNREFUSED",
     "redis: authority of others": _REDIS + " cannot be reached: " + _UNTRUSTED.format("certificate"),
     "redis: another name": r"Redis at localhost:\d+ cannot be reached: " + _UNTRUSTED.format("Hostname mismatch"),
+    "redis: no certificate": _REDIS + r" cannot be reached: it ended the TLS handshake \(certificate required\)",
+    "redis: certificate of others": _REDIS + r" cannot be reached: it ended the TLS handshake \(.*(certificate|ca)",
     "redis: wrong password": _REDIS + ": it requires a user and a password, or refused them",
     "redis: TLS where there is none": _REDIS
     + " did not answer within 5 s while connecting: .*whether the port uses TLS",  # it waits for the rest of a command
@@ -173,6 +175,7 @@ def _make_settings_by_fault(
         return redis_by_password(certificates, folder, guarded_redis, **changes)
 
     plain = {"bootstrap_servers": [server.secure_bootstrap_servers]}
+    impostor = certificates.of("impostor")
     return {
         "kafka: authority of others": (kafka(ca_file=certificates.stranger), stored()),
         "kafka: another name": (kafka(bootstrap_servers=[f"localhost:{port}"]), stored()),
@@ -184,6 +187,8 @@ def _make_settings_by_fault(
         "kafka: certificate of others": (by_certificate(certificates, mutual_kafka, "impostor"), stored()),
         "kafka: nobody there": (kafka(bootstrap_servers=["127.0.0.1:9"]), stored()),
         "redis: authority of others": (kafka(), stored(ca_file=certificates.stranger)),
+        "redis: no certificate": (kafka(), stored(certificate_file=None, key_file=None)),
+        "redis: certificate of others": (kafka(), stored(certificate_file=impostor[0], key_file=impostor[1])),
         "redis: another name": (kafka(), stored(url=f"rediss://localhost:{guarded_redis.port}/0")),
         "redis: wrong password": (kafka(), stored(password_file=str(folder / "wrong"))),
         "redis: TLS where there is none": (kafka(), stored(url=f"rediss://127.0.0.1:{guarded_redis.plain_port}/0")),

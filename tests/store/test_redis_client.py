@@ -92,13 +92,6 @@ def test_description_of_a_cluster(valkey_cluster: EmbeddedValkey) -> None:
     client.close()
 
 
-def test_certificate_authority() -> None:
-    """An encrypted connection trusts the configured authority."""
-    options = create_client(RedisAddress("rediss://host:7000", ca_file="ca.pem")).get_connection_kwargs()
-    assert options["ssl_ca_certs"] == "ca.pem"
-    assert "ssl_ca_certs" not in create_client(RedisAddress("redis://host", ca_file="ca.pem")).get_connection_kwargs()
-
-
 def test_time_limits() -> None:
     """Connections and responses have time limits. Only a command whose connection was lost is sent once more."""
     options = create_client(RedisAddress("redis://host")).get_connection_kwargs()

@@ -66,6 +66,10 @@ app.kubernetes.io/component: instance
 {{- end -}}
 {{- if .redisPassword.existingSecret -}}{{- $_ := set $redis "password_file" (printf "%s/redis-password" $at) -}}{{- end -}}
 {{- if .redisCa.existingSecret -}}{{- $_ := set $redis "ca_file" (printf "%s/redis-ca.pem" $at) -}}{{- end -}}
+{{- if .redisClient.existingSecret -}}
+{{- $_ := set $redis "certificate_file" (printf "%s/redis-client.pem" $at) -}}
+{{- $_ := set $redis "key_file" (printf "%s/redis-client.key" $at) -}}
+{{- end -}}
 {{- end -}}
 {{- $_ := set $files "kafka" $kafka -}}
 {{- $_ := set $files "redis" $redis -}}
@@ -137,13 +141,13 @@ seccompProfile: {type: RuntimeDefault}
           items: [{key: {{ $secret.key }}, path: {{ $path }}}]
       {{- end }}
       {{- end }}
-      {{- with $secrets.kafkaClient }}
-      {{- if .existingSecret }}
+      {{- range $server, $client := dict "kafka" $secrets.kafkaClient "redis" $secrets.redisClient }}
+      {{- if $client.existingSecret }}
       - secret:
-          name: {{ .existingSecret }}
+          name: {{ $client.existingSecret }}
           items:
-            - {key: {{ .certificateKey }}, path: kafka-client.pem}
-            - {key: {{ .privateKey }}, path: kafka-client.key}
+            - {key: {{ $client.certificateKey }}, path: {{ $server }}-client.pem}
+            - {key: {{ $client.privateKey }}, path: {{ $server }}-client.key}
       {{- end }}
       {{- end }}
 {{- with .root.Values.registry.existingClaim }}
