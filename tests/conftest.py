@@ -14,7 +14,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import uuid
 import warnings
 from collections import Counter
@@ -27,6 +26,7 @@ import pytest
 import redis
 
 from monitor.errors import EmbeddedError
+from tests.kit.waiting import until
 from tests.missing import MISSING, report_missing
 from tests.shared_kafka import SharedKafka, describe, find_shared_kafka, share_kafka, start_kafka
 
@@ -82,9 +82,6 @@ _LONG = (
     "tests/store/test_model.py",
 )
 """Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
-
-_POLL_SECONDS = 0.01
-_LONGEST_POLL_SECONDS = 0.1
 
 
 class Eventually(Protocol):
@@ -228,17 +225,7 @@ def topic() -> Callable[[str], str]:
 @pytest.fixture(scope="session")
 def eventually() -> Eventually:
     """`eventually(lambda: consumer.poll(0), deadline_seconds=5)` waits for the first true value, and returns it."""
-
-    def wait(condition: Callable[..., Any], deadline_seconds: float = 10.0) -> Any:
-        began = time.monotonic()
-        while not (value := condition()):
-            waited = time.monotonic() - began
-            if waited > deadline_seconds:
-                pytest.fail(f"not true within {deadline_seconds:g} s; its last value: {value!r}")
-            time.sleep(min(max(_POLL_SECONDS, waited / 30), _LONGEST_POLL_SECONDS))  # a question may be expensive
-        return value
-
-    return wait
+    return until
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,9 +11,9 @@ from urllib.parse import urlsplit
 import redis
 
 from monitor.tools.servers import EmbeddedValkey
+from tests.kit.waiting import until
 
 SLOTS: Final = 16_384
-_SECONDS: Final = 20.0
 _MIGRATE_MS: Final = 5_000
 
 
@@ -23,19 +22,6 @@ def connect(node: EmbeddedValkey) -> Iterator[Any]:
     """Open a client of one node without types, because redis-py declares every response as possibly awaitable."""
     with closing(redis.Redis.from_url(node.url)) as client:
         yield client
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    """Wait until a condition holds.
-
-    Raises:
-        TimeoutError: it did not hold within 20 seconds.
-    """
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"it did not happen within {_SECONDS:.0f} s: {what}")
-        time.sleep(0.02)
 
 
 def join_nodes(nodes: Sequence[EmbeddedValkey], ranges: Sequence[range]) -> None:
@@ -51,7 +37,7 @@ def join_nodes(nodes: Sequence[EmbeddedValkey], ranges: Sequence[range]) -> None
                 client.execute_command("CLUSTER ADDSLOTSRANGE", slots[0], slots[-1])
         for client in clients[1:]:
             client.execute_command("CLUSTER MEET", first.hostname, first.port, bus)
-        wait_for(lambda: all(_is_joined(client, len(nodes)) for client in clients), "the nodes are one cluster")
+        until(lambda: all(_is_joined(client, len(nodes)) for client in clients), 20, "the nodes are one cluster")
 
 
 def _is_joined(client: Any, nodes: int) -> bool:

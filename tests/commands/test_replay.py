@@ -14,13 +14,10 @@ from typing import Any
 
 import pytest
 import redis
-import yaml
-from kafka import TopicPartition
 
-import monitor.cli
-from monitor.kafka.connections import KafkaConnections
 from monitor.tools.servers import EmbeddedValkey
-from tests.programs import run_program
+from tests.kit.topics import read_header
+from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.shared_kafka import SharedKafka
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
@@ -49,76 +46,44 @@ def visits() -> list[str]:
     return valid + invalid
 
 
-class Site:
-    """A configuration with separate topics; ε is 40, so that noise hardly changes answers."""
+class ReplayTown(Town):
+    """A town whose visits are replayed from a file; ε is 40, so that noise hardly changes answers."""
 
     def __init__(self, folder: Path, name: str, kafka: str, store: str) -> None:
-        self.folder, self.name = folder, name
-        self.connections = KafkaConnections((kafka,))
-        (folder / "locations.csv").write_text("location_id\ninn\nbath\nmill\nfarm\n")
-        (folder / "person.key").write_text("qn/TGe6D7vsXiFKstZA9GykOnGMmd6iBzgSziHXuhUA=")
-        (folder / "person.key").chmod(0o600)
-        monitors: list[dict[str, Any]] = [
-            {"name": "places", "kind": "over_time", "locations": ["inn", "bath"], "epsilon": "80"},
-            {"name": "morning", "kind": "at_times", "at": ["03:10"], "timezone": "UTC", "epsilon": "40"},
+        morning = {"name": "morning", "kind": "at_times", "at": ["03:10"], "timezone": "UTC", "epsilon": "40"}
+        monitors = [
+            over_time("places", ["inn", "bath"], 5, "3h"),
+            morning | {"threshold": 3, "reporting_horizon": "4h"},
         ]
-        monitors[0] |= {"threshold": 5, "window": "3h"}
-        monitors[1] |= {"threshold": 3, "reporting_horizon": "4h"}
-        topics = {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"}
-        clock = {"slot": "1h", "origin": "2026-11-20T00:00:00+00:00", "release_delay": "30s"}
-        self.tree: dict[str, Any] = {
-            "service": {"name": name, "shards": 4},
-            "clock": clock,
-            "locations": {"file": "locations.csv"},
-            "visits": {"default_stay": "15m", "accept_ahead": "0s", "person_key_file": "person.key"},
-            "privacy": {"epsilon": "4000", "period": "1d"},
-            "monitors": monitors,
-            "kafka": {
-                "bootstrap_servers": [kafka],
-                "topics": topics,
-                "partitions": {"visits": 3, "alerts": 2},
-            },
-            "redis": {"url": store},
-        }
+        tree = build_tree(name, kafka, store, monitors, inputs=3, ledger_partitions=2, **HOURS)
+        super().__init__(folder, tree, ["inn", "bath", "mill", "farm"])
         self.out = folder / "out.jsonl"
 
-    def write(self, lines: list[str], name: str = "visits.csv") -> Path:
+    def write_visits(self, lines: list[str], name: str = "visits.csv") -> Path:
         path = self.folder / name
         text = "\n".join([HEADER, *lines]) + "\n"
         path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
         return path
 
     def replay(self, path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        config = self.folder / "service.yaml"
-        config.write_text(yaml.safe_dump(self.tree))
-        argv = [monitor.cli.__file__, "replay", str(path), "--config", str(config), "--alerts", str(self.out), *words]
-        return run_program(argv, self.folder, 120)
+        return self.command("replay", str(path), "--alerts", str(self.out), *words, seconds=120)
 
-    def records(self) -> list[dict[str, Any]]:
+    def written(self) -> list[dict[str, Any]]:
+        """Return the records in the file of alerts."""
         return [json.loads(line) for line in self.out.read_text().splitlines()]
 
-    def dead_letters(self) -> list[str]:
-        reasons: list[str] = []
-        topic = f"{self.name}.dead"
-        with closing(self.connections.create_consumer()) as consumer:
-            places = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic)]
-            consumer.assign(places)
-            consumer.seek_to_beginning(*places)
-            ends = consumer.end_offsets(places)
-            while any(consumer.position(place) < ends[place] for place in places):
-                for records in consumer.poll(timeout_ms=200).values():
-                    reasons += [dict(record.headers)["reason"].decode() for record in records]
-        return sorted(reasons)
+    def reasons(self) -> list[str]:
+        """Return the reason of each dead letter."""
+        return sorted(read_header(record, "reason") for record in self.records("dead_letters"))
 
 
 @pytest.fixture
-def make_site(
+def make_town(
     kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
-) -> Iterator[Callable[[], Site]]:
-    def make() -> Site:
+) -> Iterator[Callable[[], ReplayTown]]:
+    def make() -> ReplayTown:
         name = topic("replay")
-        (tmp_path / name).mkdir()
-        return Site(tmp_path / name, name, kafka.bootstrap_servers, valkey.url)
+        return ReplayTown(tmp_path / name, name, kafka.bootstrap_servers, valkey.url)
 
     yield make
     with closing(redis.Redis.from_url(valkey.url)) as client:
@@ -138,16 +103,16 @@ def select_answers(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_every_tick_is_decided_in_order(
-    make_site: Callable[[], Site],
+    make_town: Callable[[], ReplayTown],
 ) -> None:
     """A file passes through the whole service, and every tick is decided in order."""
     #   tick   0 1 2 3 4 5 6 7 8 …        six people at the inn in slot 3, W = 3, F = 1
     #   inn    s s s n p p p s s …
-    site = make_site()
-    ended = site.replay(site.write(visits()))
+    town = make_town()
+    ended = town.replay(town.write_visits(visits()))
     assert (ended.returncode, ended.stderr.count("Traceback")) == (0, 0), ended.stderr
-    records = site.records()
-    assert f"{len(records):,} records of {site.name}.alerts" in ended.stdout
+    records = town.written()
+    assert f"{len(records):,} records of {town.name}.alerts" in ended.stdout
     places = [record["value"] for record in records if record["value"].get("kind") == "over_time"]
     inn = [value["status"][0] for value in places if value["location_id"] == "inn"]
     assert "".join(inn) == "sssnppp" + "s" * (LAST_TICK - 6)
@@ -155,9 +120,7 @@ def test_every_tick_is_decided_in_order(
     order = [(r["value"]["tick"], r["partition"], r["offset"]) for r in records if "tick" in r["value"]]
     assert order == sorted(order)
     assert {tuple(record) for record in records} == {("key", "headers", "value", "partition", "offset")}
-    assert site.dead_letters() == sorted(
-        ["unknown_location", "left_before_arrived", "bad_time", "bad_id", "not_a_visit"]
-    )
+    assert town.reasons() == sorted(["unknown_location", "left_before_arrived", "bad_time", "bad_id", "not_a_visit"])
     assert read_fates(ended.stdout)["dead_letter"] == 5
     assert sum(read_fates(ended.stdout).values()) == len(visits())
     reasons = "bad_id 1, bad_time 1, left_before_arrived 1, not_a_visit 1, unknown_location 1"
@@ -165,93 +128,93 @@ def test_every_tick_is_decided_in_order(
     assert "\n  line 33: unknown_location (location_id: expected" in ended.stdout
 
 
-def test_order_and_compression_do_not_matter(make_site: Callable[[], Site]) -> None:
+def test_order_and_compression_do_not_matter(make_town: Callable[[], ReplayTown]) -> None:
     """The order of lines and gzip compression do not change the answers."""
-    plain, packed = make_site(), make_site()
+    plain, packed = make_town(), make_town()
     shuffled = visits()
     random.Random(3).shuffle(shuffled)
-    first = plain.replay(plain.write(visits()))
-    second = packed.replay(packed.write(shuffled, "visits.csv.gz"))
+    first = plain.replay(plain.write_visits(visits()))
+    second = packed.replay(packed.write_visits(shuffled, "visits.csv.gz"))
     assert first.returncode == second.returncode == 0, second.stderr
     assert read_fates(first.stdout) == read_fates(second.stdout)
-    assert select_answers(plain.records()) == select_answers(packed.records())
-    assert plain.dead_letters() == packed.dead_letters()
+    assert select_answers(plain.written()) == select_answers(packed.written())
+    assert plain.reasons() == packed.reasons()
 
 
-def test_bad_header_writes_nothing(make_site: Callable[[], Site]) -> None:
+def test_bad_header_writes_nothing(make_town: Callable[[], ReplayTown]) -> None:
     """A file without a required column exits with 2, names the column, and keeps the file of alerts."""
-    site = make_site()
-    bad = site.folder / "bad.csv"
+    town = make_town()
+    bad = town.folder / "bad.csv"
     bad.write_text("person,location_id,arrived_at\nolga,inn,2026-11-20T03:00:00Z\n")
     for earlier in (None, "earlier\n"):
         if earlier is not None:
-            site.out.write_text(earlier)
-        ended = site.replay(bad, "--embedded")
+            town.out.write_text(earlier)
+        ended = town.replay(bad, "--embedded")
         assert ended.returncode == 2
         assert "the header lacks person_id; expected" in " ".join(ended.stderr.split())
         assert "olga" not in ended.stderr
         assert "Kafka" not in ended.stderr
-        assert (site.out.read_text() if site.out.exists() else None) == earlier
+        assert (town.out.read_text() if town.out.exists() else None) == earlier
 
 
-def test_visits_without_duration_are_reported(make_site: Callable[[], Site]) -> None:
+def test_visits_without_duration_are_reported(make_town: Callable[[], ReplayTown]) -> None:
     """Visits that end when they begin are reported, and never count at a designated time."""
-    site = make_site()
-    ended = site.replay(site.write([f"p-{n},mill,{hour(3, 10)},{hour(3, 10)}," for n in range(6)]))
+    town = make_town()
+    ended = town.replay(town.write_visits([f"p-{n},mill,{hour(3, 10)},{hour(3, 10)}," for n in range(6)]))
     assert ended.returncode == 0, ended.stderr
     assert "warning: 6 visits have left_at equal to arrived_at" in ended.stdout
-    shown = [value for value in select_answers(site.records()).values() if value["kind"] == "at_times"]
+    shown = [value for value in select_answers(town.written()).values() if value["kind"] == "at_times"]
     assert shown
     assert not any(value["noisy_counts"] for value in shown)
 
 
-def test_embedded_servers_until_a_time(make_site: Callable[[], Site]) -> None:
+def test_embedded_servers_until_a_time(make_town: Callable[[], ReplayTown]) -> None:
     """--embedded --until 04:59 replays up to tick 3, whose as_of is 04:00, and needs no key file."""
-    site = make_site()
-    (site.folder / "person.key").unlink()
-    del site.tree["visits"]["person_key_file"]
-    ended = site.replay(site.write(visits()), "--embedded", "--until", "2026-11-20T04:59:00Z")
+    town = make_town()
+    (town.folder / "person.key").unlink()
+    del town.tree["visits"]["person_key_file"]
+    ended = town.replay(town.write_visits(visits()), "--embedded", "--until", "2026-11-20T04:59:00Z")
     assert ended.returncode == 0, ended.stderr
-    answers = select_answers(site.records())
+    answers = select_answers(town.written())
     assert {value["tick"] for value in answers.values()} == {0, 1, 2, 3}
     assert "Kafka runs at 127.0.0.1:" in ended.stderr
     assert answers["places/inn/3"]["status"] == "noisy_count"
 
 
-def test_topics_with_records_are_refused(make_site: Callable[[], Site]) -> None:
+def test_topics_with_records_are_refused(make_town: Callable[[], ReplayTown]) -> None:
     """Topics that contain records are refused; the message names --embedded."""
-    site = make_site()
-    path = site.write(visits())
-    assert site.replay(path, "--until", hour(2)).returncode == 0
-    second = site.replay(path, "--until", hour(2), "--again")
+    town = make_town()
+    path = town.write_visits(visits())
+    assert town.replay(path, "--until", hour(2)).returncode == 0
+    second = town.replay(path, "--until", hour(2), "--again")
     assert second.returncode == 3
-    assert f"{site.name}.alerts" in second.stderr
+    assert f"{town.name}.alerts" in second.stderr
     assert "--embedded" in second.stderr
 
 
-def test_second_replay_is_refused(make_site: Callable[[], Site]) -> None:
+def test_second_replay_is_refused(make_town: Callable[[], ReplayTown]) -> None:
     """A file with the answers of an earlier replay is kept unless --again is given. The first replay says why."""
-    site = make_site()
-    path = site.write(visits())
-    first = site.replay(path, "--until", hour(2), "--embedded")
+    town = make_town()
+    path = town.write_visits(visits())
+    first = town.replay(path, "--until", hour(2), "--embedded")
     assert "Publish only one replay of the same visits" in first.stdout
-    before = site.out.read_bytes()
-    second = site.replay(path, "--until", hour(2), "--embedded")
+    before = town.out.read_bytes()
+    second = town.replay(path, "--until", hour(2), "--embedded")
     assert second.returncode == 2
     assert "the lowest of several noisy counts is close to the true count" in " ".join(second.stderr.split())
-    assert site.out.read_bytes() == before
-    assert site.replay(path, "--until", hour(2), "--embedded", "--again").returncode == 0
-    assert site.out.read_bytes() != before
+    assert town.out.read_bytes() == before
+    assert town.replay(path, "--until", hour(2), "--embedded", "--again").returncode == 0
+    assert town.out.read_bytes() != before
 
 
-def test_existing_redis_keys_are_refused(make_site: Callable[[], Site], valkey: EmbeddedValkey) -> None:
+def test_existing_redis_keys_are_refused(make_town: Callable[[], ReplayTown], valkey: EmbeddedValkey) -> None:
     """A Redis with keys of the service's name is refused."""
-    site = make_site()
+    town = make_town()
     with closing(redis.Redis.from_url(valkey.url)) as client:
-        client.set(f"{{{site.name}:anything:0}}:meta", "there")
-    ended = site.replay(site.write(visits()))
+        client.set(f"{{{town.name}:anything:0}}:meta", "there")
+    ended = town.replay(town.write_visits(visits()))
     assert ended.returncode == 3
-    assert f"a Redis without keys of service.name '{site.name}'" in ended.stderr
+    assert f"a Redis without keys of service.name '{town.name}'" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -263,38 +226,38 @@ def test_existing_redis_keys_are_refused(make_site: Callable[[], Site], valkey: 
     ],
 )
 def test_invalid_arguments_exit_with_2(
-    make_site: Callable[[], Site], lines: list[str], words: tuple[str, ...], message: str
+    make_town: Callable[[], ReplayTown], lines: list[str], words: tuple[str, ...], message: str
 ) -> None:
     """Invalid arguments exit with code 2 and the reason."""
-    site = make_site()
-    ended = site.replay(site.write(lines), *words)
+    town = make_town()
+    ended = town.replay(town.write_visits(lines), *words)
     assert ended.returncode == 2
     assert message in " ".join(ended.stderr.split())
 
 
-def test_unreachable_servers_exit_with_1(make_site: Callable[[], Site]) -> None:
+def test_unreachable_servers_exit_with_1(make_town: Callable[[], ReplayTown]) -> None:
     """Unreachable servers exit with code 1 and their address."""
-    site = make_site()
-    site.tree["kafka"]["bootstrap_servers"] = ["127.0.0.1:1"]
-    ended = site.replay(site.write(visits()))
+    town = make_town()
+    town.tree["kafka"]["bootstrap_servers"] = ["127.0.0.1:1"]
+    ended = town.replay(town.write_visits(visits()))
     assert ended.returncode == 1
     assert "Kafka at 127.0.0.1:1 cannot be used" in ended.stderr
 
 
 @pytest.mark.promise(1, 8)
-def test_people_who_check_in_count(make_site: Callable[[], Site]) -> None:
+def test_people_who_check_in_count(make_town: Callable[[], ReplayTown]) -> None:
     """A place where 25 people checked in ten minutes ago, without a departure, is not called safe at T = 5.
 
     02:50 [check-in, reported at once ─── accept_ahead ends at 02:52 ─── 03:00 designated time ─── 03:05) default stay
     """
-    site = make_site()
-    site.tree["clock"]["slot"] = "1m"
-    site.tree["visits"] |= {"default_stay": "15m", "accept_ahead": "1m"}
-    site.tree["monitors"] = [site.tree["monitors"][1] | {"at": ["03:00"], "threshold": 5, "reporting_horizon": "5m"}]
-    done = site.replay(site.write([f"p-{n},inn,{hour(2, 50)},,{hour(2, 50)}" for n in range(25)]))
+    town = make_town()
+    town.tree["clock"]["slot"] = "1m"
+    town.tree["visits"] |= {"default_stay": "15m", "accept_ahead": "1m"}
+    town.tree["monitors"] = [town.tree["monitors"][1] | {"at": ["03:00"], "threshold": 5, "reporting_horizon": "5m"}]
+    done = town.replay(town.write_visits([f"p-{n},inn,{hour(2, 50)},,{hour(2, 50)}" for n in range(25)]))
     assert done.returncode == 0, done.stdout + done.stderr
     assert read_fates(done.stdout)["applied"] == 25
-    answers = [record["value"] for record in site.records() if record["value"].get("time") == hour(3)]
+    answers = [record["value"] for record in town.written() if record["value"].get("time") == hour(3)]
     assert {value["status"] for value in answers} == {"complete"}
     counts = [value["noisy_counts"] for value in answers if "inn" in value["noisy_counts"]]
     assert counts

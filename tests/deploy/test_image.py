@@ -24,7 +24,7 @@ from monitor.tools.servers import EmbeddedValkey
 from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.engine import Container, Engine, make_bundle
-from tests.service.test_run import Site
+from tests.service.test_run import RunTown
 from tests.shared_kafka import SharedKafka
 
 Skip = Callable[[str, str], NoReturn]
@@ -53,25 +53,25 @@ def files(engine: Engine) -> Path:
 
 
 @pytest.fixture
-def site(tmp_path: Path, topic: Callable[[str], str], kafka: SharedKafka, valkey: EmbeddedValkey) -> Site:
+def town(tmp_path: Path, topic: Callable[[str], str], kafka: SharedKafka, valkey: EmbeddedValkey) -> RunTown:
     """A configuration in a folder that user 10001 can read."""
     folder = tmp_path / "site"
     folder.mkdir()
-    site = Site(folder, topic("image"), kafka.bootstrap_servers, valkey.url)
+    town = RunTown(folder, topic("image"), kafka.bootstrap_servers, valkey.url)
     (folder / "person.key").chmod(0o444)  # the container's user is not the one of the tests
-    return site
+    return town
 
 
 @pytest.fixture
-def start(engine: Engine, files: Path, site: Site, tmp_path: Path) -> Iterator[Start]:
+def start(engine: Engine, files: Path, town: RunTown, tmp_path: Path) -> Iterator[Start]:
     """A function that starts a container with a command; without one, with the image's own."""
     image = engine.inspect()
     started: list[Container] = []
 
     def run(*command: str) -> Container:
-        site.config.replace(site.folder / "config.yaml")
+        town.write().replace(town.folder / "config.yaml")
         bundle = tmp_path / f"bundle-{len(started)}"
-        make_bundle(bundle, files, image, list(command), site.folder)
+        make_bundle(bundle, files, image, list(command), town.folder)
         started.append(Container(bundle))
         return started[-1]
 
@@ -93,7 +93,7 @@ def get(port: int, path: str) -> str:
 def test_image_has_only_what_it_runs(files: Path, engine: Engine, root: Path) -> None:
     """The image has the service and its locked dependencies: no build tool, no test, no key, no server."""
     home = files / "opt" / "location-monitor"
-    (packages,) = home.glob("lib/python3.*/site-packages")
+    (packages,) = home.glob("lib/python3.*/town-packages")
     names = {path.name.split("-")[0] for path in packages.glob("*.dist-info")}
     assert f"location_monitor-{__version__}.dist-info" in {path.name for path in packages.iterdir()}
     locked = {pin.name for pin in read_lock(root / "requirements-run.lock")}
@@ -107,10 +107,12 @@ def test_image_has_only_what_it_runs(files: Path, engine: Engine, root: Path) ->
 
 
 @pytest.mark.timeout(900)
-def test_container_creates_topics_and_answers(site: Site, start: Start, engine: Engine, eventually: Eventually) -> None:
+def test_container_creates_topics_and_answers(
+    town: RunTown, start: Start, engine: Engine, eventually: Eventually
+) -> None:
     """The image creates the topics, runs read-only as user 10001 without rights, answers, and stops with code 0."""
     reserved = ReservedPort()
-    port = site.tree["metrics"]["port"] = reserved.number
+    port = town.tree["metrics"]["port"] = reserved.number
     created = start("topics", "--config", "/etc/location-monitor/config.yaml", "--create")
     assert created.wait(60) == 0, created.log
     reserved.release()
@@ -118,8 +120,8 @@ def test_container_creates_topics_and_answers(site: Site, start: Start, engine: 
     container = start()
     eventually(lambda: container.is_running() and '"ok": true' in get(port, "/readyz"), 60)
     print(f"ready after {time.monotonic() - began:.1f} s")
-    site.put([f"person-{number}" for number in range(5)], "inn")
-    eventually(lambda: {"safe", "noisy_count"} <= {value["status"] for value in list_answers(site)}, 60)
+    town.put([f"person-{number}" for number in range(5)], "inn")
+    eventually(lambda: {"safe", "noisy_count"} <= {value["status"] for value in list_answers(town)}, 60)
     require_confined(container.pid)
     probe = engine.inspect()["Healthcheck"]["Test"][1:]
     container.execute(*(word.replace(":9108/", f":{port}/") for word in probe))
@@ -127,9 +129,9 @@ def test_container_creates_topics_and_answers(site: Site, start: Start, engine: 
     assert "person-0" not in container.log
 
 
-def list_answers(site: Site) -> list[dict[str, Any]]:
+def list_answers(town: RunTown) -> list[dict[str, Any]]:
     """Return the answers about both places."""
-    return [*site.answers("inn"), *site.answers("bath")]
+    return [*town.answers("inn"), *town.answers("bath")]
 
 
 def require_confined(pid: int) -> None:
@@ -146,7 +148,7 @@ def require_confined(pid: int) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_container_refuses_without_topics(site: Site, start: Start) -> None:
+def test_container_refuses_without_topics(town: RunTown, start: Start) -> None:
     """Without its topics the container ends with code 3 and the remedy, so that no engine restarts it in vain."""
     container = start()
     assert container.wait(60) == 3

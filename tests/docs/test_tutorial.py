@@ -23,7 +23,7 @@ from tests.conftest import Eventually
 from tests.docs.blocks import BACKGROUND, Block, read_blocks, split_commands, split_statements
 from tests.docs.conftest import ROOT, Document
 from tests.docs.test_code_blocks import BASH, TUTORIAL
-from tests.programs import Program
+from tests.kit.programs import Program
 
 CLI: Final = str(ROOT / "monitor" / "cli.py")
 PREFIX: Final = "LOCATION_MONITOR__"

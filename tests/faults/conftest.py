@@ -14,8 +14,9 @@ import pytest
 
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.oracles import Verdict, settle
-from tests.faults.processes import Instance
-from tests.faults.town import Shape, Subscriber, Town
+from tests.faults.subscriber import Subscriber
+from tests.faults.town import FaultTown, Shape
+from tests.kit.processes import Instance
 from tests.shared_kafka import SharedKafka
 
 HERE: Final = Path(__file__).parent
@@ -54,7 +55,7 @@ def pytest_sessionfinish() -> None:
 class Scene:
     """A town with traffic and a subscriber. No instance runs yet."""
 
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: FaultTown) -> None:
         self.town = town
         town.create()
         self.subscriber = Subscriber(town)
@@ -126,7 +127,7 @@ def _scenes(folder: Path) -> Iterator[MakeScene]:
     def make(kafka: str, redis: str, shape: Shape | None = None, seed: int | None = None) -> Scene:
         seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         print(f"seed {seed}")
-        town = Town(folder / f"town-{len(scenes)}", f"town-{seed:08x}", (kafka, redis), shape or Shape(), seed)
+        town = FaultTown(folder / f"town-{len(scenes)}", f"town-{seed:08x}", (kafka, redis), shape or Shape(), seed)
         scenes.append(Scene(town))
         return scenes[-1]
 

@@ -20,10 +20,11 @@ import redis
 
 from monitor.store.fingerprint import compute_fingerprint as stored_under
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from tests.faults.reading import read_header, read_topic
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
-from tests.faults.town import KEY, Town
+from tests.faults.town import FaultTown
 from tests.faults.traffic import compute_fingerprint
+from tests.kit.topics import read_header, read_topic
+from tests.kit.town import KEY
 
 ROW_BYTES: Final = 4
 CONSENT: Final = 1 << 31
@@ -71,7 +72,7 @@ class Shard:
         return {int(partition): offset for partition, offset in begun if partition.isdigit()}
 
 
-def compare(town: Town) -> Comparison:
+def compare(town: FaultTown) -> Comparison:
     """Compare the facts and dead letters with those that the recount of the input topic expects."""
     terms = read_terms(town.config)
     recount = Recount(terms, KEY.encode())
@@ -96,7 +97,7 @@ def compare(town: Town) -> Comparison:
     return comparison
 
 
-def read_fingerprint(town: Town) -> str:
+def read_fingerprint(town: FaultTown) -> str:
     """Return the fingerprint of the facts, for the input topic of the latest owner; empty if there is no owner yet.
 
     The published fingerprint cannot be used, because it leaves out the person key.
@@ -111,7 +112,7 @@ def read_fingerprint(town: Town) -> str:
     return stored_under(town.settings.parameters, town.settings.hasher.key_digest, max(owners)[3])
 
 
-def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], list[str]]:
+def read_shards(town: FaultTown, name: str, recount: Recount) -> tuple[list[Shard], list[str]]:
     """Read each shard in one transaction. Return the shards and all unexpected keys."""
     times = sorted({time for instants, _ in recount.times for time in instants})
     rows = sorted(recount.window)
@@ -187,7 +188,7 @@ def find_shown_early(shard: Shard, first: Mapping[LastSeen | Present, int], term
             yield f"{terms.locations[fact.row]}: a fact of slot {first[fact]} is in the windows, after `shown`"
 
 
-def connect_redis(town: Town) -> Any:
+def connect_redis(town: FaultTown) -> Any:
     """Return a client for the town's Redis."""
     client_class: Any = redis.RedisCluster if town.shape.cluster else redis.Redis
     return client_class.from_url(town.settings.config.redis.url.get_secret_value())
@@ -242,7 +243,7 @@ def check_moments(
 
 
 def check_dead_letters(
-    town: Town, written: list[Any], record_fates: list[tuple[Any, Fates]], reached: dict[int, int]
+    town: FaultTown, written: list[Any], record_fates: list[tuple[Any, Fates]], reached: dict[int, int]
 ) -> Iterator[str]:
     """Compare the dead letters and their payloads. A visit that is read again may have several."""
     wanted = {letter: payload for _, fates in record_fates for letter, payload in fates.letters.items()}

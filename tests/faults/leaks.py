@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.facts import connect_redis
-from tests.faults.reading import read_topic
-from tests.faults.town import Town
+from tests.faults.town import FaultTown
+from tests.kit.topics import read_topic
 
 READERS = {b"hash": "hgetall", b"set": "smembers", b"string": "get"}
 
 
-def find_leaks(town: Town) -> list[str]:
+def find_leaks(town: FaultTown) -> list[str]:
     """Return the places with a planted id among logs, metrics, health pages, published records and keys of Redis."""
     published = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
     letters = read_topic(town.servers, town.topics.dead_letters, "read_uncommitted")
@@ -31,13 +31,13 @@ def find_leaks(town: Town) -> list[str]:
     return [f"{path}: a planted id" for path in (*dumps, *outputs) if planted in path.read_bytes()]
 
 
-def _write(town: Town, name: str, lines: Iterable[str]) -> Path:
+def _write(town: FaultTown, name: str, lines: Iterable[str]) -> Path:
     path = town.folder / name
     path.write_text("\n".join(lines))
     return path
 
 
-def dump_redis(town: Town) -> list[str]:
+def dump_redis(town: FaultTown) -> list[str]:
     """Return every key of Redis with its value."""
     with closing(connect_redis(town)) as client:
         return [repr((key, _read_value(client, key))) for key in client.scan_iter(count=1_000)]

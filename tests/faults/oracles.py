@@ -25,10 +25,12 @@ from monitor.tools.audit.terms import read_terms
 from tests.faults.exact import find_inexact, recount
 from tests.faults.facts import Comparison, compare
 from tests.faults.leaks import find_leaks
-from tests.faults.processes import Instance, until
-from tests.faults.reading import read_header, read_topic
-from tests.faults.town import Subscriber, Town
+from tests.faults.subscriber import Subscriber
+from tests.faults.town import FaultTown
 from tests.faults.traffic import Acknowledged, consents
+from tests.kit.processes import Instance
+from tests.kit.topics import read_header, read_topic
+from tests.kit.waiting import until
 
 SETTLE_SECONDS: Final = 60.0
 ANSWERS: Final = ("over_time", "at_times", "hot_spots")
@@ -46,7 +48,7 @@ class Verdict:
         return sum(number for (_, other), number in self.report.answers.items() if other == status)
 
 
-def settle(town: Town, subscriber: Subscriber, instance: Instance) -> Verdict:
+def settle(town: FaultTown, subscriber: Subscriber, instance: Instance) -> Verdict:
     """End the traffic, let the service read everything, stop it, and judge all.
 
     The facts are compared while the service runs. Then it must stop with exit code 0.
@@ -65,7 +67,7 @@ def settle(town: Town, subscriber: Subscriber, instance: Instance) -> Verdict:
     return verdict
 
 
-def judge(town: Town) -> Verdict:
+def judge(town: FaultTown) -> Verdict:
     """Check all answers published so far, and all facts and dead letters so far."""
     visits, alerts = town.folder / "visits.csv", town.folder / "alerts.jsonl"
     seen = set(town.subscriber.seen) if town.subscriber else set()
@@ -82,14 +84,14 @@ def judge(town: Town) -> Verdict:
     return verdict
 
 
-def find_inexact_answers(town: Town, records: list[Any]) -> list[str]:
+def find_inexact_answers(town: FaultTown, records: list[Any]) -> list[str]:
     """Return a finding per answer that does not follow from the input topic, which is read after the answers."""
     counts = recount(read_terms(town.config), read_topic(town.servers, town.topics.visits, "read_committed"))
     answers = {read_header(record, "ce_id"): json.loads(record.value) for record in records}
     return list(find_inexact(counts, answers.values(), town.traffic.renewed))
 
 
-def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> None:
+def write_visits(town: FaultTown, acknowledged: list[Acknowledged], path: Path) -> None:
     """Write the acknowledged visits as a replay file for the audit, without those that are too far ahead.
 
     A visit is reported when the broker stamps it. The stamp decides its fate and the ticks that count it.
@@ -132,7 +134,7 @@ def write_alerts(records: list[Any], path: Path) -> None:
             file.write(json.dumps(shown) + "\n")
 
 
-def find_misplaced(town: Town, records: list[Any]) -> list[str]:
+def find_misplaced(town: FaultTown, records: list[Any]) -> list[str]:
     """Return a finding per answer outside the partition of its shard, by the Q of the ledger's first record."""
     ledger_partitions, shards = town.shape.ledger_partitions, town.settings.parameters.registry.shards
     places: dict[str, Callable[[Any], int]] = {
@@ -157,7 +159,7 @@ def _hash(text: str, modulus: int) -> int:
     return int(hashlib.sha256(text.encode()).hexdigest()[:16], 16) % modulus
 
 
-def check_fates(town: Town) -> list[str]:
+def check_fates(town: FaultTown) -> list[str]:
     """Wait until the service has read all, and return a finding per visit without exactly one fate.
 
     Windows and designated times without any facts are a finding too.
@@ -176,7 +178,7 @@ def check_fates(town: Town) -> list[str]:
     return broken
 
 
-def check_committed(town: Town, subscriber: Subscriber) -> list[str]:
+def check_committed(town: FaultTown, subscriber: Subscriber) -> list[str]:
     """Return a finding per ce_id that was seen with different bytes, or whose answer was seen but is not committed."""
     broken = [f"{ce_id} was seen with other bytes" for ce_id, records in subscriber.seen.items() if len(records) > 1]
     committed = {

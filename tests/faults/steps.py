@@ -22,7 +22,8 @@ from monitor.observe.failpoints import FAILPOINTS
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
-from tests.faults.processes import Instance, until
+from tests.kit.processes import Instance
+from tests.kit.waiting import until
 
 RUN_FAILPOINTS: Final = tuple(name for name in FAILPOINTS if not name.startswith("setup."))
 CROWD: Final = 3

@@ -18,10 +18,11 @@ import yaml
 
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.processes import Instance, until
 from tests.faults.test_rolling import ANNEX, CHANGES, add_annex, is_ready, roll, start_all
 from tests.faults.town import PLACES, Shape
 from tests.faults.versions import Version, settle
+from tests.kit.processes import Instance
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 ANY_PORT: Final = {"page": {"port": 0}, "auditor": {"port": 0}}

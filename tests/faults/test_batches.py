@@ -23,10 +23,12 @@ from monitor.store.facts import Question
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
-from tests.faults.processes import Instance, until
-from tests.faults.town import Shape, Subscriber, Town
+from tests.faults.subscriber import Subscriber
+from tests.faults.town import FaultTown, Shape
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, ZSTD
+from tests.kit.processes import Instance
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 MOST_MEGABYTES: Final = 600
@@ -52,14 +54,14 @@ def town(
     store: EmbeddedValkey,
     topic: Callable[[str], str],
     tmp_path: Path,
-) -> Iterator[Town]:
+) -> Iterator[FaultTown]:
     """A town without traffic, by default with one input partition.
 
     Everybody is at edge-0, with a long window; nobody is at edge-1.
     """
     monitors = [make_monitor("long", "edge-0", "30m"), make_monitor("short", "edge-1", "8s")]
     shape = Shape(inputs=request.param, ledger_partitions=1, changes={"monitors": monitors})
-    town = Town(tmp_path, topic("batches"), (kafka.bootstrap_servers, store.url), shape, 0)
+    town = FaultTown(tmp_path, topic("batches"), (kafka.bootstrap_servers, store.url), shape, 0)
     town.create()
     yield town
     town.end()
@@ -68,7 +70,7 @@ def town(
 class Sender:
     """A sender of raw batches to a town's input. `people` is the number of people whose visits must count."""
 
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: FaultTown) -> None:
         self._town = town
         self._ids = count()
         self.people = 0
@@ -164,7 +166,7 @@ def read_peak_megabytes(instance: Instance) -> float:
 class Site:
     """A town with one running instance, and a reader of its windows."""
 
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: FaultTown) -> None:
         self.town, self.sender = town, Sender(town)
         self.subscriber = Subscriber(town)
         self.instance = town.start()
@@ -198,7 +200,7 @@ class Site:
 
 
 @pytest.fixture
-def site(town: Town) -> Iterator[Site]:
+def site(town: FaultTown) -> Iterator[Site]:
     site = Site(town)
     yield site
     site.end()
@@ -234,7 +236,7 @@ def test_no_batch_stops_the_service(site: Site) -> None:
 
 @pytest.mark.promise(25)
 @pytest.mark.parametrize("town", [2], indirect=True)
-def test_no_batch_stops_a_start(town: Town) -> None:
+def test_no_batch_stops_a_start(town: FaultTown) -> None:
     """
     A first start beside a batch that no broker can decompress into its memory reads all partitions within a minute.
 

@@ -23,10 +23,10 @@ from monitor.service.setup import SetupResult
 from monitor.ticks.ledger import Writer, read_partition
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.processes import until
 from tests.faults.steps import RUN_FAILPOINTS
-from tests.faults.town import Shape, Town
-from tests.programs import run_program
+from tests.faults.town import FaultTown, Shape
+from tests.kit.programs import run_program
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 ARMED_SETUP: Final = Path(__file__).with_name("armed_setup.py")
@@ -37,13 +37,13 @@ IN_SETUP: Final = (
 )
 
 
-def kill_setup_at(town: Town, failpoint: str, *options: str) -> None:
+def kill_setup_at(town: FaultTown, failpoint: str, *options: str) -> None:
     """Kill `topics --create` where it passes the failpoint for the first time."""
     ended = run_program([str(ARMED_SETUP), failpoint, str(town.config), *options], town.folder, 60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-2_000:]
 
 
-def find_begun_partitions(town: Town) -> list[int]:
+def find_begun_partitions(town: FaultTown) -> list[int]:
     """Return the ledger partitions that have a first record."""
     ledger, partitions = town.topics.alerts, town.shape.ledger_partitions
     states = read_ledger(town.settings.kafka, town.settings.parameters, ledger, partitions).states
@@ -51,14 +51,14 @@ def find_begun_partitions(town: Town) -> list[int]:
 
 
 @pytest.fixture
-def town(kafka: SharedKafka, store: EmbeddedValkey, tmp_path: Path) -> Town:
+def town(kafka: SharedKafka, store: EmbeddedValkey, tmp_path: Path) -> FaultTown:
     """A town that has no topics yet."""
-    return Town(
+    return FaultTown(
         tmp_path, f"town-{tmp_path.name}", (kafka.bootstrap_servers, store.url), Shape(inputs=2, ledger_partitions=4), 1
     )
 
 
-def test_topics_create_completes_after_kills(town: Town) -> None:
+def test_topics_create_completes_after_kills(town: FaultTown) -> None:
     """After kills at each step, `topics --create` completes without options, and the service refuses to start before.
 
     topics_made  begun  ledger.begun  ledger.sent  ledger.committed   again
@@ -83,7 +83,7 @@ def test_topics_create_completes_after_kills(town: Town) -> None:
 
 
 @pytest.mark.promise(32)
-def test_ledger_is_lost_in_all_partitions(town: Town) -> None:
+def test_ledger_is_lost_in_all_partitions(town: FaultTown) -> None:
     """A ledger declared lost is lost in all partitions, even if a later run has no such option."""
     kill_setup_at(town, "setup.begun", "--ledger-lost")
     kill_setup_at(town, "setup.begun")
@@ -94,7 +94,7 @@ def test_ledger_is_lost_in_all_partitions(town: Town) -> None:
 
 
 @pytest.mark.promise(32)
-def test_partly_used_ledger_is_refused(town: Town) -> None:
+def test_partly_used_ledger_is_refused(town: FaultTown) -> None:
     """If one ledger partition is in use and another is empty, `topics --create` refuses, since records may be lost."""
     kill_setup_at(town, "setup.begun")
     ledger = town.topics.alerts

@@ -16,8 +16,8 @@ from monitor.errors import UnreachableError
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.tools.servers.kafka import Quorum
 from tests.faults.conftest import MakeScene
-from tests.faults.processes import until
-from tests.faults.town import Shape, Town
+from tests.faults.town import FaultTown, Shape
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 NODES: Final = (1, 2, 3)
@@ -101,7 +101,7 @@ def test_service_survives_loss_of_a_broker(
     assert verdict.count("safe") > 0
 
 
-def describe_partitions(town: Town) -> list[dict[str, Any]]:
+def describe_partitions(town: FaultTown) -> list[dict[str, Any]]:
     """Return every partition of the input and of the ledger; nothing while the brokers do not answer."""
     try:
         with town.admin() as admin:
@@ -111,22 +111,22 @@ def describe_partitions(town: Town) -> list[dict[str, Any]]:
     return [partition for topic in topics for partition in topic["partitions"]]
 
 
-def find_leaders(town: Town) -> set[int]:
+def find_leaders(town: FaultTown) -> set[int]:
     """Return the nodes that lead some partition."""
     return {partition["leader_id"] for partition in describe_partitions(town)}
 
 
-def leads(town: Town, node: int) -> bool:
+def leads(town: FaultTown, node: int) -> bool:
     """Return whether this node leads some partition."""
     return node in find_leaders(town)
 
 
-def count_in_sync(town: Town) -> int:
+def count_in_sync(town: FaultTown) -> int:
     """Return the lowest number of in-sync replicas of any partition."""
     return min((len(partition["isr_nodes"]) for partition in describe_partitions(town)), default=0)
 
 
-def is_led_by_others(town: Town, node: int) -> bool:
+def is_led_by_others(town: FaultTown, node: int) -> bool:
     """Return whether every partition has a leader other than this node."""
     nodes = find_leaders(town)
     return bool(nodes) and not nodes & {node, -1}

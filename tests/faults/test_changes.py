@@ -15,9 +15,9 @@ from monitor.contracts.instants import SECOND, parse_instant
 from monitor.errors import EXIT_REFUSED
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.processes import until
 from tests.faults.town import PLACES, Shape
 from tests.faults.versions import Version, change_configuration, settle
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 ANNEX: Final = "annex"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.error
-import urllib.request
 from http import HTTPStatus
 from pathlib import Path
 
@@ -14,7 +12,8 @@ from monitor.contracts.instants import HOUR, SECOND, parse_instant
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
-from tests.faults.processes import Instance, until
+from tests.kit.processes import Instance
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 
@@ -43,24 +42,12 @@ REFUSED = re.compile(
     r"this machine's clock shows (?P<mine>\S+Z), Redis's clock shows (?P<redis>\S+Z): expected a difference of at "
     r"most clock\.tolerance \(100ms\)\. Synchronize both clocks \(NTP\)"
 )
-ENDPOINT = re.compile(r"metrics and health on port (\d+)")
 
 
 def wait_logged(instance: Instance, pattern: re.Pattern[str]) -> re.Match[str]:
     """Wait until an instance has logged a pattern, and return the first match."""
     until(lambda: pattern.search(instance.text), 40, pattern.pattern)
     return next(pattern.finditer(instance.text))
-
-
-def status(instance: Instance, path: str) -> int:
-    """Return the HTTP status of an endpoint of an instance."""
-    port = wait_logged(instance, ENDPOINT)[1]
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as failing:
-        with failing:
-            return failing.code
 
 
 @pytest.mark.promise(30)
@@ -119,10 +106,10 @@ def test_wrong_clock_at_start(offset: int, scene: Scene) -> None:
     assert abs(error - offset) < 2 * SECOND
     scene.subscriber.wait_complete()
     until(lambda: len(REFUSED.findall(wrong.text)) > 1, 40, "refused again")
-    assert status(wrong, "/healthz") == HTTPStatus.OK
-    assert status(wrong, "/readyz") == HTTPStatus.SERVICE_UNAVAILABLE
+    assert wrong.fetch("/healthz")[0] == HTTPStatus.OK
+    assert wrong.fetch("/readyz")[0] == HTTPStatus.SERVICE_UNAVAILABLE
     until(lambda: REFUSED.search(wrong.page("/readyz")), 40, "the reason in its answer")
-    assert status(right, "/readyz") == HTTPStatus.OK
+    assert right.fetch("/readyz")[0] == HTTPStatus.OK
     assert "owns ledger partition" not in wrong.text
     assert wrong.terminate() == 0
     scene.subscriber.wait_new()

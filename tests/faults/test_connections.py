@@ -14,9 +14,10 @@ from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import parse_address
 from tests.faults.oracles import judge
-from tests.faults.processes import Instance, until
 from tests.faults.toxiproxy import Toxiproxy
 from tests.go_programs import TOXIPROXY, GoError, install_program
+from tests.kit.processes import Instance
+from tests.kit.waiting import until
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 

@@ -14,8 +14,8 @@ import monitor
 from monitor.observe.failpoints import FAILPOINTS
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
-from tests.faults.processes import until
 from tests.faults.steps import RUN_FAILPOINTS
+from tests.kit.waiting import until
 
 ROOT = Path(monitor.__file__).parent
 

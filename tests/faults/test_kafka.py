@@ -13,7 +13,8 @@ from monitor.stop_times import STOP_SECONDS
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
-from tests.faults.processes import Instance, until
+from tests.kit.processes import Instance
+from tests.kit.waiting import until
 
 Fault = Callable[[EmbeddedKafka, Scene], None]
 

@@ -13,9 +13,9 @@ from monitor.tools.audit.visits import decode
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.exact import find_inexact, recount
-from tests.faults.processes import until
-from tests.faults.reading import read_topic
-from tests.faults.town import LATE, Shape, Town
+from tests.faults.town import LATE, FaultTown, Shape
+from tests.kit.topics import read_topic
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 REPORTS = 8
@@ -67,9 +67,9 @@ def test_late_report_counts_at_next_tick(kafka: SharedKafka, store: EmbeddedValk
 
 
 @pytest.fixture(scope="module")
-def module_town(tmp_path_factory: pytest.TempPathFactory) -> Town:
+def module_town(tmp_path_factory: pytest.TempPathFactory) -> FaultTown:
     """A town without servers."""
-    return Town(tmp_path_factory.mktemp("town"), "town", ("localhost:1", "redis://localhost:1/0"), Shape(), 1)
+    return FaultTown(tmp_path_factory.mktemp("town"), "town", ("localhost:1", "redis://localhost:1/0"), Shape(), 1)
 
 
 def value(status: str, **more: Any) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def value(status: str, **more: Any) -> dict[str, Any]:
         (8, value("unknown"), 0),
     ],
 )
-def test_inexact_answer_is_found(module_town: Town, stamp: int, answer: dict[str, Any], broken: int) -> None:
+def test_inexact_answer_is_found(module_town: FaultTown, stamp: int, answer: dict[str, Any], broken: int) -> None:
     """The oracle finds an answer that does not follow from the stamps: one visit, stamped in slot 7 or 8."""
     terms = read_terms(module_town.config)
     body = (

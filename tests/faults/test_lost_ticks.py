@@ -31,10 +31,11 @@ import pytest
 from monitor.contracts.instants import MINUTE, SECOND, parse_instant
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.faults.absences import Absence, Fate, find_fate
-from tests.faults.processes import Instance, until
-from tests.faults.reading import read_topic
 from tests.faults.test_walk import choose_seed
-from tests.faults.town import ORIGIN, Shape, Town
+from tests.faults.town import FaultTown, Shape
+from tests.kit.processes import Instance
+from tests.kit.topics import read_topic
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 SLOT: Final = 15 * SECOND
@@ -50,7 +51,7 @@ LOST: Final = re.compile(r"ledger partition (\d): the ticks of (\S+) to (\S+) ar
 LOST_METRIC: Final = re.compile(r'^location_monitor_lost_ticks_total\{partition="(\d)"\} (\S+)$', re.MULTILINE)
 
 _CHANGES: Final = {
-    "clock": {"slot": "15s", "origin": ORIGIN, "release_delay": "1s", "tolerance": "100ms"},
+    "clock": {"slot": "15s", "origin": "2026-01-01T00:00:00Z", "release_delay": "1s", "tolerance": "100ms"},
     "visits": {"default_stay": "1s", "accept_ahead": "15s", "person_key_file": "person.key"},
     "privacy": {"epsilon": "100000", "period": "5m"},
     "monitors": [
@@ -86,7 +87,7 @@ def draw_walk(seed: int) -> list[tuple[str, str]]:
 class Walk:
     """The servers and instances of a walk, and the times at which nobody could decide a tick."""
 
-    def __init__(self, town: Town, kafka: EmbeddedKafka, store: EmbeddedValkey) -> None:
+    def __init__(self, town: FaultTown, kafka: EmbeddedKafka, store: EmbeddedValkey) -> None:
         self.town, self.kafka, self.store = town, kafka, store
         self.grid = town.settings.parameters.grid
         self.absences: list[Absence] = []
@@ -215,7 +216,7 @@ def walk(kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path) -> Iterator
     print(f"seed {seed}")
     with EmbeddedKafka() as broker, EmbeddedValkey() as store:
         shape = Shape(changes=_CHANGES)
-        town = Town(tmp_path / "town", f"town-{seed:08x}", (broker.bootstrap_servers, store.url), shape, seed)
+        town = FaultTown(tmp_path / "town", f"town-{seed:08x}", (broker.bootstrap_servers, store.url), shape, seed)
         town.create()
         walk = Walk(town, broker, store)
         try:

@@ -24,20 +24,21 @@ from tests.faults.facts import (
 )
 from tests.faults.oracles import find_misplaced, write_alerts
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
-from tests.faults.town import KEY, Shape, Town
+from tests.faults.town import FaultTown, Shape
+from tests.kit.town import KEY
 
 NOW = 1_800_000_000_000  # a broker's timestamp, in milliseconds; a slot of two seconds begins then
 SECOND = 1_000_000
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
+def town(tmp_path_factory: pytest.TempPathFactory) -> FaultTown:
     """A town without servers."""
-    return Town(tmp_path_factory.mktemp("town"), "town", ("localhost:1", "redis://localhost:1/0"), Shape(), 1)
+    return FaultTown(tmp_path_factory.mktemp("town"), "town", ("localhost:1", "redis://localhost:1/0"), Shape(), 1)
 
 
 @pytest.fixture
-def terms(town: Town) -> AuditTerms:
+def terms(town: FaultTown) -> AuditTerms:
     return read_terms(town.config)
 
 
@@ -146,7 +147,7 @@ def letter(place: int, reason: str, value: bytes, key: bytes | None = None, topi
     return SimpleNamespace(key=key, value=value, headers=shown, timestamp=NOW)
 
 
-def test_dead_letter_comparison(town: Town) -> None:
+def test_dead_letter_comparison(town: FaultTown) -> None:
     """Dead letters are compared by position, reason, payload, key and topic."""
     fates = Fates(letters={DeadLetter(0, 5, "1", "bad_id"): {"person_id": 7}})
     judged = [(record(b"", 5), fates)]
@@ -171,7 +172,7 @@ def answer(kind: str, partition: int, **value: Any) -> Any:
     return SimpleNamespace(partition=partition, offset=3, key=b"k", value=shown, headers=headers, timestamp=NOW)
 
 
-def test_misplaced_answer_is_found(town: Town) -> None:
+def test_misplaced_answer_is_found(town: FaultTown) -> None:
     """An answer outside the partition of its shard is a finding."""
     assert town.shape.ledger_partitions == 2
     assert (

@@ -16,8 +16,9 @@ from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import Forwarder, parse_address
 from tests.faults.oracles import judge
-from tests.faults.processes import Instance, until
 from tests.faults.town import Shape
+from tests.kit.processes import Instance
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 Fault = Callable[[EmbeddedValkey, Scene], None]

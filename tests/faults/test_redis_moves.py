@@ -12,8 +12,8 @@ import pytest
 
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.processes import until
 from tests.faults.town import Shape
+from tests.kit.waiting import until
 from tests.missing import report_missing
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
 from tests.shared_kafka import SharedKafka

@@ -18,15 +18,16 @@ import pytest
 from monitor.kafka.groups import list_groups
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.processes import Instance, until
-from tests.faults.reading import read_topic
-from tests.faults.town import ORIGIN, PLACES, Shape
+from tests.faults.town import PLACES, Shape
 from tests.faults.versions import Version, change_configuration, settle
+from tests.kit.processes import Instance
+from tests.kit.topics import read_topic
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 ANNEX: Final = "annex"
 CHANGES: Final = {
-    "clock": {"slot": "4s", "origin": ORIGIN, "release_delay": "1500ms", "tolerance": "100ms"},
+    "clock": {"slot": "4s", "origin": "2026-01-01T00:00:00Z", "release_delay": "1500ms", "tolerance": "100ms"},
     "visits": {"default_stay": "1s", "accept_ahead": "4s", "person_key_file": "person.key"},
 }
 REPLICAS: Final = 3

@@ -21,10 +21,12 @@ from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.facts import Shard, read_fingerprint, read_shards
 from tests.faults.oracles import write_alerts, write_visits
-from tests.faults.processes import Instance, until
-from tests.faults.reading import read_header, read_topic
 from tests.faults.recount import DeadLetter, Recount
-from tests.faults.town import KEY, TIMES_EVERY, Shape, Town, make_monitors
+from tests.faults.town import TIMES_EVERY, FaultTown, Shape, make_monitors
+from tests.kit.processes import Instance
+from tests.kit.topics import read_header, read_topic
+from tests.kit.town import KEY
+from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 F: Final = 1
@@ -139,7 +141,7 @@ def test_lost_ledger_pauses_over_restarts(
     assert is_lost_for_good(loss, after)
 
 
-def audit_both(town: Town, records: list[Any]) -> list[str]:
+def audit_both(town: FaultTown, records: list[Any]) -> list[str]:
     """Audit both ledgers together and return the findings, in particular whether a person paid too much in total."""
     write_alerts(records, town.folder / "both.jsonl")
     write_visits(town, town.traffic.known(), town.folder / "both.csv")
@@ -165,7 +167,7 @@ def is_lost_for_good(loss: Loss, after: list[Any]) -> bool:
 class Loss:
     """A ledger lost at an instant, and the findings of an audit that does not know of the loss."""
 
-    town: Town
+    town: FaultTown
     at: int
 
     @property
@@ -261,7 +263,7 @@ def read_letter(record: Any) -> DeadLetter:
     return DeadLetter(*position, read_header(record, "index"), read_header(record, "reason"))
 
 
-def find_unwritten(town: Town, saved: list[Any]) -> set[DeadLetter]:
+def find_unwritten(town: FaultTown, saved: list[Any]) -> set[DeadLetter]:
     """Return the expected dead letters that were not written before the topic was deleted."""
     recount = Recount(read_terms(town.config), KEY.encode())
     records = read_topic(town.servers, town.topics.visits, "read_committed")
@@ -277,7 +279,7 @@ def is_all_unknown(scene: Scene, since: int) -> bool:
     return any(tick + 1 in silent for tick in silent)
 
 
-def read_town_shards(town: Town) -> list[Shard]:
+def read_town_shards(town: FaultTown) -> list[Shard]:
     """Read the content of all shards."""
     recount = Recount(read_terms(town.config), KEY.encode())
     return read_shards(town, f"{town.name}:{read_fingerprint(town)}", recount)[0]

@@ -24,11 +24,12 @@ from monitor.tools.audit.text import parse_instant
 from tests.faults.conftest import Scene
 from tests.faults.leaks import find_leaks
 from tests.faults.oracles import SETTLE_SECONDS, check_committed, check_fates, find_misplaced, write_visits
-from tests.faults.processes import Instance
-from tests.faults.reading import read_topic
 from tests.faults.recount import Recount
-from tests.faults.town import KEY, Town
+from tests.faults.town import FaultTown
 from tests.faults.traffic import Acknowledged
+from tests.kit.processes import Instance
+from tests.kit.topics import read_topic
+from tests.kit.town import KEY
 
 TAKEN: Final = re.compile(r"owns ledger partition (\d+): (\d+) records read")
 
@@ -37,7 +38,7 @@ TAKEN: Final = re.compile(r"owns ledger partition (\d+): (\d+) records read")
 class Version:
     """One configuration of a town, and the instances that run it."""
 
-    town: Town
+    town: FaultTown
     instances: list[Instance] = field(default_factory=list)
 
     def start(self) -> Instance:
@@ -51,7 +52,7 @@ class Version:
         return read_terms(self.town.config)
 
 
-def change_configuration(town: Town, name: str, tree: dict[str, Any]) -> Version:
+def change_configuration(town: FaultTown, name: str, tree: dict[str, Any]) -> Version:
     """Return the town under another configuration, which states exactly the most that one person may pay."""
     view = copy.copy(town)
     view.config, view.tree = town.folder / f"{name}.yaml", tree
@@ -159,7 +160,7 @@ def _add_answers(read: Sequence[Any], tenures: Mapping[int, int], versions: Sequ
                 ledger.answers.append(Answer(version, value["tick"], value, line))
 
 
-def _read_fingerprint(town: Town, topic_id: str) -> str:
+def _read_fingerprint(town: FaultTown, topic_id: str) -> str:
     return compute_published_fingerprint(town.settings.parameters, topic_id)
 
 

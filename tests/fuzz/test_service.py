@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kafka import TopicPartition
 
 from monitor.contracts.clock import SteppedClock
 from monitor.ingest.accept import Accepted, accept
@@ -24,6 +23,7 @@ from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.tools.servers import EmbeddedValkey
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
+from tests.kit.topics import read_header, read_topic
 from tests.shared_kafka import SharedKafka
 from tests.store.packed import unpack_seen
 
@@ -50,17 +50,8 @@ def produce(settings: Settings, records: list[GeneratedRecord]) -> dict[Place, G
 def count_dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
     """Count (partition, offset, index, reason) over the records of the dead-letter topic."""
     letters: Counter[tuple[str, ...]] = Counter()
-    topic = settings.config.kafka.topics.dead_letters
-    with closing(settings.kafka.create_consumer()) as consumer:
-        places = [TopicPartition(topic, partition) for partition in consumer.partitions_for_topic(topic)]
-        consumer.assign(places)
-        consumer.seek_to_beginning(*places)
-        ends = consumer.end_offsets(places)
-        while any(consumer.position(place) < ends[place] for place in places):
-            for records in consumer.poll(timeout_ms=200).values():
-                for record in records:
-                    headers = {name: value.decode() for name, value in record.headers}
-                    letters[tuple(headers[name] for name in ("partition", "offset", "index", "reason"))] += 1
+    for record in read_topic(settings.kafka.bootstrap_servers, settings.config.kafka.topics.dead_letters):
+        letters[tuple(read_header(record, name) for name in ("partition", "offset", "index", "reason"))] += 1
     return letters
 
 

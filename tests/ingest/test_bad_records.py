@@ -8,7 +8,8 @@ import pytest
 
 from monitor.ingest.dead_letters import DeadLetterTopic
 from tests.faults.bad_records import HUGE, KINDS, make_bad_records
-from tests.ingest.world import NOW_SLOT, Drain, World, read_all
+from tests.ingest.world import NOW_SLOT, Drain, World
+from tests.kit.topics import read_topic
 
 BAD = [
     bad._replace(value=bad.value and bad.value.replace(b"edge-0", b"inn"))
@@ -38,7 +39,7 @@ def test_bad_records(world: World, drain: Drain, dead_topic: str) -> None:
     writer = DeadLetterTopic(world.connections, dead_topic, world.topic, 65_536)
     with closing(writer):
         drain(world, world.reader(writer))
-    letters = [dict(record.headers) for record in read_all(world, dead_topic)]
+    letters = [dict(record.headers) for record in read_topic(world.connections.bootstrap_servers, dead_topic)]
     assert [letter["offset"].decode() for letter in letters] == [str(2 * number + 1) for number in range(len(BAD))]
     assert [{(letter["index"].decode(), letter["reason"].decode())} for letter in letters] == [
         bad.letters for bad in BAD
@@ -59,7 +60,7 @@ def test_large_dead_letter_is_truncated(world: World, drain: Drain, dead_topic: 
     writer = DeadLetterTopic(world.connections, dead_topic, world.topic, 65_536)
     with closing(writer):
         drain(world, world.reader(writer))
-    first, second, third = read_all(world, dead_topic)
+    first, second, third = read_topic(world.connections.bootstrap_servers, dead_topic)
     assert dict(first.headers)["truncated"] == dict(second.headers)["truncated"] == b"true"
     assert whole.startswith(first.value)
     assert 60_000 < len(first.value) < 65_536

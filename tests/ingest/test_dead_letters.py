@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
-from kafka import TopicPartition
 
 from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetter, DeadLetterTopic
 from monitor.kafka.connections import KafkaConnections
+from tests.kit.topics import read_topic
 from tests.shared_kafka import SharedKafka
 
 LIMIT = 65_536
@@ -49,22 +48,10 @@ def writer(connections: KafkaConnections, name: str) -> Iterator[DeadLetterTopic
         yield writer
 
 
-def read_written(connections: KafkaConnections, name: str) -> list[Any]:
-    place = TopicPartition(name, 0)
-    with closing(connections.create_consumer()) as consumer:
-        consumer.assign([place])
-        consumer.seek(place, 0)
-        end = consumer.end_offsets([place])[place]
-        records: list[Any] = []
-        while consumer.position(place) < end:
-            records += consumer.poll(timeout_ms=500).get(place, [])
-    return records
-
-
 def test_put_is_durable(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
     """When `put` returns, the dead letters are in the topic."""
     writer.put([letter(b"whole", 17), letter(b'{"person_id":"p"}', 18, 4)])
-    whole, visit = read_written(connections, name)
+    whole, visit = read_topic(connections.bootstrap_servers, name)
     assert (whole.key, whole.value) == (None, b"whole")
     assert dict(whole.headers) == {
         "reason": b"not_json",
@@ -80,13 +67,14 @@ def test_put_is_durable(connections: KafkaConnections, name: str, writer: DeadLe
 def test_many_large_dead_letters(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
     """Large dead letters do not form batches that exceed the topic's limit."""
     writer.put([letter(b"x" * size, size) for size in range(20_000, 60_000, 1_000)])
-    assert [len(record.value) for record in read_written(connections, name)] == list(range(20_000, 60_000, 1_000))
+    records = read_topic(connections.bootstrap_servers, name)
+    assert [len(record.value) for record in records] == list(range(20_000, 60_000, 1_000))
 
 
 def test_dead_letter_at_the_limit(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
     """A truncated value fills the limit minus the reserve for headers."""
     writer.put([letter(b"x" * LIMIT)])
-    (record,) = read_written(connections, name)
+    (record,) = read_topic(connections.bootstrap_servers, name)
     assert len(record.value) == LIMIT - OVERHEAD_BYTES
     assert dict(record.headers)["truncated"] == b"true"
 
@@ -99,7 +87,8 @@ def test_writer_recovers_from_refusal(connections: KafkaConnections, topic: Call
         with pytest.raises(UnreachableError, match="Kafka at 127"):
             writer.put([letter(b"x" * 30_000)])
         writer.put([letter(b"y" * 100)])
-    assert [record.value for record in read_written(connections, name)] == [b"y" * 100]
+    records = read_topic(connections.bootstrap_servers, name)
+    assert [record.value for record in records] == [b"y" * 100]
 
 
 def test_missing_topic(

@@ -32,7 +32,8 @@ from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
-from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, World, persons, read_all
+from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, World, persons
+from tests.kit.topics import read_topic
 from tests.shared_kafka import SharedKafka
 
 JUNK = 2_000_000
@@ -245,7 +246,8 @@ def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
     put_batch(world, BOMB, 80, ZSTD)
     with closing(DeadLetterTopic(world.connections, name, world.topic, 65_536)) as writer:
         drain(world, world.reader(writer))
-    letters = [{key: value.decode() for key, value in record.headers} for record in read_all(world, name)]
+    records = read_topic(world.connections.bootstrap_servers, name)
+    letters = [{key: value.decode() for key, value in record.headers} for record in records]
     for letter in letters:
         DeadLetterHeaders.model_validate(letter)
     counts = Counter(letter["reason"] for letter in letters)

@@ -262,18 +262,6 @@ def persons(number: int, prefix: str = "p") -> list[str]:
     return [f"{prefix}-{n}" for n in range(number)]
 
 
-def read_all(world: World, topic: str) -> list[Any]:
-    place = TopicPartition(topic, 0)
-    with closing(world.connections.create_consumer()) as consumer:
-        consumer.assign([place])
-        consumer.seek(place, 0)
-        end = consumer.end_offsets([place])[place]
-        records: list[Any] = []
-        while consumer.position(place) < end:
-            records += consumer.poll(timeout_ms=500).get(place, [])
-    return records
-
-
 class Damage:
     """A byte of a record's value that can be changed on the broker's disk."""
 

@@ -13,9 +13,9 @@ from typing import Final
 
 import pytest
 
+from tests.kit.programs import FORKS
 from tests.mutants.in_memory import Report, run_changed
 from tests.mutants.mutants import Change, Mutant, is_named, read_mutants
-from tests.programs import FORKS
 
 KNOWN: Final = tuple(read_mutants())
 BROKEN: Final = ("ImportError", "ModuleNotFoundError", "NameError", "SyntaxError", "fixture ")

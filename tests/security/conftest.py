@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -26,7 +24,6 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-import monitor.cli
 from monitor.config import load_valid_config
 from monitor.contracts.clock import SystemClock
 from monitor.kafka.connections import KafkaConnections
@@ -35,7 +32,7 @@ from monitor.service.service import prepare_settings
 from monitor.service.setup import Beginning, set_up
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.tools.servers.ports import LOOPBACK, ReservedPort
-from tests.programs import Program
+from tests.kit.processes import CLI, Instance
 from tests.security.rights import (
     ALL_KAFKA_RIGHTS,
     AUDITOR,
@@ -241,28 +238,12 @@ def secrets() -> tuple[str, ...]:
     return SECRETS
 
 
-class Run:
-    """`location-monitor` as a separate process, with standard output and error in a file.
+class Run(Instance):
+    """`location-monitor` as a separate process, and when it logged what."""
 
-    `forked`: it starts fast (see tests/programs.py), and `ps` does not show its command line.
-    """
-
-    def __init__(self, log: Path, *words: str, environ: Mapping[str, str] | None = None, forked: bool = True) -> None:
-        self._log, self._words, self._forked = log, words, forked
-        environment = {"PATH": "/usr/bin:/bin", **(environ or {})}
-        self.process: Program | subprocess.Popen[bytes]
-        log.write_bytes(b"")
-        if forked:
-            self.process = Program([monitor.cli.__file__, *words], log, environment=environment)
-        else:
-            argv = [sys.executable, "-m", "monitor.cli", *words]
-            with log.open("wb") as output:
-                self.process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output, env=environment)
+    def __init__(self, log: Path, *words: str, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__(log, CLI, *words, environment={"PATH": "/usr/bin:/bin", **(environ or {})})
         self._started, self._started_at = time.monotonic(), time.time()
-
-    @property
-    def text(self) -> str:
-        return self._log.read_text(encoding="utf-8")
 
     @property
     def seconds(self) -> float:
@@ -281,34 +262,18 @@ class Run:
         """Return the number of lines logged between two times in seconds from the start, without those per tick."""
         return sum(first <= self._seconds(stamp) < last for stamp in _STAMP.findall(self.text))
 
-    @property
-    def arguments(self) -> str:
-        """The command line, as `ps` shows it to everyone on the machine."""
-        if self._forked:
-            return " ".join(self._words)
-        return Path(f"/proc/{self.process.pid}/cmdline").read_bytes().decode()
-
-    def stop(self) -> int:
-        self.process.terminate()
-        try:
-            return self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
-
 
 @pytest.fixture(scope="module")
 def start_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
     runs: list[Run] = []
 
-    def start(*words: str, environ: Mapping[str, str] | None = None, forked: bool = True) -> Run:
-        runs.append(Run(tmp_path_factory.mktemp("run") / "log", *words, environ=environ, forked=forked))
+    def start(*words: str, environ: Mapping[str, str] | None = None) -> Run:
+        runs.append(Run(tmp_path_factory.mktemp("run") / "log", *words, environ=environ))
         return runs[-1]
 
     yield start
     for run in runs:
-        run.process.kill()
-        run.process.wait()
+        run.end()
 
 
 @contextmanager

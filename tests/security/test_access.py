@@ -51,10 +51,10 @@ def published(
     with closing(KafkaConnections((server.bootstrap_servers,)).create_producer()) as producer:
         producer.send("visits", value=b"no visit").get(timeout=10)
     environ = {"LOCATION_MONITOR__KAFKA__PASSWORD": secrets[0]}
-    run = start_command("run", "--config", str(config), "--verbose", environ=environ, forked=False)
+    run = start_command("run", "--config", str(config), "--verbose", environ=environ)
     eventually(lambda: read_safe_answers(server) and read_dead_letters(server), deadline_seconds=120)
     assert shows_no_secret(run, secrets)
-    run.stop()
+    run.terminate()
     return run
 
 
@@ -66,7 +66,7 @@ def test_service_publishes_with_documented_rights(published: Any, guarded_city: 
     It uses SCRAM with Kafka and a user of the access list with Redis. The password is in the environment.
     """
     assert read_dead_letters(guarded_city.kafka) == [b"no visit"]
-    assert published.process.returncode == 0
+    assert published.code == 0
     warnings = [line for line in published.text.splitlines() if " WARNING " in line or " ERROR " in line]
     assert [line for line in warnings if " monitor.service.preflight: " not in line] == []  # of one broker
 
@@ -232,7 +232,7 @@ def faulty_runs(
         runs[fault] = start_command("run", "--config", str(config), "--verbose")
     yield runs
     for run in runs.values():
-        run.process.terminate()
+        run.end()
 
 
 @pytest.mark.promise(23, 38)
@@ -246,7 +246,7 @@ def test_fault_is_logged_in_one_line(
     """Each fault is logged in one line with server and reason, without secrets, and the service keeps trying."""
     run, message = faulty_runs[fault], re.compile(_MESSAGES[fault])
     eventually(lambda: len(message.findall(run.text)) >= 3, deadline_seconds=180)
-    assert run.process.poll() is None
+    assert run.code is None
     assert "Traceback" not in run.text
     assert shows_no_secret(run, (*secrets, "planted-and-wrong"))
 
@@ -273,7 +273,7 @@ def test_lasting_fault_is_logged_rarely(faulty_runs: Mapping[str, Any], eventual
     for fault, run in faulty_runs.items():
         print(f"{fault}, settled after {settled[fault]:.0f} s:\n{run.text}")
         eventually(lambda run=run, since=settled[fault]: _has_been_quiet(run, since), deadline_seconds=200)
-    assert all(run.process.poll() is None for run in faulty_runs.values())
+    assert all(run.code is None for run in faulty_runs.values())
 
 
 def test_other_commands_fail_with_one_line(
@@ -289,7 +289,7 @@ def test_other_commands_fail_with_one_line(
     kafka = by_password(certificates, tmp_path, guarded_city.kafka, ca_file=certificates.stranger)
     config = configure(tmp_path, kafka, redis_by_password(certificates, tmp_path, guarded_redis))
     run = start_command("topics", "--config", str(config))
-    assert run.process.wait(60) == 1
+    assert run.wait(60) == 1
     assert re.fullmatch(r"location-monitor: Kafka at \S+ cannot be used: its certificate is not trusted.*\n", run.text)
     assert not any(secret in run.text for secret in secrets)
 
@@ -319,9 +319,9 @@ def test_topics_create_needs_each_documented_right(
     created = create("maker")
     refused = {right: create(right.lacked_by) for right in ALL_KAFKA_RIGHTS if right.needed_to_create}
     assert len(refused) == 4
-    assert created.process.wait(60) == 0, created.text
+    assert created.wait(60) == 0, created.text
     for right, run in refused.items():
-        assert run.process.wait(60) == 1, run.text
+        assert run.wait(60) == 1, run.text
         kind = "TransactionalId" if right.kind == "transactional id" else "Topic"
         assert re.search(rf"its user lacks a permission \(.*{kind}AuthorizationFailedError", run.text), run.text
         assert len(run.text.splitlines()) == 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -49,19 +47,6 @@ def visited(guarded_city: Any) -> None:
         producer.send("visits", value=b"no visit").get(timeout=10)
 
 
-def ready(run: Any) -> tuple[int, str]:
-    """Return status and text of /readyz; (0, "") before it is served."""
-    found = re.search(r"metrics and health are served on port (\d+)", run.text)
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{found[1] if found else 1}/readyz", timeout=5) as response:
-            return response.status, response.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-    except OSError:
-        return 0, ""
-
-
 @pytest.mark.usefixtures("visited")
 @pytest.mark.promise(38)
 @pytest.mark.parametrize("options", [(), ("--output-only",)], ids=["with input", "output only"])
@@ -71,11 +56,11 @@ def test_auditor_judges_with_documented_rights(
     """The documented rights are enough. With --output-only the right to the input is not needed."""
     (to_input,) = (right for right in AUDITOR_RIGHTS if right.name == "input")
     run = start_auditor(name_auditor_without(to_input) if options else AUDITOR, *options)
-    eventually(lambda: READY in run.text and ready(run)[0] == 200, deadline_seconds=60)
+    eventually(lambda: READY in run.text and run.fetch("/readyz")[0] == 200, deadline_seconds=60)
     assert "cannot be read" not in run.text
     assert " ERROR " not in run.text
     assert shows_no_secret(run, secrets)
-    run.stop()
+    run.terminate()
 
 
 @pytest.mark.usefixtures("visited")
@@ -86,12 +71,14 @@ def test_missing_right_is_named(
 ) -> None:
     """Without one of the rights, the log and /readyz name the topic, and the auditor keeps trying."""
     run, message = start_auditor(name_auditor_without(right)), LACKS.format(list_topics("city")[right.name])
-    eventually(lambda: re.search(message, run.text) and re.search(message, ready(run)[1]), deadline_seconds=60)
-    assert ready(run)[0] == 503
-    assert run.process.poll() is None
+    eventually(
+        lambda: re.search(message, run.text) and re.search(message, run.fetch("/readyz")[1]), deadline_seconds=60
+    )
+    assert run.fetch("/readyz")[0] == 503
+    assert run.code is None
     assert "Traceback" not in run.text
     assert shows_no_secret(run, secrets)
-    run.stop()
+    run.terminate()
 
 
 def test_page_states_read_alone() -> None:

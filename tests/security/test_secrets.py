@@ -39,7 +39,7 @@ def test_no_output_shows_a_secret(
     shown = [f"{value!r} {value}" for value in (valid, loaded, settings, settings.kafka, build_redis_address(loaded))]
     for command in (("check",), ("check", "--json"), ("topics",)):
         run = start_command(*command, "--config", str(config), environ=environ)
-        run.process.wait(60)
+        run.wait(60)
         shown.append(run.text)
     assert not [text for text in shown for secret in secrets if secret in text]
 
@@ -56,6 +56,6 @@ def test_missing_person_key_is_refused(
     config = configure(tmp_path, {"bootstrap_servers": ["localhost:9"]}, {"url": "redis://localhost:9/0"})
     (tmp_path / "person.key").unlink()
     run = start_command("run", "--config", str(config))
-    assert run.process.wait(60) == 2
+    assert run.wait(60) == 2
     assert "visits.person_key_file" in run.text
     assert "Create one:" in run.text

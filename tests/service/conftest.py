@@ -17,17 +17,16 @@ from typing import Any, Final
 
 import pytest
 import redis
-import yaml
 
-from monitor.config import load_valid_config
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE, parse_instant
 from monitor.service.preflight import Preflight
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.service import Settings
 from monitor.ticks.ledger import read_partition
 from monitor.tools.replay.driver import prepare_empty
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
+from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.service.running import to_replay
 from tests.shared_kafka import SharedKafka
 
@@ -35,30 +34,14 @@ ORIGIN: Final = parse_instant("2026-11-20T00:00:00Z")
 WINDOW, THRESHOLD, AHEAD = 3, 5, 1
 LOCATIONS: Final = ("inn", "bath", "mill", "farm")
 
-_TOWN: Final[dict[str, Any]] = {
-    "clock": {"slot": "1h", "origin": "2026-11-20T00:00:00+00:00", "release_delay": "30s", "tolerance": "1s"},
-    "locations": {"file": "locations.csv"},
-    "visits": {"default_stay": "15m", "accept_ahead": "0s"},
-    "privacy": {"epsilon": "4000", "period": "1d"},
-    "monitors": [
-        {
-            "name": "places",
-            "kind": "over_time",
-            "locations": ["inn", "bath"],
-            "epsilon": "80",
-            "threshold": THRESHOLD,
-            "window": "3h",
-        },
-        {
-            "name": "noon",
-            "kind": "at_times",
-            "at": ["12:00"],
-            "timezone": "UTC",
-            "reporting_horizon": "6h",
-            "epsilon": "40",
-            "threshold": 3,
-        },
-    ],
+_NOON: Final[dict[str, Any]] = {
+    "name": "noon",
+    "kind": "at_times",
+    "at": ["12:00"],
+    "timezone": "UTC",
+    "reporting_horizon": "6h",
+    "epsilon": "40",
+    "threshold": 3,
 }
 
 
@@ -72,7 +55,7 @@ class Produced:
     reported: int
 
 
-class Town:
+class ServiceTown:
     """A configuration with its own topics, the visits produced to it, and the answers that it published."""
 
     def __init__(self, settings: Settings) -> None:
@@ -174,32 +157,21 @@ def make_settings(
     """A function that makes settings of the town with a new name: `make_settings(inputs=4, ledger_partitions=2)`."""
 
     def make(inputs: int = 1, ledger_partitions: int = 1, **changes: Any) -> Settings:
-        name = topic("town")
-        tree = {
-            **_TOWN,
-            "service": {"name": name, "shards": 4},
-            "kafka": {
-                "bootstrap_servers": [kafka.bootstrap_servers],
-                "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
-                "partitions": {"visits": inputs, "alerts": ledger_partitions},
-            },
-            "redis": {"url": store.url},
-            **changes,
-        }
-        (tmp_path / "locations.csv").write_text("location_id\n" + "\n".join(LOCATIONS) + "\n")
-        (tmp_path / "town.yaml").write_text(yaml.safe_dump(tree))
-        return prepare_settings(load_valid_config(tmp_path / "town.yaml", {}), b"0123456789abcdef0123456789abcdef")
+        monitors = [over_time("places", ["inn", "bath"], THRESHOLD, "3h"), _NOON]
+        partitions = {"inputs": inputs, "ledger_partitions": ledger_partitions}
+        tree = build_tree(topic("town"), kafka.bootstrap_servers, store.url, monitors, **partitions, **HOURS)
+        return Town(tmp_path, tree | changes, LOCATIONS).apply()
 
     return make
 
 
 @pytest.fixture
-def make_town(make_settings: Callable[..., Settings]) -> Iterator[Callable[..., Town]]:
+def make_town(make_settings: Callable[..., Settings]) -> Iterator[Callable[..., ServiceTown]]:
     """A function that makes towns with their own topics."""
-    towns: list[Town] = []
+    towns: list[ServiceTown] = []
 
-    def make(**changes: Any) -> Town:
-        towns.append(Town(make_settings(**changes)))
+    def make(**changes: Any) -> ServiceTown:
+        towns.append(ServiceTown(make_settings(**changes)))
         return towns[-1]
 
     yield make

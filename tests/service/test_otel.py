@@ -13,7 +13,7 @@ from monitor.observe.spans import ATTRIBUTES
 from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
 from tests.observe.collector import Collector, attributes, points, run_collector
-from tests.service.test_run import PLANTED, Site
+from tests.service.test_run import PLANTED, RunTown
 from tests.shared_kafka import SharedKafka
 
 PEOPLE = [PLANTED, "second-8123", "third-5309", "fourth-2718"]
@@ -29,23 +29,23 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture
-def site(
+def town(
     kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Any, topic: Callable[[str], str], collector: Collector
-) -> Site:
-    """A site that exports to the collector."""
-    site = Site(tmp_path, topic("otel"), kafka.bootstrap_servers, valkey.url)
-    site.tree["otel"] = {"enabled": True, "endpoint": collector.endpoint, "interval": "1s"}
-    return site
+) -> RunTown:
+    """A town that exports to the collector."""
+    town = RunTown(tmp_path, topic("otel"), kafka.bootstrap_servers, valkey.url)
+    town.tree["otel"] = {"enabled": True, "endpoint": collector.endpoint, "interval": "1s"}
+    return town
 
 
-def test_export_contains_nothing_about_people(site: Site, collector: Collector, eventually: Eventually) -> None:
+def test_export_contains_nothing_about_people(town: RunTown, collector: Collector, eventually: Eventually) -> None:
     """A collector gets the spans of batches and ticks, and all metrics, but no person id, no place and no key."""
-    site.command("topics", "--create")
-    with site.running() as process:
-        eventually(lambda: process.get("/readyz")[0] == 200, 60)
-        site.put(PEOPLE, "inn")
-        eventually(lambda: [value for value in site.answers("inn") if value["status"] == "noisy_count"], 60)
-        assert process.stop() == 0
+    town.command("topics", "--create")
+    with town.running() as process:
+        eventually(lambda: process.fetch("/readyz")[0] == 200, 60)
+        town.put(PEOPLE, "inn")
+        eventually(lambda: [value for value in town.answers("inn") if value["status"] == "noisy_count"], 60)
+        assert process.terminate() == 0
     require_work(collector)
     require_only_listed(collector)
     received = b"\n".join(collector.raw)

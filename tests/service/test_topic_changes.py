@@ -16,7 +16,7 @@ from monitor.commands.settings import load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
-from tests.service.test_run import Site
+from tests.service.test_run import RunTown
 from tests.shared_kafka import SharedKafka
 
 TYPE = "message.timestamp.type"
@@ -24,26 +24,26 @@ WINDOW = 4  # slots of two seconds; F = 1
 
 
 class RunThread:
-    """`run` on a thread, for a site of two places with T = 3."""
+    """`run` on a thread, for a town of two places with T = 3."""
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        site.tree["monitors"][0]["window"] = f"{2 * WINDOW}s"
-        assert site.command("topics", "--create").returncode == 0
+    def __init__(self, town: RunTown) -> None:
+        self.town = town
+        town.tree["monitors"][0]["window"] = f"{2 * WINDOW}s"
+        assert town.command("topics", "--create").returncode == 0
         self._stop = threading.Event()
-        arguments = (load_settings(site.config), SystemClock(), self._stop)
+        arguments = (load_settings(town.write()), SystemClock(), self._stop)
         self._thread = threading.Thread(target=monitor.service.run.run, args=arguments, daemon=True)
         self._thread.start()
 
     def stamp(self, kind: str) -> None:
         """Set the timestamp type of the input topic."""
-        name = self.site.tree["kafka"]["topics"]["visits"]
-        with closing(self.site.connections.create_admin()) as admin:
+        name = self.town.topic("visits")
+        with closing(self.town.connections.create_admin()) as admin:
             admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs={TYPE: kind})])
 
     def statuses(self) -> list[tuple[int, str]]:
         """Return the ticks and statuses of the inn."""
-        return [(value["tick"], value["status"]) for value in self.site.answers("inn")]
+        return [(value["tick"], value["status"]) for value in self.town.answers("inn")]
 
     def safe_after(self, tick: int) -> list[tuple[int, str]]:
         """Return the statuses after a tick, once the last one is "safe"; until then an empty list."""
@@ -69,7 +69,7 @@ def running(
     """A service that has published "safe", with the test's interval between checks of the topic settings."""
     monkeypatch.setattr(monitor.service.run, "TOPICS_SECONDS", request.param)
     caplog.set_level(logging.INFO)
-    with closing(RunThread(Site(tmp_path, topic("stamped"), kafka.bootstrap_servers, store.url))) as thread:
+    with closing(RunThread(RunTown(tmp_path, topic("stamped"), kafka.bootstrap_servers, store.url))) as thread:
         eventually(lambda: thread.statuses()[-1:] and thread.statuses()[-1][1] == "safe", 60)
         yield thread
 
@@ -94,7 +94,7 @@ def test_producer_timestamps_mean_unknown(
     """
     running.stamp("CreateTime")
     eventually(lambda: _put(running, caplog), 20)
-    running.site.put(["a", "b", "c"], "inn")
+    running.town.put(["a", "b", "c"], "inn")
     running.stamp("LogAppendTime")
     tick = running.statuses()[-1][0]
     eventually(lambda: running.safe_after(tick + 1), 60)
@@ -103,7 +103,7 @@ def test_producer_timestamps_mean_unknown(
 
 def _put(running: RunThread, caplog: pytest.LogCaptureFixture) -> bool:
     """Produce a visit and return whether the service has seen a producer's time. The change takes a while."""
-    running.site.put(["a"], "inn")
+    running.town.put(["a"], "inn")
     return "have their producers' timestamps" in caplog.text
 
 

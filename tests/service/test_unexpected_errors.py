@@ -10,8 +10,7 @@ import pytest
 
 from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
-from tests.programs import Program
-from tests.service.test_run import PLANTED, Process, Site
+from tests.service.test_run import PLANTED, RunTown
 from tests.shared_kafka import SharedKafka
 
 THREADS = {"reader.polled": "the reading thread failed", "tick.read": "the thread of ledger partition 0 failed"}
@@ -41,25 +40,22 @@ def test_error_text_is_not_shown(
     eventually: Eventually,
 ) -> None:
     """If a thread of the service fails, the log and the health pages name the class of the error, but not its text."""
-    site = Site(tmp_path, topic("fault"), kafka.bootstrap_servers, store.url)
-    assert site.command("topics", "--create").returncode == 0
-    site.put(["first"], "inn")
-    program, log = tmp_path / "faulty.py", tmp_path / "stderr"
+    town = RunTown(tmp_path, topic("fault"), kafka.bootstrap_servers, store.url)
+    assert town.command("topics", "--create").returncode == 0
+    town.put(["first"], "inn")
+    program, pages = tmp_path / "faulty.py", list[str]()
     program.write_text(PROGRAM.replace("@PLACE", place))
-    log.touch()
-    forked = Program([str(program), "run", "--config", str(site.config), "--verbose"], log)
-    process, pages = Process(forked, log), list[str]()
+    process = town.launch(str(program), "run", "--config", str(town.write()), "--verbose")
 
     def is_reported() -> Any:
-        pages.extend(process.get(path)[1] for path in ("/readyz", "/healthz"))
+        pages.extend(process.page(path) for path in ("/readyz", "/healthz"))
         return any("ValueError" in page for page in pages)
 
     try:
         eventually(is_reported, 40)
-        assert process.stop() == 0
+        assert process.terminate() == 0
     finally:
-        forked.kill()
-        forked.wait()
-    assert THREADS[place] in process.log
-    assert f'{program}", line 7, in fail' in process.log
-    assert not [text for text in (process.log, *pages) if PLANTED in text]
+        town.end()
+    assert THREADS[place] in process.text
+    assert f'{program}", line 7, in fail' in process.text
+    assert not [text for text in (process.text, *pages) if PLANTED in text]

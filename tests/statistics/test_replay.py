@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from monitor.config import load_valid_config
 from monitor.contracts.instants import HOUR, MINUTE, format_instant
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.service import Settings
 from monitor.ticks.ledger import read_partition
 from monitor.tools.replay import driver
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import ORIGIN
+from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.shared_kafka import SharedKafka
 from tests.statistics.bounds import Loss, fits, losses, worst
 from tests.statistics.pipeline import Halved, letter
@@ -111,42 +110,18 @@ def replayed(kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path_factory: pytes
 
 def _settings(folder: Path, kafka: SharedKafka, valkey: EmbeddedValkey) -> Settings:
     name = f"statistics-{folder.name}-{id(folder)}"
-    tree = {
-        "service": {"name": name, "shards": 4},
-        "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "30s"},
-        "locations": {"file": "locations.csv"},
-        "visits": {"default_stay": "15m", "accept_ahead": "0s", "person_key_file": "person.key"},
+    noon = {"name": "noon", "kind": "at_times", "at": ["2026-01-01T01:30:00Z"], "timezone": "UTC"}
+    monitors = [
+        over_time("pairs", PAIRS, 2, "2h", epsilon=1),
+        over_time("law", list(LAW), THRESHOLD, "1h", epsilon=2) | {"answers_per_window": 2},
+        noon | {"reporting_horizon": "3h", "epsilon": "1/2", "threshold": THRESHOLD},
+    ]
+    sections = HOURS | {
+        "clock": HOURS["clock"] | {"origin": "2026-01-01T00:00:00+00:00"},
         "privacy": {"epsilon": "1000000", "period": "1d"},
-        "monitors": [
-            _over_time("pairs", PAIRS, threshold=2, window="2h"),
-            _over_time("law", list(LAW), threshold=THRESHOLD, window="1h")
-            | {"epsilon": str(2 * len(LAW)), "answers_per_window": 2},
-            {
-                "name": "noon",
-                "kind": "at_times",
-                "at": ["2026-01-01T01:30:00Z"],
-                "timezone": "UTC",
-                "reporting_horizon": "3h",
-                "epsilon": "1/2",
-                "threshold": THRESHOLD,
-            },
-        ],
-        "kafka": {
-            "bootstrap_servers": [kafka.bootstrap_servers],
-            "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
-            "partitions": {"visits": 2, "alerts": 1},
-        },
-        "redis": {"url": valkey.url},
     }
-    (folder / "locations.csv").write_text("\n".join(["location_id", *PAIRS, *LAW]) + "\n")
-    (folder / "service.yaml").write_text(yaml.safe_dump(tree))
-    return prepare_settings(load_valid_config(folder / "service.yaml", {}), b"0123456789abcdef0123456789abcdef")
-
-
-def _over_time(name: str, locations: list[str], threshold: int, window: str) -> dict[str, Any]:
-    """Return a monitor whose locations each have ε = 1."""
-    shared = {"name": name, "kind": "over_time", "locations": locations, "epsilon": str(len(locations))}
-    return {**shared, "threshold": threshold, "window": window}
+    tree = build_tree(name, kafka.bootstrap_servers, valkey.url, monitors, inputs=2, **sections)
+    return Town(folder, tree, [*PAIRS, *LAW]).apply()
 
 
 def find_loss(seen: Seen, neighbour: Seen) -> Loss:

@@ -30,8 +30,9 @@ from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.builders import build_parameters, watch
+from tests.kit.waiting import until
 from tests.missing import report_missing
-from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id, wait_for
+from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
 from tests.store.packed import pack_people, pack_shard_facts
 
 PLACES, PEOPLE = 6, 4
@@ -197,7 +198,7 @@ def site(shared_site: Site) -> Iterator[Site]:
         back.begin()
         back.finish()
     owner = read_node_id(move.source)
-    wait_for(lambda: {_find_owner(client, move.slot) for client in shared_site.clients} == {owner}, "the slot is back")
+    until(lambda: {_find_owner(client, move.slot) for client in shared_site.clients} == {owner}, 20, "the slot is back")
 
 
 def _find_owner(client: Any, slot: int) -> str:
@@ -323,15 +324,15 @@ def test_source_fails_over_during_a_move(parameters: Parameters, kind: str, orde
         move.begin()
         for key in keys[: len(keys) // 2]:
             move.move(key)
-        wait_for(lambda: replica.dbsize() == len(keys) - len(keys) // 2, "the replica follows")
+        until(lambda: replica.dbsize() == len(keys) - len(keys) // 2, 20, "the replica follows")
         site.nodes[0].kill()
         replica.execute_command("CLUSTER FAILOVER TAKEOVER")
-        wait_for(lambda: _find_owner(replica, move.slot) == read_node_id(replica), "the replica has taken over")
+        until(lambda: _find_owner(replica, move.slot) == read_node_id(replica), 20, "the replica has taken over")
         for _ in range(3):
             assert site.find_count() is None
         for client in (replica, site.clients[1]):
             client.execute_command("CLUSTER SETSLOT", move.slot, "STABLE")
-        wait_for(lambda: site.find_count() is None and site.windows.read_progress() == [{}], "nothing is claimed")
+        until(lambda: site.find_count() is None and site.windows.read_progress() == [{}], 20, "nothing is claimed")
         site.write_again()
         assert site.find_count() == PEOPLE
 
@@ -370,6 +371,6 @@ def test_atomic_move(site: Site) -> None:
         assert site.find_count() == len(site.people)
         return all(_find_owner(client, move.slot) == target for client in site.clients)
 
-    wait_for(write_and_count, "the slot has moved")
+    until(write_and_count, 20, "the slot has moved")
     assert move.source.dbsize() == 0
     assert site.find_count() == len(site.people) > PEOPLE

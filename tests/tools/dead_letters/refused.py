@@ -8,29 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from monitor.config import load_valid_config
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
 from monitor.contracts.instants import HOUR, MILLISECOND, SECOND, format_instant
 from monitor.contracts.visits import Fault, Reason
 from monitor.kafka.topics import create_topics, list_topic_needs
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.service import Settings
 from monitor.ticks.ledger import read_partition
+from tests.kit.town import HOURS, Town, build_tree, over_time
 
 PERSON: Final = "planted-person-7"
 LIMIT: Final = 65_536
-
-_TOWN: Final[dict[str, Any]] = {
-    "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00Z", "release_delay": "30s", "tolerance": "1s"},
-    "locations": {"file": "locations.csv"},
-    "visits": {"default_stay": "15m", "accept_ahead": "1h"},
-    "privacy": {"epsilon": "4000", "period": "1d"},
-    "monitors": [
-        {"name": "places", "kind": "over_time", "locations": ["inn"], "epsilon": "80", "threshold": 5, "window": "3h"}
-    ],
-}
 
 
 @dataclass
@@ -71,19 +59,10 @@ class Refused:
 
 def build_town(bootstrap_servers: str, name: str, folder: Path) -> Refused:
     """Write the configuration of a town, create its three topics, and return it."""
-    tree = {
-        **_TOWN,
-        "service": {"name": name, "shards": 2},
-        "kafka": {
-            "bootstrap_servers": [bootstrap_servers],
-            "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
-            "partitions": {"visits": 1, "alerts": 1},
-        },
-        "redis": {"url": "redis://localhost:1"},
-    }
-    (folder / "locations.csv").write_text("location_id\ninn\nbath\n")
-    config = folder / "town.yaml"
-    config.write_text(yaml.safe_dump(tree))
-    settings = prepare_settings(load_valid_config(config, {}), bytes(16))
+    monitors = [over_time("places", ["inn"], 5, "3h", epsilon=80)]
+    visits = HOURS["visits"] | {"accept_ahead": "1h"}
+    tree = build_tree(name, bootstrap_servers, "redis://localhost:1", monitors, **HOURS | {"visits": visits})
+    town = Town(folder, tree, ["inn", "bath"])
+    settings = town.apply()
     create_topics(settings.kafka, list_topic_needs(settings.parameters, settings.config.kafka), 1)
-    return Refused(settings, config, SystemClock().now() // SECOND * SECOND)
+    return Refused(settings, town.config, SystemClock().now() // SECOND * SECOND)

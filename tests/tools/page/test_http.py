@@ -28,7 +28,7 @@ from monitor.tools.page.present import STATES, UNREACHABLE
 from monitor.tools.page.protocol import LimitedProtocol
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
-from tests.programs import Program
+from tests.kit.programs import Program
 from tests.shared_kafka import SharedKafka
 from tests.tools.page.conftest import OpenPage, make_town, serve
 from tests.tools.page.world import FIRST, Town, create_topic

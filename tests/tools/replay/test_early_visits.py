@@ -10,17 +10,15 @@ from typing import Any
 
 import pytest
 import redis
-import yaml
 
-from monitor.config import load_config, load_registry
-from monitor.config.validate import validate_config
 from monitor.contracts.alerts import LEDGER, OWNER
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.service import Settings
 from monitor.ticks.ledger import EncodedRecord, read_partition
 from monitor.tools.replay import driver
 from monitor.tools.servers import EmbeddedValkey
+from tests.kit.town import HOURS, Town, build_tree
 from tests.shared_kafka import SharedKafka
 
 ORIGIN = parse_instant("2026-01-01T00:00:00Z")
@@ -40,32 +38,17 @@ class Seeded(OneSidedNoise):
 
 def make_settings(folder: Path, kafka: SharedKafka, valkey: EmbeddedValkey, service: str, name: str) -> Settings:
     shared: dict[str, Any] = {"epsilon": "12", "threshold": 4}
-    tree = {
-        "service": {"name": service, "shards": 3},
-        "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "30s"},
-        "locations": {"file": "locations.csv"},
-        "visits": {"default_stay": "15m", "accept_ahead": "1h"},
-        "privacy": {"epsilon": "1000000", "period": "1d"},
-        "monitors": [
-            {"name": "walk", "kind": "over_time", "locations": PLACES, "window": "3h", **shared},
-            {"name": "noon", "kind": "at_times", "at": ["06:20"], "timezone": "UTC", "reporting_horizon": "9h"}
-            | shared,
-            {"name": "top", "kind": "hot_spots", "at": ["09:20"], "timezone": "UTC", "reporting_horizon": "4h"}
-            | {"epsilon": "1", "top": 3},
-        ],
-        "kafka": {
-            "bootstrap_servers": [kafka.bootstrap_servers],
-            "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
-            "partitions": {"visits": 2, "alerts": 1},
-        },
-        "redis": {"url": valkey.url},
-    }
-    (folder / "locations.csv").write_text("\n".join(["location_id", *PLACES]) + "\n")
-    (folder / "service.yaml").write_text(yaml.safe_dump(tree))
-    config = load_config(folder / "service.yaml", {})
-    return prepare_settings(
-        validate_config(config, load_registry(config.locations.file)), b"0123456789abcdef0123456789abcdef"
-    )
+    monitors = [
+        {"name": "walk", "kind": "over_time", "locations": PLACES, "window": "3h", **shared},
+        {"name": "noon", "kind": "at_times", "at": ["06:20"], "timezone": "UTC", "reporting_horizon": "9h"} | shared,
+        {"name": "top", "kind": "hot_spots", "at": ["09:20"], "timezone": "UTC", "reporting_horizon": "4h"}
+        | {"epsilon": "1", "top": 3},
+    ]
+    clock = HOURS["clock"] | {"origin": "2026-01-01T00:00:00+00:00"}
+    visits, privacy = HOURS["visits"] | {"accept_ahead": "1h"}, {"epsilon": "1000000", "period": "1d"}
+    sections = {"clock": clock, "visits": visits, "privacy": privacy, "service": {"name": service, "shards": 3}}
+    tree = build_tree(name, kafka.bootstrap_servers, valkey.url, monitors, inputs=2, **sections)
+    return Town(folder, tree, PLACES).apply()
 
 
 def write_visits(path: Path) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
-from kafka import TopicPartition
 
 from monitor.errors import ReplayError
 from monitor.kafka.connections import KafkaConnections
 from monitor.tools.replay.feed import BAD_LINE_BYTES, BATCH_VISITS, Feed
 from monitor.tools.replay.lines import Line
 from monitor.tools.replay.refusals import BAD_REPORT_TIME
+from tests.kit.topics import read_topic
 from tests.shared_kafka import SharedKafka
 
 
@@ -46,18 +45,6 @@ def feed(connections: KafkaConnections, name: str) -> Iterator[Callable[[list[Li
         feed.close()
 
 
-def read_records(connections: KafkaConnections, name: str) -> list[Any]:
-    place = TopicPartition(name, 0)
-    with closing(connections.create_consumer()) as consumer:
-        consumer.assign([place])
-        consumer.seek(place, 0)
-        end = consumer.end_offsets([place])[place]
-        records: list[Any] = []
-        while consumer.position(place) < end:
-            records += consumer.poll(timeout_ms=200).get(place, [])
-    return records
-
-
 def line(second: int, number: int, text: str = "", *, is_visit: bool = True) -> Line:
     return Line(second * 1_000_000, number, (text or json.dumps({"n": number})).encode(), is_visit)
 
@@ -66,11 +53,13 @@ def test_feed_until_an_instant(connections: KafkaConnections, name: str, feed: C
     """Exactly the lines reported before an instant are in Kafka."""
     lines = feed([line(1, 0), line(2, 1), line(3, 2)])
     assert lines.produce_until(2_000_000) == 1
-    assert [record.timestamp for record in read_records(connections, name)] == [1_000]
+    records = read_topic(connections.bootstrap_servers, name)
+    assert [record.timestamp for record in records] == [1_000]
     assert lines.produce_until(2_000_001) == 1
     assert lines.produce_until(9_000_000) == 1
     assert lines.produce_until(99_000_000) == 0
-    assert [(record.timestamp, json.loads(record.value)) for record in read_records(connections, name)] == [
+    records = read_topic(connections.bootstrap_servers, name)
+    assert [(record.timestamp, json.loads(record.value)) for record in records] == [
         (1_000, {"n": 0}),
         (2_000, {"n": 1}),
         (3_000, {"n": 2}),
@@ -81,7 +70,8 @@ def test_batches_and_bad_lines(connections: KafkaConnections, name: str, feed: C
     """Visits of one instant share a record; an invalid line has its own."""
     lines = [line(1, 0), line(1, 1), line(1, 2, "{no json", is_visit=False), line(1, 3), line(2, 4)]
     assert feed(lines).produce_until(9_000_000) == 5
-    assert [record.value for record in read_records(connections, name)] == [
+    records = read_topic(connections.bootstrap_servers, name)
+    assert [record.value for record in records] == [
         b'{"visits":[{"n": 0},{"n": 1}]}',
         b"{no json",
         b'{"n": 3}',
@@ -92,7 +82,8 @@ def test_batches_and_bad_lines(connections: KafkaConnections, name: str, feed: C
 def test_batches_are_bounded(connections: KafkaConnections, name: str, feed: Callable[[list[Line]], Feed]) -> None:
     """A record has at most 500 visits."""
     feed([line(1, n) for n in range(BATCH_VISITS + 1)]).produce_until(9_000_000)
-    assert [len(json.loads(record.value).get("visits", [0])) for record in read_records(connections, name)] == [500, 1]
+    records = read_topic(connections.bootstrap_servers, name)
+    assert [len(json.loads(record.value).get("visits", [0])) for record in records] == [500, 1]
 
 
 def test_long_bad_line_is_cut(connections: KafkaConnections, name: str, feed: Callable[[list[Line]], Feed]) -> None:
@@ -101,7 +92,11 @@ def test_long_bad_line_is_cut(connections: KafkaConnections, name: str, feed: Ca
     lines = feed([long, line(1, 1)])
     lines.produce_until(9_000_000)
     assert lines.refusals.reasons == {"not_json": 1}
-    assert [record.value for record in read_records(connections, name)] == [b"x" * BAD_LINE_BYTES, b'{"n": 1}']
+    records = read_topic(connections.bootstrap_servers, name)
+    assert [record.value for record in records] == [
+        b"x" * BAD_LINE_BYTES,
+        b'{"n": 1}',
+    ]
 
 
 def test_refusal_is_an_error(feed: Callable[[list[Line]], Feed], name: str) -> None:

@@ -1,4 +1,4 @@
-"""Instances of the service as separate processes, to be killed, stopped and continued; also its page and auditor."""
+"""Processes of the service and of its commands, to be asked, killed, stopped and continued."""
 
 from __future__ import annotations
 
@@ -6,37 +6,19 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from tests.programs import Program
+import monitor.cli
+from tests.kit.programs import Program
 
-ARMED: Final = Path(__file__).with_name("armed.py")
-CLI: Final = Path(__file__).parents[2] / "monitor" / "cli.py"
-POLL_SECONDS: Final = 0.1
+CLI: Final = str(monitor.cli.__file__)
 ENDPOINTS: Final = ("/metrics", "/healthz", "/readyz")
 ADDRESS: Final = re.compile(r"(?:metrics and health (?:are served )?on port |The page is at http://localhost:)(\d+)")
-
-_T = TypeVar("_T")
-
-
-def until(condition: Callable[[], _T], seconds: float, what: str) -> _T:
-    """Wait for the condition's first true value and return it.
-
-    Raises:
-        AssertionError: the condition is not true within the time.
-    """
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds:g} s; last: {value!r}")
-        time.sleep(POLL_SECONDS)
-    return value
 
 
 class Instance:
@@ -45,12 +27,12 @@ class Instance:
     `log` is the file of its output, and `pages` one with the responses of its endpoints before each signal.
     """
 
-    def __init__(self, log: Path, *argv: str) -> None:
+    def __init__(self, log: Path, *argv: str, environment: Mapping[str, str] | None = None) -> None:
         self.log = log
         self.pages = log.with_suffix(".pages")
         self._port: re.Match[str] | None = None
         log.touch()
-        self._process = Program(argv, log)
+        self._process = Program(argv, log, environment=environment)
 
     @property
     def pid(self) -> int:
@@ -100,7 +82,7 @@ class Instance:
         state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state == "T"
 
-    def terminate(self, seconds: float = 45.0) -> int:
+    def terminate(self, seconds: float = 60.0) -> int:
         """Send SIGTERM and return the exit code."""
         self.keep_pages()
         self._process.send_signal(signal.SIGTERM)
@@ -111,19 +93,16 @@ class Instance:
         with self.pages.open("a") as file:
             file.writelines(self.page(path) + "\n" for path in ENDPOINTS)
 
-    def page(self, path: str = "/metrics") -> str:
-        """Return a page of the endpoint, also of a failing probe; empty before it listens and while it is stopped."""
+    def fetch(self, path: str) -> tuple[int, str]:
+        """Return status and text of a page of the endpoint; (0, "") before it listens and while it is stopped."""
         self._port = self._port or ADDRESS.search(self.text)
         if self._port is None or self.code is not None or self.is_stopped():
-            return ""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port[1]}{path}", timeout=5) as answer:
-                return str(answer.read().decode())
-        except urllib.error.HTTPError as failing:
-            with failing:
-                return failing.read().decode()
-        except (OSError, HTTPException):
-            return ""
+            return 0, ""
+        return fetch(int(self._port[1]), path)
+
+    def page(self, path: str = "/metrics") -> str:
+        """Return the text of a page of the endpoint, also of a failing probe."""
+        return self.fetch(path)[1]
 
     def end(self) -> None:
         """Kill the process if it still exists."""
@@ -131,3 +110,15 @@ class Instance:
             os.kill(self._process.pid, signal.SIGCONT)
             self._process.kill()
             self._process.wait()
+
+
+def fetch(port: int, path: str) -> tuple[int, str]:
+    """Return status and text of a page on a loopback port, also of a failing probe; (0, "") if nothing answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as failing:
+        with failing:
+            return failing.code, failing.read().decode()
+    except (OSError, HTTPException):
+        return 0, ""

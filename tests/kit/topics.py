@@ -13,7 +13,7 @@ POLL_MS: Final = 100
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 
-def read_topic(servers: Sequence[str], topic: str, isolation: Isolation) -> list[Any]:
+def read_topic(servers: Sequence[str], topic: str, isolation: Isolation = "read_committed") -> list[Any]:
     """Return all records up to the present end offsets, by partition and offset, as kafka-python's records."""
     all_records: list[Any] = []
     with closing(open_consumer(servers, isolation)) as consumer:
