@@ -25,6 +25,7 @@ from monitor.tools.audit.terms import read_terms
 from tests.faults.exact import find_inexact, recount
 from tests.faults.facts import Comparison, compare
 from tests.faults.leaks import find_leaks
+from tests.faults.recount import make_rules
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown
 from tests.faults.traffic import Acknowledged, consents
@@ -96,18 +97,16 @@ def write_visits(town: FaultTown, acknowledged: list[Acknowledged], path: Path) 
 
     A visit is reported when the broker stamps it. The stamp decides its fate and the ticks that count it.
     """
-    parameters = town.settings.parameters
-    grid = parameters.grid
+    rules = make_rules(read_terms(town.config))
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(("person_id", "location_id", "arrived_at", "left_at", "reported_at", "consent"))
         for report in sorted(acknowledged, key=lambda report: report.stamped):
-            visit, current = report.visit, grid.find_slot(report.stamped)
-            if grid.find_slot(visit.arrived) > current + parameters.accept_ahead:
-                continue
-            end = grid.start(current + parameters.max_lead + 1)
-            times = (format_instant(at) for at in (visit.arrived, min(visit.left, end), report.stamped))
-            rows.writerow((visit.person, visit.location, *times, "true" if consents(visit.person) else ""))
+            visit = report.visit
+            counted = rules.accept(visit.arrived, visit.left, report.stamped)
+            if counted is not None:
+                times = (format_instant(at) for at in (visit.arrived, counted.left, report.stamped))
+                rows.writerow((visit.person, visit.location, *times, "true" if consents(visit.person) else ""))
 
 
 def write_alerts(records: list[Any], path: Path) -> None:

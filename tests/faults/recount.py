@@ -1,6 +1,7 @@
-"""The expected fate of each visit, computed from the records of the input topic (docs/interface.md, sections 1 and 4).
+"""The expected facts and dead letters of each record of the input topic (docs/interface.md, sections 1 and 4).
 
-It shares no code with the service: `monitor.tools.audit` reads the configuration, and the rest is written here again.
+It shares no code with the service: `monitor.tools.audit` reads the configuration, and the plain recount of the tests
+decides the fate of each visit.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import is_id, parse_instant
+from tests.kit.recount import Counted, RefusedError, Rules
 
 WHOLE: Final = "-"
 HASH_BYTES: Final = 16
@@ -46,20 +48,6 @@ class Present(NamedTuple):
     consent: bool = False
 
 
-class Accepted(NamedTuple):
-    """An accepted visit: times and last slot after the cut."""
-
-    row: int
-    person: bytes
-    arrived: int
-    left: int
-    last: int
-
-
-class RefusedError(Exception):
-    """A record or a visit is refused for this reason."""
-
-
 @dataclass
 class Fates:
     """The expected fate of a record: dead letters with payloads, facts, and the number of visits without a fact."""
@@ -87,7 +75,6 @@ class Recount:
     def fates(self, record: Any) -> Fates:
         """Return the expected fates of a record's visits: a dead letter, facts, or neither if no monitor asks."""
         fates = Fates()
-        current = self.terms.grid.find_slot(record.timestamp * 1_000)
         try:
             visits = parse_visits(record.value)
         except RefusedError as refused:
@@ -96,36 +83,26 @@ class Recount:
             return fates
         for index, visit in enumerate(visits):
             try:
-                self._add_facts(visit, current, fates)
+                self._add_facts(visit, record.timestamp * 1_000, fates)
             except RefusedError as refused:
                 fates.letters[DeadLetter(record.partition, record.offset, str(index), str(refused))] = visit
         return fates
 
-    def _judge(self, visit: Any, current: int) -> Accepted:
-        """Return the accepted form of a visit whose record was stamped in slot `current`.
+    def _add_facts(self, visit: Any, stamped: int, fates: Fates) -> None:
+        """Add the facts of a visit for the first tick that counts it, and later ticks.
 
         Raises:
             RefusedError: the visit is a dead letter.
         """
-        grid, end = self.terms.grid, self.terms.grid.start(current + self.terms.max_lead + 1)
-        arrived, left = _read_times(visit, self.terms.default_stay)
+        arrived, left = _read_times(visit)
         row = self.terms.rows.get(visit["location_id"])
         if row is None:
             raise RefusedError("unknown_location")
-        if grid.find_slot(arrived) > current + self.terms.accept_ahead:
-            raise RefusedError("too_far_ahead")
-        left = min(left, end)
-        last = max(grid.find_slot(arrived), grid.find_slot(left - 1))
-        return Accepted(row, self.hash_person(visit["person_id"]), arrived, left, last)
-
-    def _add_facts(self, visit: Any, current: int, fates: Fates) -> None:
-        """Add the facts of a visit for tick `current`, the first that counts it, and later ticks."""
-        accepted = self._judge(visit, current)
-        row, person = accepted.row, accepted.person
-        is_watched = accepted.last > current - self.window.get(row, 0)
-        seen = {LastSeen(row, person, accepted.last)} if is_watched and row in self.window else set()
-        as_of = self.terms.grid.as_of(current)
-        present = {Present(time, row, person) for time in self._covered_times(accepted.arrived, accepted.left, as_of)}
+        counted = self.rules.judge(arrived, left, stamped)
+        person = self.hash_person(visit["person_id"])
+        is_watched = row in self.window and counted.in_window(counted.stamp, self.window[row])
+        seen = {LastSeen(row, person, counted.last)} if is_watched else set()
+        present = {Present(time, row, person) for time in self._covered_times(counted)}
         if visit.get("consent"):
             with_bounds = self.times_with_bounds
             present |= {fact._replace(consent=True) for fact in present if fact.time in with_bounds}
@@ -133,11 +110,17 @@ class Recount:
         fates.present |= present
         fates.unasked += not (present or seen)
 
-    def _covered_times(self, arrived: int, left: int, as_of: int) -> Iterator[int]:
-        """Yield the designated times in [arrived, left) whose horizon includes the tick with this as_of."""
+    def _covered_times(self, counted: Counted) -> Iterator[int]:
+        """Yield the designated times during the visit whose horizon includes the first tick that counts it."""
+        as_of = self.rules.as_of(counted.stamp)
         for times, horizon in self.times:
-            first, end = bisect_left(times, max(arrived, as_of - horizon)), bisect_left(times, left)
+            first, end = bisect_left(times, max(counted.arrived, as_of - horizon)), bisect_left(times, counted.left)
             yield from times[first:end]
+
+    @cached_property
+    def rules(self) -> Rules:
+        """What decides the fate of a visit."""
+        return make_rules(self.terms)
 
     @cached_property
     def window(self) -> dict[int, int]:
@@ -187,7 +170,13 @@ def _refuse_number(text: str) -> float:
     raise ValueError(f"{text} is not valid JSON")
 
 
-def _read_times(visit: Any, default_stay: int) -> tuple[int, int]:
+def make_rules(terms: AuditTerms) -> Rules:
+    """Return what decides the fate of a visit under a configuration."""
+    grid = terms.grid
+    return Rules(grid.origin, grid.slot, terms.default_stay, terms.accept_ahead, terms.max_lead)
+
+
+def _read_times(visit: Any) -> tuple[int, int | None]:
     """Return arrival and departure of a visit.
 
     Raises:
@@ -199,11 +188,11 @@ def _read_times(visit: Any, default_stay: int) -> tuple[int, int]:
         raise RefusedError("bad_id")
     try:
         arrived = parse_instant(visit["arrived_at"])
-        left = arrived + default_stay if visit.get("left_at") is None else parse_instant(visit["left_at"])
+        left = None if visit.get("left_at") is None else parse_instant(visit["left_at"])
     except (TypeError, ValueError):
         raise RefusedError("bad_time") from None
     if not isinstance(visit.get("consent", False), bool):
         raise RefusedError("bad_consent")
-    if left < arrived:
-        raise RefusedError("left_before_arrived")
+    if left is not None and left < arrived:
+        raise RefusedError("left_before_arrived")  # also at an unknown location
     return arrived, left

@@ -24,7 +24,7 @@ from monitor.tools.audit.text import parse_instant
 from tests.faults.conftest import Scene
 from tests.faults.leaks import find_leaks
 from tests.faults.oracles import SETTLE_SECONDS, check_committed, check_fates, find_misplaced, write_visits
-from tests.faults.recount import Recount
+from tests.faults.recount import Recount, make_rules
 from tests.faults.town import FaultTown
 from tests.faults.traffic import Acknowledged
 from tests.kit.processes import Instance
@@ -310,23 +310,20 @@ def _find_charges(
 def _over_time(terms: AuditTerms, answer: Answer, reported: Iterable[Acknowledged]) -> Iterator[_Charge]:
     monitor, location, cost = answer.value["monitor"], answer.value["location_id"], Fraction(answer.value["epsilon"])
     window = next(rule.window for rule in terms.over_time if rule.name == monitor)
-    grid = terms.grid
+    rules = make_rules(terms)
     for visit in reported:
-        current, arrived = grid.find_slot(visit.stamped), grid.find_slot(visit.visit.arrived)
-        stays = max(arrived, -((grid.origin - visit.visit.left) // grid.slot) - 1)
-        last = min(stays, current + terms.max_lead)
-        if visit.visit.location == location and arrived <= current + terms.accept_ahead and last > answer.tick - window:
-            ends = grid.start(last), grid.start(last + 1) - 1
+        counted = rules.accept(visit.visit.arrived, visit.visit.left, visit.stamped)
+        if visit.visit.location == location and counted is not None and counted.in_window(answer.tick, window):
+            ends = terms.grid.start(counted.last), terms.grid.start(counted.last + 1) - 1
             yield _Charge(cost, monitor, visit, (monitor, location, answer.tick), *ends)
 
 
 def _at_time(terms: AuditTerms, answer: Answer, reported: Iterable[Acknowledged]) -> Iterator[_Charge]:
     """Yield the charges of an answer about a time. Hot spots charge people at all places."""
-    value, time = answer.value, parse_instant(answer.value["time"])
+    value, time, rules = answer.value, parse_instant(answer.value["time"]), make_rules(terms)
     for visit in reported:
-        # A visit that is too far ahead covers no time before the end of its charges.
-        end = terms.grid.start(terms.grid.find_slot(visit.stamped) + terms.max_lead + 1)
-        if visit.visit.arrived <= time < min(visit.visit.left, end):
+        counted = rules.accept(visit.visit.arrived, visit.visit.left, visit.stamped)
+        if counted is not None and counted.arrived <= time < counted.left:
             key = (f"{value['monitor']}/{value['time']}", visit.visit.location, answer.tick)
             yield _Charge(Fraction(value["epsilon"]), value["monitor"], visit, key, time, time)
 

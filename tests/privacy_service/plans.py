@@ -15,6 +15,7 @@ from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import OverTimeRule
 from tests.builders import ORIGIN, build_parameters, build_visit, watch
+from tests.kit.recount import Rules
 
 PLACES: Final = ("inn", "mill", "farm")  # with two shards, inn is in one, mill and farm are in the other
 TIME: Final = 90
@@ -93,17 +94,16 @@ class Plan:
 
     def counts(self, tick: int) -> Counts:
         """Return the counts of a tick by the definitions: accepted visits of records stamped up to slot `tick`."""
+        rules = Rules(0, 60, 15, self.max_lead, self.max_lead)  # in minutes
         people: dict[tuple[str, int | None], set[str]] = {}
-        for entry in (entry for part in self.log for entry in part if entry.stamp <= tick):
-            furthest = entry.stamp + self.max_lead
-            if entry.arrived // 60 > furthest:
+        for entry in (entry for part in self.log for entry in part):
+            counted = rules.accept(entry.arrived, entry.left, 60 * entry.stamp)
+            if counted is None:
                 continue
-            left = min(entry.left, 60 * (furthest + 1))
-            last = max(entry.arrived // 60, -(-left // 60) - 1)
-            if entry.place in PLACES[:2] and last > tick - self.window:
+            if entry.place in PLACES[:2] and counted.in_window(tick, self.window):
                 people.setdefault((entry.place, None), set()).add(entry.person)
             for time, horizon in ((TIME, 180), (RANKED, 60)):
-                if entry.arrived <= time < left and time < 60 * (tick + 1) <= time + horizon:
+                if counted.covers(time, tick, horizon):
                     people.setdefault((entry.place, time), set()).add(entry.person)
         return {cell: len(present) for cell, present in people.items()}
 

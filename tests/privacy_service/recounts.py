@@ -1,4 +1,4 @@
-"""Sets of visits of one person, and a recount of their accepted visits that shares no code with the service."""
+"""Sets of visits of one person, and their recount."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations_with_replacement, product
 from typing import Any
+
+from tests.kit.recount import Counted, Rules
 
 SLOTS = range(4)
 MOMENTS = range(-1, 2 * len(SLOTS) - 1)  # the first report is in the slot before the first one, which F = 1 accepts
@@ -33,33 +35,25 @@ def at_place(visit: Callable[..., Any], person: str, place: str, shapes: Sequenc
     return [visit(person, place, *shape, moment) for shape in shapes for moment in MOMENTS]
 
 
-def fate(town: Any, visit: Any) -> tuple[int, int] | None:
-    """Return the last slot and the departure (in minutes) after the cut; None for a dead letter."""
-    left = visit.arrived + 15 if visit.left is None else visit.left
-    furthest = visit.moment // 2 + town.max_lead
-    latest = visit.moment // 2 + (town.max_lead if town.accept_ahead is None else town.accept_ahead)
-    refused = left < visit.arrived or visit.place == "nowhere" or visit.arrived // 60 > latest
-    if refused:
-        return None
-    last = max(visit.arrived // 60, -(-left // 60) - 1)
-    return min(last, furthest), min(left, 60 * (furthest + 1))
+def fate(town: Any, visit: Any) -> Counted | None:
+    """Return the accepted visit, in minutes; None for a dead letter."""
+    ahead = town.max_lead if town.accept_ahead is None else town.accept_ahead
+    rules = Rules(0, 60, 15, ahead, town.max_lead)
+    return None if visit.place == "nowhere" else rules.accept(visit.arrived, visit.left, 30 * visit.moment)
 
 
 def recount(town: Any, visits: Sequence[Any]) -> Adds:
     """Return what the visits of one person add to the counts, from the definitions, slot by slot."""
     ticks: dict[Any, set[int]] = {}
     for visit in visits:
-        if (accepted := fate(town, visit)) is None:
+        if (counted := fate(town, visit)) is None:
             continue
-        last, left = accepted
         row = NAMES.index(visit.place)
         for tick in town.ticks:
-            if tick < visit.first_tick:
-                continue
-            if row < 2 and tick - town.window < last:
+            if row < 2 and counted.in_window(tick, town.window):
                 ticks.setdefault((row, None), set()).add(tick)
             for time in town.times:
-                if visit.arrived <= time < left and time < 60 * (tick + 1) <= time + 60 * town.horizon:
+                if counted.covers(time, tick, 60 * town.horizon):
                     ticks.setdefault((row, time), set()).add(tick)
     return frozenset((cell, tuple(int(tick in held) for tick in town.ticks)) for cell, held in ticks.items())
 

@@ -29,6 +29,7 @@ from monitor.privacy.paired import PairedTotals
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
+from tests.kit.recount import Rules
 from tests.store.memory import MemoryWindows
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
@@ -37,6 +38,10 @@ TIME: Final = 30
 """The designated time, in minutes: the middle of slot 0, final at tick 1."""
 LONGEST: Final = 40
 """In minutes. A visit is also cut at the end of the slot in which it is reported (F = 0)."""
+
+
+RULES: Final = Rules(0, 60, 15, 0, 0)
+"""In minutes."""
 
 
 class Reported(NamedTuple):
@@ -115,9 +120,9 @@ def recount(people: Mapping[str, Set], per_person: int) -> tuple[int, int]:
     for visits in people.values():
         lengths: dict[str, int] = {}
         for visit in visits:
-            left = min(visit.left, 60 * (visit.slot + 1))
-            if visit.arrived <= TIME < left:
-                lengths[visit.place] = max(lengths.get(visit.place, 0), left - visit.arrived)
+            accepted = RULES.accept(visit.arrived, visit.left, 60 * visit.slot)
+            if accepted is not None and accepted.covers(TIME, 1, 120):
+                lengths[visit.place] = max(lengths.get(visit.place, 0), accepted.left - visit.arrived)
         counted = [min(lengths[place], LONGEST) for place in PLACES if place in lengths][:per_person]
         above += 60 * sum(counted)
         below += 60 * sum(LONGEST - length for length in counted)

@@ -118,10 +118,10 @@ def find_spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, int], frozense
     covered: set[tuple[int, int]] = set()
     for row, place in enumerate(NAMES):
         fates = [(visit, fated) for visit in gone if visit.place == place and (fated := fate(town, visit))]
-        lasts = [last for _, (last, _) in fates]
+        lasts = [fated.last for _, fated in fates]
         if lasts:
             slots[row] = max(lasts) - min(lasts) + 1
-        covered |= {(row, time) for visit, (_, left) in fates for time in town.times if visit.arrived <= time < left}
+        covered |= {(row, time) for visit, fated in fates for time in town.times if visit.arrived <= time < fated.left}
     return slots, frozenset(covered)
 
 
@@ -314,7 +314,7 @@ def test_repeated_visits_pay_the_formula(
     choices = [[None, *at_place(visit, "ann", "inn", [shape])] for shape in SHORT]
     for chosen in product(*choices):
         visits = [report for report in chosen if report is not None]
-        lasts = [fated[0] for report in visits if (fated := fate(town, report)) is not None]
+        lasts = [fated.last for report in visits if (fated := fate(town, report)) is not None]
         if len(lasts) < len(visits) or not lasts:
             continue
         assert read(town, group_by_moment(visits)) == dict(recount(town, visits))
@@ -377,10 +377,10 @@ def test_check_in_counts_whole(
         report = visit("ann", "inn", arrived, None, moment)
         counts = read(town, [[report]])
         assert counts == dict(recount(town, [report]))
-        if fate(town, report) is None:
+        if (fated := fate(town, report)) is None:
             assert arrived // 60 > moment // 2 + ahead
             continue
-        assert fate(town, report) == (max(arrived // 60, -(-(arrived + 15) // 60) - 1), arrived + 15)
+        assert (fated.last, fated.left) == (max(arrived // 60, -(-(arrived + 15) // 60) - 1), arrived + 15)
         assert ((0, 120) in counts) == (arrived <= 120 < arrived + 15 and moment // 2 <= 3)
         held = counts.get((0, None), nobody)
         most_ticks = max(most_ticks, sum(held))

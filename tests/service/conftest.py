@@ -26,12 +26,14 @@ from monitor.ticks.ledger import read_partition
 from monitor.tools.replay.driver import prepare_empty
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import build_visit
+from tests.kit.recount import Counted, Rules
 from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.service.running import to_replay
 from tests.shared_kafka import SharedKafka
 
 ORIGIN: Final = parse_instant("2026-11-20T00:00:00Z")
 WINDOW, THRESHOLD, AHEAD = 3, 5, 1
+RULES: Final = Rules(ORIGIN, HOUR, 15 * MINUTE, 0, AHEAD)
 LOCATIONS: Final = ("inn", "bath", "mill", "farm")
 
 _NOON: Final[dict[str, Any]] = {
@@ -47,12 +49,11 @@ _NOON: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Produced:
-    """A produced visit: person, location, last slot, and the slot in which it was reported."""
+    """A produced visit: person, location, and the visit as it is counted."""
 
     person: str
     location: str
-    last_slot: int
-    reported: int
+    counted: Counted
 
 
 class ServiceTown:
@@ -84,7 +85,8 @@ class ServiceTown:
         value = json.dumps({"visits": visits}).encode()
         stamp = (ORIGIN + reported_slot * HOUR) // 1_000
         self._producer.send(self.topics.visits, value=value, timestamp_ms=stamp).get(timeout=10)
-        self.produced += [Produced(person, location, slot, reported_slot) for person in persons]
+        counted = RULES.judge(arrived, arrived + 30 * MINUTE, 1_000 * stamp)
+        self.produced += [Produced(person, location, counted) for person in persons]
 
     def records(self) -> list[tuple[int, dict[str, str], dict[str, Any]]]:
         """Return all records of the output topic: partition, headers and value."""
@@ -117,7 +119,7 @@ class ServiceTown:
             {
                 visit.person
                 for visit in self.produced
-                if visit.location == location and visit.last_slot > tick - WINDOW and visit.reported <= tick
+                if visit.location == location and visit.counted.in_window(tick, WINDOW)
             }
         )
 
