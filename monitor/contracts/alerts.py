@@ -6,19 +6,17 @@ fixed order, so the same answer always has the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, Unpack
 from urllib.parse import quote
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from monitor.contracts.charges import EPSILON_PATTERN, Charges
+from monitor.contracts.charges import EPSILON_PATTERN
 from monitor.contracts.instants import format_instant
-from monitor.contracts.versions import LEDGER_VERSION
 from monitor.contracts.visits import ID_BYTES, remove_default
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, compute_p_value
@@ -185,32 +183,34 @@ class HotSpotsSnapshot(Contract):
 
 
 class OutputRecord(NamedTuple):
-    """An output record in the form that kafka-python sends."""
+    """An output record as bytes. The timestamp (ms) is as_of of the tick, or the time of writing without a tick."""
 
     key: bytes
     value: bytes
-    headers: list[tuple[str, bytes]]
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
 
 
-_encode: Final = msgspec.json.Encoder().encode
+encode: Final = msgspec.json.Encoder().encode
 format_time = lru_cache(maxsize=1024)(format_instant)
 _quote_source = lru_cache(maxsize=16)(quote)
 
 
-def make_cloud_event_headers(source: str, ce_type: str, ce_id: str, time: int) -> list[tuple[str, bytes]]:
+def make_cloud_event_headers(source: str, ce_type: str, ce_id: str, time: int) -> tuple[tuple[str, bytes], ...]:
     """Return the headers of a record. `time` is an instant."""
-    return [
+    return (
         ("ce_specversion", b"1.0"),
         ("ce_id", ce_id.encode()),
         ("ce_source", _quote_source(source, safe="").encode()),
         ("ce_type", ce_type.encode()),
         ("ce_time", format_time(time).encode()),
         ("content-type", b"application/json"),
-    ]
+    )
 
 
-def _make_record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
-    return OutputRecord(key.encode(), value, make_cloud_event_headers(source, ce_type, ce_id, time))
+def make_record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
+    """Return a record. `time` is the instant of its ce_time and of its timestamp."""
+    return OutputRecord(key.encode(), value, make_cloud_event_headers(source, ce_type, ce_id, time), time // 1_000)
 
 
 class OverTimeWriter:
@@ -223,8 +223,9 @@ class OverTimeWriter:
         self._monitor = monitor
         self._tick = tick
         self._as_of, self._window_start = format_time(as_of), format_time(window_start)
+        self._timestamp_ms = as_of // 1_000
         before, _, *after = make_cloud_event_headers(source, OVER_TIME, "", as_of)
-        self._before, self._after = before, tuple(after)
+        self._before, self._after = before, after
 
     def write(
         self, location_id: str, rule: OverTimeRule, answer: OverTimeAnswer, resumes_at: int | None = None
@@ -248,8 +249,8 @@ class OverTimeWriter:
         if resumes_at is not None:
             value["resumes_at"] = format_time(resumes_at)
         key = f"{self._monitor}/{location_id}"
-        headers = [self._before, ("ce_id", f"{key}/{self._tick}".encode()), *self._after]
-        return OutputRecord(key.encode(), _encode(value), headers)
+        headers = (self._before, ("ce_id", f"{key}/{self._tick}".encode()), *self._after)
+        return OutputRecord(key.encode(), encode(value), headers, self._timestamp_ms)
 
 
 def _describe_mark(mark: Mark) -> dict[str, Any]:
@@ -273,40 +274,49 @@ def make_over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of 
     return OverTimeWriter(source, monitor, tick, as_of, window_start).write(location_id, rule, answer, resumes_at)
 
 
-def make_at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+class DesignatedTime(TypedDict):
+    """What the records of all answers about designated times contain. `time` and `as_of` are instants.
+
+    `registry` is the digest of all locations. `locations` is the number of locations that the answer is about.
+    """
+
+    source: str
+    monitor: str
+    time: int
+    tick: int
+    as_of: int
+    registry: str
+    locations: int
+
+
+def make_at_times_record(
     *,
-    source: str,
-    monitor: str,
-    time: int,
     shard: int,
     shards: int,
-    tick: int,
-    as_of: int,
     complete: bool,
     final: bool,
-    registry: str,
-    locations: int,
     threshold: int,
     epsilon: Fraction,
     noisy_counts: Mapping[str, tuple[int, int]],
     counts_at_least: tuple[Fraction, Mapping[str, int]] | None = None,
+    **asked: Unpack[DesignatedTime],
 ) -> OutputRecord:
     """Return the snapshot of one shard at a designated time. `noisy_counts` maps location to (tick, noisy count).
 
     `counts_at_least`: the ε of the lower bounds that this tick drew, and the bounds by location; None if it drew none.
     """
     value: dict[str, Any] = {
-        "monitor": monitor,
+        "monitor": asked["monitor"],
         "kind": "at_times",
-        "time": format_time(time),
+        "time": format_time(asked["time"]),
         "shard": shard,
         "shards": shards,
-        "tick": tick,
-        "as_of": format_time(as_of),
+        "tick": asked["tick"],
+        "as_of": format_time(asked["as_of"]),
         "status": "complete" if complete else "unknown",
         "final": final,
-        "registry": registry,
-        "locations": locations,
+        "registry": asked["registry"],
+        "locations": asked["locations"],
         "threshold": threshold,
         "epsilon": format_epsilon(epsilon),
         "noisy_counts": {
@@ -315,100 +325,37 @@ def make_at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of t
     }
     if counts_at_least is not None:
         value["at_least_epsilon"], value["counts_at_least"] = format_epsilon(counts_at_least[0]), counts_at_least[1]
-    key = f"{monitor}/{format_time(time)}/{shard}"
-    return _make_record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
+    key = f"{asked['monitor']}/{value['time']}/{shard}"
+    return make_record(asked["source"], AT_TIMES, f"{key}/{asked['tick']}", asked["as_of"], key, encode(value))
 
 
-def make_hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
-    *,
-    source: str,
-    monitor: str,
-    time: int,
-    tick: int,
-    as_of: int,
-    registry: str,
-    locations: int,
-    top: int,
-    epsilon: Fraction,
-    hot_spots: Sequence[tuple[str, int]] | None,
+def make_hot_spots_record(
+    *, top: int, epsilon: Fraction, hot_spots: Sequence[tuple[str, int]] | None, **asked: Unpack[DesignatedTime]
 ) -> OutputRecord:
     """Return the record of the hot spots at a designated time; `hot_spots` is None if the input is not complete."""
-    value = {
-        "monitor": monitor,
-        "kind": "hot_spots",
-        "time": format_time(time),
-        "tick": tick,
-        "as_of": format_time(as_of),
-        "status": "unknown" if hot_spots is None else "complete",
-        "final": True,
-        "registry": registry,
-        "locations": locations,
+    own = {
         "top": top,
         "epsilon": format_epsilon(epsilon),
         "hot_spots": [
             {"location_id": location, "noisy_count": noisy_count} for location, noisy_count in hot_spots or ()
         ],
     }
-    key = f"{monitor}/{format_time(time)}"
-    return _make_record(source, HOT_SPOTS, f"{key}/{tick}", as_of, key, _encode(value))
+    return make_total_record(HOT_SPOTS, asked, own, complete=hot_spots is not None)
 
 
-def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
-    *,
-    source: str,
-    service: str,
-    fingerprint: str,
-    input_topic_id: str,
-    partitions: int,
-    lost_at: int | None,
-    input_since: int | None,
-    partition: int,
-    at: int,
-    input_partitions: int = 0,
-    charges: Charges | None = None,
-    tick: int | None = None,
-) -> OutputRecord:
-    """Return the record of the owner of a ledger partition. `at` and `lost_at` are instants, `input_since` is a slot.
-
-    `tick` is set if a tick was decided but had nothing to answer. This distinguishes the tick from a lost tick.
-    """
-    value: dict[str, Any] = {
-        "service": service,
-        "fingerprint": fingerprint,
-        "input_topic_id": input_topic_id,
-        "partitions": partitions,
-        "lost_at": None if lost_at is None else format_time(lost_at),
-        "input_since": input_since,
-        "input_partitions": input_partitions,
-        "charges": charges,
-    }
-    if tick is not None:
-        value["tick"] = tick
-    return _make_tickless_record(source, OWNER, "owner", partition, at, _encode(value))
-
-
-def make_ledger_record(
-    *,
-    source: str,
-    service: str,
-    partitions: int,
-    lost_at: int | None,
-    partition: int,
-    at: int,
-    input_topic_id: str = "",
-) -> OutputRecord:
-    """Return the first record of an output partition. `at` and `lost_at` are instants."""
+def make_total_record(ce_type: str, asked: DesignatedTime, own: Mapping[str, Any], *, complete: bool) -> OutputRecord:
+    """Return the record of the one answer about all places at a designated time. `own`: the fields of its kind."""
     value = {
-        "ledger": LEDGER_VERSION,
-        "service": service,
-        "partitions": partitions,
-        "lost_at": None if lost_at is None else format_time(lost_at),
-        "input_topic_id": input_topic_id,
+        "monitor": asked["monitor"],
+        "kind": ce_type.removeprefix(TYPE_PREFIX),
+        "time": format_time(asked["time"]),
+        "tick": asked["tick"],
+        "as_of": format_time(asked["as_of"]),
+        "status": "complete" if complete else "unknown",
+        "final": True,
+        "registry": asked["registry"],
+        "locations": asked["locations"],
+        **own,
     }
-    return _make_tickless_record(source, LEDGER, "ledger", partition, at, _encode(value))
-
-
-def _make_tickless_record(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
-    """Return a record whose ce_id contains no tick. A digest in the ce_id distinguishes records of the same instant."""
-    digest = hashlib.sha256(value).hexdigest()[:16]
-    return _make_record(source, ce_type, f"{key}/{partition}/{format_time(at)}/{digest}", at, key, value)
+    key = f"{asked['monitor']}/{value['time']}"
+    return make_record(asked["source"], ce_type, f"{key}/{asked['tick']}", asked["as_of"], key, encode(value))

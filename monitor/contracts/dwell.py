@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Unpack
 
-import msgspec
 from pydantic import Field
 
-from monitor.contracts.alerts import DWELL, Contract, Epsilon, Name, OutputRecord, Tick, Time, make_cloud_event_headers
-from monitor.contracts.instants import format_instant
+from monitor.contracts.alerts import (
+    DWELL,
+    Contract,
+    DesignatedTime,
+    Epsilon,
+    Name,
+    OutputRecord,
+    Tick,
+    Time,
+    make_total_record,
+)
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.paired import PairedTotals
 
@@ -51,32 +59,17 @@ class DwellSnapshot(Contract):
     )
 
 
-def make_dwell_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+def make_dwell_record(
     *,
-    source: str,
-    monitor: str,
-    time: int,
-    tick: int,
-    as_of: int,
-    registry: str,
-    locations: int,
     epsilon: Fraction,
     longest: int,
     per_person: int,
     totals: PairedTotals | None,
+    **asked: Unpack[DesignatedTime],
 ) -> OutputRecord:
     """Return the record of a designated time; `totals` is None if the input is not complete. `longest`: seconds."""
     mean = None if totals is None else totals.mean
-    value = {
-        "monitor": monitor,
-        "kind": "dwell",
-        "time": format_instant(time),
-        "tick": tick,
-        "as_of": format_instant(as_of),
-        "status": "unknown" if totals is None else "complete",
-        "final": True,
-        "registry": registry,
-        "locations": locations,
+    own = {
         "noise": "two_sided",
         "epsilon": format_epsilon(epsilon),
         "longest_visit_seconds": longest,
@@ -86,6 +79,4 @@ def make_dwell_record(  # noqa: PLR0913  # keyword arguments: the fields of the 
         "visits": None if totals is None else float(totals.count),
         "mean_seconds": None if mean is None else float(mean),
     }
-    key = f"{monitor}/{format_instant(time)}"
-    headers = make_cloud_event_headers(source, DWELL, f"{key}/{tick}", as_of)
-    return OutputRecord(key.encode(), msgspec.json.encode(value), headers)
+    return make_total_record(DWELL, asked, own, complete=totals is not None)

@@ -6,17 +6,11 @@ import json
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from monitor.contracts.alerts import (
-    OutputRecord,
-    make_at_times_record,
-    make_hot_spots_record,
-    make_ledger_record,
-    make_over_time_record,
-    make_owner_record,
-)
+from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
 from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.owner_record import make_ledger_record, make_owner_record
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.contracts.visits import Fault, Reason
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import hashlib
+from typing import Any, Literal
 
 from pydantic import Field
 
-from monitor.contracts.alerts import Contract, Name, Time
-from monitor.contracts.charges import ChargesRecord
+from monitor.contracts.alerts import LEDGER, OWNER, Contract, Name, OutputRecord, Time, encode, format_time, make_record
+from monitor.contracts.charges import Charges, ChargesRecord
+from monitor.contracts.versions import LEDGER_VERSION
 from monitor.contracts.visits import remove_default
 
 
@@ -39,3 +41,64 @@ class LedgerRecord(Contract):
     partitions: int = Field(ge=1, description="The number of output partitions that the shards use (Q).")
     lost_at: Time | None = Field(description="When an earlier ledger was lost; all budget counted as spent then.")
     input_topic_id: str = Field(description="ID of the input topic when the ledger began.")
+
+
+def make_owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+    *,
+    source: str,
+    service: str,
+    fingerprint: str,
+    input_topic_id: str,
+    partitions: int,
+    lost_at: int | None,
+    input_since: int | None,
+    partition: int,
+    at: int,
+    input_partitions: int = 0,
+    charges: Charges | None = None,
+    tick: int | None = None,
+) -> OutputRecord:
+    """Return the record of the owner of a ledger partition. `at` and `lost_at` are instants, `input_since` is a slot.
+
+    `tick` is set if a tick was decided but had nothing to answer. This distinguishes the tick from a lost tick.
+    """
+    value: dict[str, Any] = {
+        "service": service,
+        "fingerprint": fingerprint,
+        "input_topic_id": input_topic_id,
+        "partitions": partitions,
+        "lost_at": None if lost_at is None else format_time(lost_at),
+        "input_since": input_since,
+        "input_partitions": input_partitions,
+        "charges": charges,
+    }
+    if tick is not None:
+        value["tick"] = tick
+    return _make_tickless_record(source, OWNER, "owner", partition, at, encode(value))
+
+
+def make_ledger_record(
+    *,
+    source: str,
+    service: str,
+    partitions: int,
+    lost_at: int | None,
+    partition: int,
+    at: int,
+    input_topic_id: str = "",
+) -> OutputRecord:
+    """Return the first record of an output partition. `at` and `lost_at` are instants."""
+    value = {
+        "ledger": LEDGER_VERSION,
+        "service": service,
+        "partitions": partitions,
+        "lost_at": None if lost_at is None else format_time(lost_at),
+        "input_topic_id": input_topic_id,
+    }
+    return _make_tickless_record(source, LEDGER, "ledger", partition, at, encode(value))
+
+
+def _make_tickless_record(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
+    """Return a record whose ce_id contains no tick. A digest in the ce_id distinguishes records of the same instant."""
+    digest = hashlib.sha256(value).hexdigest()[:16]
+    return make_record(source, ce_type, f"{key}/{partition}/{format_time(at)}/{digest}", at, key, value)

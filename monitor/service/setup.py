@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
 
-from monitor.contracts.alerts import make_ledger_record
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import format_instant
+from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import Parameters
 from monitor.errors import FailedError, LedgerError
 from monitor.kafka.connections import KafkaConnections
@@ -22,7 +22,7 @@ from monitor.kafka.topics import TopicNeeds, check_existing_topics, check_topics
 from monitor.observe.failpoints import failpoint
 from monitor.service.preflight import read_ledger, read_ledger_partitions, require_shards
 from monitor.store.redis_client import RedisAddress, create_client, read_server_time
-from monitor.ticks.ledger import Writer, read_first_offset, stamp_record
+from monitor.ticks.ledger import Writer, read_first_offset
 from monitor.ticks.ledger_reader import LedgerReader
 from monitor.ticks.state import LedgerState
 
@@ -112,7 +112,7 @@ def set_up(
             input_topic_id=topics[visits].topic_id,
         )
         with closing(Writer(connections, ledger, topics[ledger].topic_id, partition)) as writer:
-            writer.append([stamp_record(record, now)])
+            writer.append([record])
         failpoint("setup.begun")
     return SetupResult(tuple(created), tuple(empty), lost_at, reader)
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts import alerts
+from monitor.contracts.alerts import DesignatedTime, OutputRecord, make_at_times_record, make_hot_spots_record
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
 from monitor.contracts.unknown import FACTS_MISSING, LEDGER_LOST
 from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
-from monitor.privacy.paired import PairedTotals
 from monitor.store.facts import Question, Reading
 from monitor.ticks.decide_over_time import OverTimeDecider
 from monitor.ticks.evidence import Evidence, find_input_since
-from monitor.ticks.ledger import EncodedRecord, stamp_record
 from monitor.ticks.state import LedgerState
 
 
@@ -35,7 +34,7 @@ class Decision:
     `unknown`: the shards with a reading that have an unknown answer, each with the cause (`monitor.contracts.unknown`).
     """
 
-    records: Sequence[EncodedRecord]
+    records: Sequence[OutputRecord]
     answers: Mapping[tuple[str, str], int]
     unknown: Collection[tuple[int, str]] = ()
 
@@ -109,7 +108,7 @@ class Decider:
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
         """Draw every answer of a tick once, and record the spent ε in `state`."""
         tally = _Tally()
-        records: list[EncodedRecord] = []
+        records: list[OutputRecord] = []
         for watched in self._watched:
             records += self._decide_over_time(watched, tick, evidence, state, tally)
         for timed in self._parameters.at_times:
@@ -124,7 +123,7 @@ class Decider:
     @staticmethod
     def _decide_over_time(
         watched: OverTimeDecider, tick: int, evidence: Evidence, state: LedgerState, tally: _Tally
-    ) -> list[EncodedRecord]:
+    ) -> list[OutputRecord]:
         answers = watched.decide(tick, evidence, state)
         tally.answers.update((watched.monitor.name, answer.status) for answer in answers)
         unknown = {shard for shard, answer in zip(watched.shards, answers, strict=True) if answer.status == "unknown"}
@@ -139,7 +138,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: _Tally,
-    ) -> list[EncodedRecord]:
+    ) -> list[OutputRecord]:
         ids = self._parameters.registry.ids
         noisy = state.times.noisy.setdefault((monitor.name, time), {})
         marked = self._find_marked_rows(noisy)
@@ -159,8 +158,8 @@ class Decider:
 
     def _draw_lower_bounds(
         self, monitor: AtTimes, time: int, shard: int, tick: int, evidence: Evidence, state: LedgerState
-    ) -> dict[str, int] | None:
-        """Return the lower bounds of a shard at the final tick; None if there are none, or they were drawn before."""
+    ) -> tuple[Fraction, dict[str, int]] | None:
+        """Return ε and the lower bounds of a shard at the final tick; None if there are none, or drawn before."""
         parameters, registry = self._parameters, self._parameters.registry
         is_final = monitor.is_final(time, parameters.grid.as_of(tick), parameters.grid)
         if monitor.at_least is None or not is_final:
@@ -170,7 +169,8 @@ class Decider:
         state.times.record_bounds(monitor.name, time, shard, registry.shards)
         rows, counts = registry.by_shard[shard], evidence.readings[shard].consenting[time]
         places, bounds = at_least.step(monitor.at_least, counts, self._noise)
-        return {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
+        drawn = {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
+        return monitor.at_least, drawn
 
     def _find_marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
         """Return the registry rows of the locations that have a noisy count, by shard."""
@@ -205,28 +205,33 @@ class Decider:
         tick: int,
         complete: bool,  # noqa: FBT001  # becomes the record's status
         noisy: Mapping[str, tuple[int, int]],
-        bounds: Mapping[str, int] | None,
-    ) -> EncodedRecord:
-        parameters = self._parameters
-        as_of = parameters.grid.as_of(tick)
-        record = alerts.make_at_times_record(
-            source=parameters.name,
-            monitor=monitor.name,
-            time=time,
+        bounds: tuple[Fraction, Mapping[str, int]] | None,
+    ) -> OutputRecord:
+        registry = self._parameters.registry
+        asked = self._describe(monitor, time, tick, len(registry.by_shard[shard]))
+        return make_at_times_record(
+            **asked,
             shard=shard,
-            shards=parameters.registry.shards,
-            tick=tick,
-            as_of=as_of,
+            shards=registry.shards,
             complete=complete,
-            final=monitor.is_final(time, as_of, parameters.grid),
-            registry=parameters.registry.digest,
-            locations=len(parameters.registry.by_shard[shard]),
+            final=monitor.is_final(time, asked["as_of"], self._parameters.grid),
             threshold=monitor.threshold,
             epsilon=monitor.epsilon,
             noisy_counts=noisy,
-            counts_at_least=None if bounds is None or monitor.at_least is None else (monitor.at_least, bounds),
+            counts_at_least=bounds,
         )
-        return stamp_record(record, as_of)
+
+    def _describe(self, monitor: AtTimes | Total, time: int, tick: int, locations: int) -> DesignatedTime:
+        parameters = self._parameters
+        return {
+            "source": parameters.name,
+            "monitor": monitor.name,
+            "time": time,
+            "tick": tick,
+            "as_of": parameters.grid.as_of(tick),
+            "registry": parameters.registry.digest,
+            "locations": locations,
+        }
 
     def _decide_total(
         self,
@@ -236,7 +241,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: _Tally,
-    ) -> list[EncodedRecord]:
+    ) -> list[OutputRecord]:
         """Return the one answer about a designated time; nothing if it was already drawn, under a shorter horizon."""
         if (monitor.name, time) in state.times.drawn:
             return []
@@ -246,12 +251,14 @@ class Decider:
         if complete:
             state.times.drawn.add((monitor.name, time))
         tally.answers[monitor.name, "complete" if complete else "unknown"] += 1
+        asked = self._describe(monitor, time, tick, len(self._parameters.registry.ids))
         if isinstance(monitor, Dwell):
-            stays = (stay for shard in shards for stay in evidence.readings[shard].stays[time])
-            totals = dwell.step(monitor.rule, stays, self._noise) if complete else None
-            return [self._build_dwell_record(monitor, time, tick, totals)]
+            stays, rule = (stay for shard in shards for stay in evidence.readings[shard].stays[time]), monitor.rule
+            totals = dwell.step(rule, stays, self._noise) if complete else None
+            kept = {"longest": rule.longest, "per_person": rule.per_person}
+            return [make_dwell_record(**asked, **kept, epsilon=rule.epsilon, totals=totals)]
         drawn = self._draw_hot_spots(monitor, time, evidence) if complete else None
-        return [self._build_hot_spots_record(monitor, time, tick, drawn)]
+        return [make_hot_spots_record(**asked, top=monitor.top, epsilon=monitor.epsilon, hot_spots=drawn)]
 
     def _draw_hot_spots(self, monitor: HotSpots, time: int, evidence: Evidence) -> list[tuple[str, int]]:
         registry = self._parameters.registry
@@ -260,43 +267,6 @@ class Decider:
             counts[rows] = evidence.readings[shard].present[time]
         highest, noisy_counts = hot_spots.step(monitor.epsilon, monitor.top, counts, self._noise)
         return [(registry.ids[row], int(n)) for row, n in zip(highest, noisy_counts, strict=True)]
-
-    def _build_hot_spots_record(
-        self, monitor: HotSpots, time: int, tick: int, drawn: list[tuple[str, int]] | None
-    ) -> EncodedRecord:
-        parameters = self._parameters
-        as_of = parameters.grid.as_of(tick)
-        record = alerts.make_hot_spots_record(
-            source=parameters.name,
-            monitor=monitor.name,
-            time=time,
-            tick=tick,
-            as_of=as_of,
-            registry=parameters.registry.digest,
-            locations=len(parameters.registry.ids),
-            top=monitor.top,
-            epsilon=monitor.epsilon,
-            hot_spots=drawn,
-        )
-        return stamp_record(record, as_of)
-
-    def _build_dwell_record(self, monitor: Dwell, time: int, tick: int, totals: PairedTotals | None) -> EncodedRecord:
-        parameters, rule = self._parameters, monitor.rule
-        as_of = parameters.grid.as_of(tick)
-        record = make_dwell_record(
-            source=parameters.name,
-            monitor=monitor.name,
-            time=time,
-            tick=tick,
-            as_of=as_of,
-            registry=parameters.registry.digest,
-            locations=len(parameters.registry.ids),
-            epsilon=rule.epsilon,
-            longest=rule.longest,
-            per_person=rule.per_person,
-            totals=totals,
-        )
-        return stamp_record(record, as_of)
 
     def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState, tally: _Tally) -> bool:
         """Return whether the answers about τ are known, and every visit at τ that was reported before as_of is counted.

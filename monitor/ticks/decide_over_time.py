@@ -9,14 +9,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import OverTimeWriter
+from monitor.contracts.alerts import OutputRecord, OverTimeWriter
 from monitor.contracts.parameters import OverTime, Parameters
 from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
 from monitor.store.facts import Window
 from monitor.ticks.evidence import Evidence, find_input_since
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState
 
 _Key = TypeVar("_Key", int, Fraction)
@@ -69,16 +68,15 @@ class OverTimeDecider:
             answers.append(answer)
         return answers
 
-    def write(self, tick: int, answers: Iterable[OverTimeAnswer]) -> list[EncodedRecord]:
+    def write(self, tick: int, answers: Iterable[OverTimeAnswer]) -> list[OutputRecord]:
         """Return the records of the answers of a tick, in registry order."""
         parameters, grid = self._parameters, self._parameters.grid
         as_of, start = grid.as_of(tick), grid.start(parameters.find_window_start(self.monitor.window, tick))
-        writer, stamp = OverTimeWriter(parameters.name, self.monitor.name, tick, as_of, start), as_of // 1_000
+        writer = OverTimeWriter(parameters.name, self.monitor.name, tick, as_of, start)
         records = []
         for location, rule, answer in zip(self._locations, self._rules, answers, strict=True):
             resumes_at = None if answer.resumes_at is None else grid.as_of(answer.resumes_at)
-            key, value, headers = writer.write(location, rule, answer, resumes_at)
-            records.append(EncodedRecord(key, value, tuple(headers), stamp))
+            records.append(writer.write(location, rule, answer, resumes_at))
         return records
 
     def _draw_noise(self) -> NDArray[np.int64]:

@@ -13,11 +13,12 @@ from kafka import OffsetSpec, TopicPartition
 from kafka.errors import KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.ledger_entries import read_record
 from monitor.errors import InputChangedError, LedgerError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.log_ends import Leader, read_log_ends
-from monitor.ticks.ledger import EncodedRecord, read_partitions, require_topic_id
+from monitor.ticks.ledger import read_partitions, require_topic_id
 
 _T = TypeVar("_T")
 
@@ -214,7 +215,7 @@ class InputTopic:
             self._lock.release()
 
 
-def _is_from(record: EncodedRecord, tick: int) -> bool:
+def _is_from(record: OutputRecord, tick: int) -> bool:
     """Return whether a ledger record belongs to a tick or a later one. A takeover reports records it cannot read."""
     try:
         written: int | None = getattr(read_record(record.key, record.value, record.headers), "tick", None)

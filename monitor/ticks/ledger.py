@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
@@ -51,23 +51,9 @@ TRANSACTIONAL_ID_PREFIX: Final = "location-monitor."
 """The beginning of every transactional id. It is constant, so a right to it can be granted before the topic exists."""
 
 
-class EncodedRecord(NamedTuple):
-    """A ledger record as bytes. The timestamp (ms) of an answer is the as_of of its tick."""
-
-    key: bytes
-    value: bytes
-    headers: tuple[tuple[str, bytes], ...]
-    timestamp_ms: int
-
-
-def stamp_record(record: OutputRecord, at: int) -> EncodedRecord:
-    """Return a record with its timestamp; `at` is an instant in microseconds."""
-    return EncodedRecord(record.key, record.value, tuple(record.headers), at // 1_000)
-
-
 def read_partition(
     connections: KafkaConnections, topic: str, partition: int, until: int | None = None, start: int = 0
-) -> Iterator[tuple[int, EncodedRecord]]:
+) -> Iterator[tuple[int, OutputRecord]]:
     """Yield (offset, record) of a partition from `start` to `until` (default: its present end), read uncommitted.
 
     Raises:
@@ -80,7 +66,7 @@ def read_partition(
 
 def read_partitions(
     connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
-) -> Generator[tuple[int, int, EncodedRecord]]:
+) -> Generator[tuple[int, int, OutputRecord]]:
     """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
 
     Raises:
@@ -112,7 +98,7 @@ def read_partitions(
                 for place in places:
                     for record in polled.get(place, ()):
                         if record.offset < end[place]:
-                            yield place.partition, record.offset, _to_encoded_record(record)
+                            yield place.partition, record.offset, _to_output_record(record)
     finally:
         consumer.close(autocommit=False)
 
@@ -155,8 +141,8 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         require_topic_id(admin.describe_topics([topic])[0], topic, topic_id)
 
 
-def _to_encoded_record(record: Any) -> EncodedRecord:
-    return EncodedRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
+def _to_output_record(record: Any) -> OutputRecord:
+    return OutputRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
 
 
 def run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
@@ -213,7 +199,7 @@ class Writer:
             self.close()
             raise
 
-    def append(self, records: Sequence[EncodedRecord], within: float = ACKNOWLEDGED_SECONDS) -> int:
+    def append(self, records: Sequence[OutputRecord], within: float = ACKNOWLEDGED_SECONDS) -> int:
         """Append records in one transaction, and return the offset of the last one; -1 if there are no records.
 
         The append is given up after `within` seconds, at least three and at most six, plus a time for its size.
@@ -221,7 +207,7 @@ class Writer:
         seconds = max(SHORTEST_SECONDS, min(within, ACKNOWLEDGED_SECONDS)) + len(records) / RECORDS_PER_SECOND
         return self._run(lambda: self._append_in_transaction(records, seconds), seconds) if records else -1
 
-    def _append_in_transaction(self, records: Iterable[EncodedRecord], seconds: float) -> int:
+    def _append_in_transaction(self, records: Iterable[OutputRecord], seconds: float) -> int:
         self._producer.begin_transaction()
         failpoint("ledger.begun")
         sent = self._enqueue(records, seconds)
@@ -232,7 +218,7 @@ class Writer:
         # After the commit, all records are in the log. `find_first_offset` raises the error of a refused batch.
         return max(find_first_offset(future) + count - 1 for future, count in sent)
 
-    def _enqueue(self, records: Iterable[EncodedRecord], seconds: float) -> list[tuple[Any, int]]:
+    def _enqueue(self, records: Iterable[OutputRecord], seconds: float) -> list[tuple[Any, int]]:
         """Enqueue records in batches, and return each batch's future and size; wait if too much is unacknowledged."""
         self._producer.partitions_for(self._topic)  # waits for the topic's metadata, as `send` does
         sent: list[tuple[Any, int]] = []

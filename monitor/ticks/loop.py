@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.errors import MonitorError, UnreachableError
 from monitor.observe.unexpected_errors import log_unexpected
 from monitor.ticks.context import ReleaseContext
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.owner import Owner
 from monitor.ticks.partition import PartitionRelease, collect_records
 from monitor.ticks.rollout import DelayedMembership
@@ -65,7 +65,7 @@ class ReleaseLoop:
         return min(known) if known and len(known) == len(ticks) else None
 
     @property
-    def last_records(self) -> Sequence[EncodedRecord]:
+    def last_records(self) -> Sequence[OutputRecord]:
         """The records of the last decided tick, in order of partitions."""
         return collect_records([self._running[partition].release for partition in sorted(self._running)])
 

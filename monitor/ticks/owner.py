@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.parameters import Total, find_shard
 from monitor.privacy.noise import Noise
 from monitor.ticks.decide import Decider, Decision
-from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord, Writer
+from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, Writer
 from monitor.ticks.owner_records import OwnerRecords
 from monitor.ticks.state import LedgerState
 
@@ -101,7 +102,7 @@ class Owner:
         oldest = grid.as_of(tick) - (parameters.longest_horizon + 1) * grid.length
         self.state.forget(tick, parameters.mark_lifetime, oldest, parameters.memory_slots)
 
-    def _build_due_owner_records(self, tick: int, *, empty: bool) -> list[EncodedRecord]:
+    def _build_due_owner_records(self, tick: int, *, empty: bool) -> list[OutputRecord]:
         """Return an owner record if one is due.
 
         One is due for a tick without answers, for added input partitions, and before the last one expires.

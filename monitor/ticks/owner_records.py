@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from monitor.contracts import alerts
+from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerError
 from monitor.observe.failpoints import failpoint
-from monitor.ticks.ledger import EncodedRecord, Writer, stamp_record
+from monitor.ticks.ledger import Writer
 from monitor.ticks.ledger_reader import LedgerReader
 from monitor.ticks.period_account import declare_charges
 from monitor.ticks.state import OwnerTerms, find_later
@@ -81,10 +82,10 @@ class OwnerRecords:
         """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
         return self.parameters.grid.find_slot(instant) + self.parameters.max_lead + 1
 
-    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> EncodedRecord:
+    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> OutputRecord:
         """Return an owner record. `tick` is a decided tick that has no answers."""
         now = self.now()
-        record = alerts.make_owner_record(
+        return make_owner_record(
             source=self.parameters.name,
             service=terms.service,
             fingerprint=terms.fingerprint,
@@ -98,7 +99,6 @@ class OwnerRecords:
             input_partitions=terms.input_partitions,
             charges=terms.charges,
         )
-        return stamp_record(record, now)
 
     def announce(self, writer: Writer, partition: int, reader: LedgerReader) -> OwnerTerms:
         """Append an owner record, read up to it, and return its terms.

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.unknown import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
@@ -22,7 +23,6 @@ from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.evidence_reader import EvidenceReader
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.owner import Owner
 from monitor.ticks.upkeep import Upkeep
 
@@ -55,7 +55,7 @@ class PartitionRelease:
         self.trouble = ""
         self.last_heartbeat = time.monotonic()
         self.last_tick: int | None = None
-        self.last_records: Sequence[EncodedRecord] = ()
+        self.last_records: Sequence[OutputRecord] = ()
         self._context = context
         self._parameters = context.parameters
         self._upkeep = upkeep
@@ -387,6 +387,6 @@ def _compute_backoff(failures: int, longest: float) -> float:
     return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 
 
-def collect_records(partitions: Sequence[PartitionRelease]) -> Sequence[EncodedRecord]:
+def collect_records(partitions: Sequence[PartitionRelease]) -> Sequence[OutputRecord]:
     """Return the records of the last decided tick, in order of partitions."""
     return [record for partition in partitions for record in partition.last_records]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.charges import Charges
 from monitor.contracts.instants import format_instant, parse_instant
 from monitor.contracts.ledger_entries import (
@@ -21,7 +22,6 @@ from monitor.contracts.ledger_entries import (
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
-from monitor.ticks.ledger import EncodedRecord
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
@@ -133,7 +133,7 @@ class LedgerState:
     marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     times: TimeAnswers = field(default_factory=TimeAnswers)
     charged: dict[Charged, Fraction] = field(default_factory=dict)
-    last_records: dict[str, EncodedRecord] = field(default_factory=dict)
+    last_records: dict[str, OutputRecord] = field(default_factory=dict)
     expired_until: int | None = None
     records: int = 0
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
@@ -174,7 +174,7 @@ class LedgerState:
         self._begin_era(terms.charges)
         self.terms = terms
 
-    def read(self, offset: int, record: EncodedRecord, grid: SlotGrid, now: int) -> None:
+    def read(self, offset: int, record: OutputRecord, grid: SlotGrid, now: int) -> None:
         """Fold the next record of the partition, which may be the first one that has not expired.
 
         Expired records were published before that record was written, so before `now` (an instant). The timestamp of
@@ -187,7 +187,7 @@ class LedgerState:
             self.expired_until = min(record.timestamp_ms * 1_000, now)
         self.fold(record, grid)
 
-    def fold(self, record: EncodedRecord, grid: SlotGrid) -> None:
+    def fold(self, record: OutputRecord, grid: SlotGrid) -> None:
         """Fold the next record. Records of unknown kinds are ignored.
 
         Raises:
@@ -250,7 +250,7 @@ class LedgerState:
             self.last_tick = tick
             self.last_records.clear()
 
-    def _fold_answer(self, entry: _Answer, record: EncodedRecord, grid: SlotGrid) -> None:
+    def _fold_answer(self, entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
             _check_grid(entry, record, grid)
             self._advance_to(entry.tick, grid)
@@ -304,7 +304,7 @@ class LedgerState:
         self.times.forget(oldest_time)
 
 
-def _check_grid(entry: _Answer, record: EncodedRecord, grid: SlotGrid) -> None:
+def _check_grid(entry: _Answer, record: OutputRecord, grid: SlotGrid) -> None:
     """Check that the record's tick is on the configured slot grid. On another grid the tick numbers are meaningless."""
     time = (dict(record.headers).get("ce_time") or b"").decode()
     expected = format_instant(grid.as_of(entry.tick))

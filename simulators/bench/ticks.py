@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import make_ledger_record
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
@@ -37,7 +37,7 @@ from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.ledger import Writer
 from monitor.ticks.owner import Owner
 from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
@@ -130,7 +130,7 @@ def _create_topics(connections: KafkaConnections, parameters: Parameters) -> Led
         visits, alerts = (str(admin.describe_topics([topic])[0]["topic_id"]) for topic in names)
     first = make_ledger_record(source=name, service=name, partitions=1, lost_at=None, partition=0, at=_ORIGIN)
     with closing(Writer(connections, names[1], alerts, 0)) as writer:
-        writer.append([EncodedRecord(first.key, first.value, tuple(first.headers), _ORIGIN // 1_000)])
+        writer.append([first])
     return LedgerTopic(names[1], alerts, visits, "bench", _ORIGIN, 1)
 
 

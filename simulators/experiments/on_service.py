@@ -21,11 +21,11 @@ import numpy as np
 from rich.console import Console
 
 from monitor.config import load_valid_config
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, read_record
 from monitor.errors import FailedError
 from monitor.service.service import Settings
-from monitor.ticks.ledger import EncodedRecord
 from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.tools.replay.driver import ReplayPlan, plan_replay, replay
 from monitor.tools.replay.embedded import start_embedded
@@ -84,7 +84,7 @@ class Watcher:
     unknown: int = 0
     _noisy: dict[tuple[str, int, int], dict[int, int]] = field(default_factory=dict)
 
-    def observe(self, tick: int, records: Sequence[EncodedRecord]) -> None:
+    def observe(self, tick: int, records: Sequence[OutputRecord]) -> None:
         """Add the records published at a tick."""
         for record in records:
             entry = read_record(record.key, record.value, record.headers)
@@ -152,7 +152,7 @@ def _replay(settings: Settings, planned: ReplayPlan, watcher: Watcher, title: st
     total = max(0, planned.last_tick - planned.first_tick + 1)
     with show_progress(f"{title}, by the service", total, "ticks", console) as steps:
 
-        def on_tick(tick: int, records: Sequence[EncodedRecord]) -> None:
+        def on_tick(tick: int, records: Sequence[OutputRecord]) -> None:
             watcher.observe(tick, records)
             steps.advance()
 

@@ -20,14 +20,12 @@ from monitor.contracts.alerts import (
     OutputRecord,
     OverTimeAlert,
     make_at_times_record,
-    make_ledger_record,
     make_over_time_record,
-    make_owner_record,
 )
 from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
 from monitor.contracts.instants import HOUR, parse_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
-from monitor.contracts.owner_record import LedgerRecord, OwnerRecord
+from monitor.contracts.owner_record import LedgerRecord, OwnerRecord, make_ledger_record, make_owner_record
 from monitor.contracts.schemas import build_alerts_schema
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule

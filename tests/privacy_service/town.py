@@ -24,6 +24,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
@@ -32,7 +33,6 @@ from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState
 from tests.builders import ORIGIN, build_counts, build_parameters, watch
 from tests.privacy_service.cells import (
@@ -245,7 +245,7 @@ class Town:
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
         return Evidence({} if None in counts.values() else {0: reading})
 
-    def _public_parts(self, record: EncodedRecord) -> list[tuple[Hashable, Any]]:
+    def _public_parts(self, record: OutputRecord) -> list[tuple[Hashable, Any]]:
         """Return the public parts of a record as (cell, part); the cell is None for parts that belong to no cell."""
         value = json.loads(record.value)
         envelope = (record.key, record.headers, record.timestamp_ms)

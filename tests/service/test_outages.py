@@ -10,12 +10,13 @@ from typing import Any, Final
 import pytest
 from kafka.admin import NewTopic
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.failpoints import arm, disarm
-from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.ledger import Writer
 from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from tests.conftest import Eventually
 from tests.faults.forwarder import Forwarder
@@ -157,7 +158,7 @@ def test_closed_writer_leaves_no_threads(
     armed(place, kafka.hang)
     try:
         with pytest.raises(UnreachableError):
-            writer.append([EncodedRecord(b"place", b"answer", (), 0)])
+            writer.append([OutputRecord(b"place", b"answer", (), 0)])
         writer.close()
         eventually(is_gone, 30)
     finally:

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE
 from monitor.contracts.parameters import AtTimes, Parameters
@@ -29,7 +30,6 @@ from monitor.store.facts import COMPLETE_FROM_START, Span
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState
 from tests.builders import ORIGIN, build_parameters, build_visit, watch
 from tests.store.memory import MemoryWindows
@@ -163,7 +163,7 @@ class _Outcomes:
         self._marked: dict[str, tuple[int, str]] = {}
         self._read = msgspec.json.Decoder(_Answer).decode
 
-    def add(self, tick: int, record: EncodedRecord) -> None:
+    def add(self, tick: int, record: OutputRecord) -> None:
         value = self._read(record.value)
         if value.kind == "over_time":
             following = letter(value.status, value.noisy_count, self._threshold)

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import TYPE_PREFIX, make_ledger_record
+from monitor.contracts.alerts import TYPE_PREFIX
 from monitor.contracts.clock import Clock, SteppedClock
 from monitor.contracts.instants import HOUR, SECOND, parse_instant
+from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
@@ -28,7 +29,7 @@ from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.ledger import EncodedRecord, Writer, read_partition
+from monitor.ticks.ledger import Writer, read_partition
 from monitor.ticks.owner import Owner
 from monitor.ticks.owner_records import LedgerTopic
 from monitor.ticks.partition import PartitionRelease
@@ -171,9 +172,7 @@ def make_ledger(
                 partition=partition,
                 at=ORIGIN,
             )
-            open_writer(name, topic_id, partition).append(
-                [EncodedRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
-            )
+            open_writer(name, topic_id, partition).append([first])
         return LedgerTopic(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
 
     return make

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.privacy.over_time import Mark
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState
 
 ONE = Fraction(1)
 
 
-def value_of(record: EncodedRecord) -> dict[str, Any]:
+def value_of(record: OutputRecord) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(record.value)
     return read
 

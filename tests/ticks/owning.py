@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from monitor.contracts.alerts import LEDGER, OWNER
+from monitor.contracts.alerts import LEDGER, OWNER, OutputRecord
 from monitor.contracts.clock import Clock, SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.kafka.connections import KafkaConnections
@@ -14,7 +14,7 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import EncodedRecord, read_partition
+from monitor.ticks.ledger import read_partition
 from monitor.ticks.owner import Owner
 from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
 from monitor.ticks.state import LedgerState
@@ -42,7 +42,7 @@ def own(
     return take_over(connections, partition, records, noise or OneSidedNoise(SystemEntropy()), clock, check)
 
 
-def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
+def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[OutputRecord]:
     """Decide a tick on complete input with `people` people at every place."""
     readings = {
         shard: Reading(
@@ -60,17 +60,17 @@ def publish(owner: Owner, tick: int, readings: Mapping[int, Reading]) -> Decisio
     return decision
 
 
-def ledger(connections: KafkaConnections, place: LedgerTopic, partition: int = 0) -> list[EncodedRecord]:
+def ledger(connections: KafkaConnections, place: LedgerTopic, partition: int = 0) -> list[OutputRecord]:
     return [record for _offset, record in read_partition(connections, place.topic, partition)]
 
 
-def list_kinds(records: list[EncodedRecord]) -> list[str]:
+def list_kinds(records: list[OutputRecord]) -> list[str]:
     """Return each record's kind; answers by their tick."""
     named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
     return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
 
 
-def read_owner_values(records: list[EncodedRecord]) -> list[dict[str, Any]]:
+def read_owner_values(records: list[OutputRecord]) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in records if record.key == b"owner"]
 
 

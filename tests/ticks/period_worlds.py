@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.alerts import make_ledger_record
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant
+from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import AtTimes, OverTime, Parameters, find_shard
 from monitor.contracts.schedule import Schedule
 from monitor.errors import PeriodError
@@ -27,7 +28,6 @@ from monitor.privacy.payments import compute_over_time_payment
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
 from monitor.ticks.period_account import PeriodAccount, declare_charges
 from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
@@ -161,9 +161,9 @@ class World:
         at_least = rnd.choice([None, None, Fraction(1, 2)])
         return AtTimes(name, Schedule.of(at, None), epsilon, 1, rnd.choice([2, 3, 5]) * HOUR, at_least)
 
-    def _make_first_record(self, partition: int) -> EncodedRecord:
+    def _make_first_record(self, partition: int) -> OutputRecord:
         at = self.base.grid.start(0)
-        key, value, headers = make_ledger_record(
+        return make_ledger_record(
             source="town",
             service="town",
             partitions=self.partitions,
@@ -172,7 +172,6 @@ class World:
             at=at,
             input_topic_id=PLACE.input_topic_id,
         )
-        return EncodedRecord(key, value, tuple(headers), at // 1_000)
 
     def run(self) -> None:
         """Run all slots: each begins with takeovers, and then the tick before it is decided."""

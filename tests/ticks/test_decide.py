@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from monitor.contracts.alerts import make_owner_record
 from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState, OwnerTerms
 from tests.ticks.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of
 
@@ -265,5 +264,5 @@ def test_owner_record_alone_sets_terms(make_parameters: Make, noise: Any) -> Non
         at=parameters.grid.start(5) + HOUR // 2,
     )
     state = LedgerState(expired_until=parameters.grid.start(0))
-    state.fold(EncodedRecord(record.key, record.value, tuple(record.headers), 0), parameters.grid)
+    state.fold(record, parameters.grid)
     assert set(statuses(decide_complete(Decider(parameters, [0], noise), 5, state)).values()) == {"paused"}

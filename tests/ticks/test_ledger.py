@@ -10,18 +10,19 @@ from typing import Any
 import pytest
 from kafka import OffsetSpec, TopicPartition
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.record_sizes import LARGEST_SNAPSHOT
 from monitor.errors import FencedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES
-from monitor.ticks.ledger import EncodedRecord, Writer, read_first_offset, read_partition
+from monitor.ticks.ledger import Writer, read_first_offset, read_partition
 
 MakeTopic = Callable[..., tuple[str, str]]
 OpenWriter = Callable[..., Writer]
 
 
-def record(text: str, size: int = 0) -> EncodedRecord:
-    return EncodedRecord(text.encode(), text.encode().ljust(size), (("ce_id", text.encode()),), 1_767_225_600_000)
+def record(text: str, size: int = 0) -> OutputRecord:
+    return OutputRecord(text.encode(), text.encode().ljust(size), (("ce_id", text.encode()),), 1_767_225_600_000)
 
 
 def keys(connections: KafkaConnections, topic: str, until: int | None = None) -> list[str]:
@@ -45,7 +46,7 @@ def read_committed(connections: KafkaConnections, topic: str) -> list[str]:
     return keys_found
 
 
-def leave_open(writer: Writer, topic: str, *records: EncodedRecord) -> None:
+def leave_open(writer: Writer, topic: str, *records: OutputRecord) -> None:
     """Send records in a transaction that is never committed, like a process that is killed."""
     producer: Any = writer._producer
     producer.begin_transaction()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from monitor.config.servers import KafkaSettings
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.charges import Charges
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY
@@ -27,7 +28,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import compute_over_time_payment
 from monitor.service.setup import Beginning, set_up
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.ledger import Writer
 from monitor.ticks.ledger_reader import LedgerReader
 from monitor.ticks.owner import Owner
 from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
@@ -254,7 +255,7 @@ class TestThreePartitions:
         """An unreadable ledger partition refuses every takeover, because its spent ε is unknown."""
         scene = make_scene(3)
         with closing(Writer(scene.connections, scene.topic, scene.topic_id, 1)) as writer:
-            writer.append([EncodedRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
+            writer.append([OutputRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
         with pytest.raises(LedgerError, match="it spent is not known"):
             scene.take(scene.new, 0)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import HOUR, MILLISECOND, SECOND
 from monitor.contracts.parameters import Parameters
@@ -22,7 +23,7 @@ from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import Span
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.ledger import Writer
 from monitor.ticks.owner_records import LedgerTopic
 from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from monitor.tools.servers.kafka import Quorum
@@ -92,7 +93,7 @@ def begin_transactions(connections: KafkaConnections) -> None:
         admin.create_topics({"first": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         topic_id = read_topic_id(admin, "first")
     with closing(Writer(connections, "first", topic_id, 0)) as writer:
-        writer.append([EncodedRecord(b"", b"", (), SystemClock().now() // 1_000)])
+        writer.append([OutputRecord(b"", b"", (), SystemClock().now() // 1_000)])
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ticks.ledger import EncodedRecord, read_partition
+from monitor.ticks.ledger import read_partition
 from tests.conftest import Eventually
 from tests.ticks.worlds import release_instant
 
@@ -67,7 +68,7 @@ def test_unknown_outcome_is_never_drawn_again(
     writer = site.release.owner._writer
     append = writer.append
 
-    def unacknowledged(records: Sequence[EncodedRecord], within: float) -> int:
+    def unacknowledged(records: Sequence[OutputRecord], within: float) -> int:
         append(records, within)
         writer.append = append  # once
         raise UnreachableError("no broker answers")
@@ -78,7 +79,7 @@ def test_unknown_outcome_is_never_drawn_again(
     assert site.release.take_over()
     assert site.release.find_next_tick() == 1
     assert not site.tick(0)
-    answers: dict[bytes, set[EncodedRecord]] = {}
+    answers: dict[bytes, set[OutputRecord]] = {}
     for _, record in read_partition(connections, site.place.topic, 0):
         answers.setdefault(dict(record.headers)["ce_id"], set()).add(record)
     assert {len(records) for records in answers.values()} == {1}

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.contracts.alerts import OWNER, TYPE_PREFIX, make_ledger_record, make_owner_record
+from monitor.contracts.alerts import OWNER, TYPE_PREFIX, OutputRecord
 from monitor.contracts.charges import Charges
 from monitor.contracts.instants import HOUR, MINUTE
+from monitor.contracts.owner_record import make_ledger_record, make_owner_record
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import LedgerError
@@ -22,7 +23,6 @@ from monitor.privacy.over_time import Mark
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState, OwnerTerms
 from tests.builders import build_counts
 
@@ -30,16 +30,18 @@ Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
 
 
-def terms_record(**kept: Any) -> EncodedRecord:
+def terms_record(**kept: Any) -> OutputRecord:
     """Return an owner record, or a start record if it has no input topic."""
     given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
     given |= {"at": 0} | kept
     make = make_owner_record if "input_topic_id" in given else make_ledger_record
-    made: Any = make(**({"fingerprint": "f", "input_since": None} if make is make_owner_record else {}) | given)
-    return EncodedRecord(made.key, made.value, tuple(made.headers), 0)
+    made: OutputRecord = make(
+        **({"fingerprint": "f", "input_since": None} if make is make_owner_record else {}) | given
+    )
+    return made._replace(timestamp_ms=0)
 
 
-def fold(records: Sequence[EncodedRecord], grid: SlotGrid) -> LedgerState:
+def fold(records: Sequence[OutputRecord], grid: SlotGrid) -> LedgerState:
     state = LedgerState()
     for record in records:
         state.fold(record, grid)
@@ -66,7 +68,7 @@ def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
     )
 
 
-def decide_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[EncodedRecord]]]:
+def decide_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[OutputRecord]]]:
     """Decide ticks of random counts, some unknown, with seeded noise. Return the state and the records."""
     numbers = random.Random(seed)
     decider = Decider(parameters, [0, 1], OneSidedNoise(SeededEntropy(seed)))
@@ -173,7 +175,7 @@ def test_most_input_partitions_are_kept(parameters: Parameters) -> None:
 def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
     """Each spent mark has the F of the owner before it, or None if its charges are not known."""
     _, published = decide_ticks(parameters, seed=4)
-    records: list[EncodedRecord] = [terms_record(), terms_record(input_topic_id="i")]
+    records: list[OutputRecord] = [terms_record(), terms_record(input_topic_id="i")]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
             records.append(terms_record(input_topic_id="i", charges=Charges("0" * 16, tick)))
@@ -267,7 +269,7 @@ def test_other_slot_grid_is_refused(grid: dict[str, int], parameters: Parameters
 def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
     """Records of unknown kinds, for example of a later version, are ignored."""
     for kind in (f"{TYPE_PREFIX}weather", ""):
-        state = fold([EncodedRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], parameters.grid)
+        state = fold([OutputRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], parameters.grid)
         assert list_deciding(state) == list_deciding(LedgerState())
         assert state.records == 1
 
@@ -279,7 +281,7 @@ def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
 @pytest.mark.parametrize("kind", ["owner", "ledger", "over_time", "at_times"])
 def test_malformed_record_is_refused(kind: str, value: bytes, parameters: Parameters) -> None:
     """A malformed record of a known kind is refused, because the ε that it spent is not known."""
-    record = EncodedRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
+    record = OutputRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
     with pytest.raises(LedgerError, match="it spent is not known"):
         LedgerState().fold(record, parameters.grid)
 
@@ -296,4 +298,4 @@ def test_later_format_is_refused(parameters: Parameters) -> None:
 def test_tombstone_is_refused(parameters: Parameters) -> None:
     """A tombstone of a known kind is refused: the ledger is not compacted, so the service never writes one."""
     with pytest.raises(LedgerError):
-        LedgerState().fold(EncodedRecord(b"owner", b"", (("ce_type", OWNER.encode()),), 0), parameters.grid)
+        LedgerState().fold(OutputRecord(b"owner", b"", (("ce_type", OWNER.encode()),), 0), parameters.grid)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from kafka import TopicPartition
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, SECOND
 from monitor.contracts.parameters import Parameters
@@ -20,7 +21,7 @@ from monitor.errors import LedgerChangedError, LedgerError, PeriodError
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import EncodedRecord, Writer, read_partition
+from monitor.ticks.ledger import Writer, read_partition
 from monitor.ticks.ledger_reader import LedgerReader
 from monitor.ticks.owner import Owner
 from monitor.ticks.owner_records import LedgerTopic
@@ -296,7 +297,7 @@ def test_unreadable_answer_is_refused(
 ) -> None:
     """An answer that can't be read prevents the takeover, because the ε that it spent is not known."""
     place = make_ledger()
-    foreign = EncodedRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
+    foreign = OutputRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
     open_writer(place.topic, place.topic_id).append([foreign])
     with pytest.raises(LedgerError, match="it spent is not known"):
         take_over(place)

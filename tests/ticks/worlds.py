@@ -10,6 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
@@ -19,7 +20,6 @@ from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import Owner
 from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
@@ -209,7 +209,7 @@ class FakeWriter:
     unacknowledged: Exception | None = None
     within: float = 0.0
 
-    def append(self, records: Sequence[EncodedRecord], within: float) -> int:
+    def append(self, records: Sequence[OutputRecord], within: float) -> int:
         self.within = within
         if self.refused is not None:
             raise self.refused

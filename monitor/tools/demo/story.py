@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, parse_instant
 from monitor.contracts.parameters import Parameters
 from monitor.observe.metric_catalog import FATES, PREFIX
-from monitor.ticks.ledger import EncodedRecord
 from monitor.tools.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
 from monitor.tools.client.words import News, Words, moment
 
@@ -57,7 +57,7 @@ class Story:
         self.words = Words(self.parameters.grid, NOUN)
         self._news = News(self.words)
 
-    def add_tick(self, tick: int, records: Iterable[EncodedRecord], metrics: CollectorRegistry) -> list[Item]:
+    def add_tick(self, tick: int, records: Iterable[OutputRecord], metrics: CollectorRegistry) -> list[Item]:
         """Add the records of a published tick and return the news in them."""
         changes = [self.subscriber_view.add(record.headers, record.value) for record in records]
         surprising = [change for change in changes if change is not None and not self._is_expected(change)]

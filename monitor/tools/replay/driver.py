@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from kafka import OffsetSpec, TopicPartition
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.errors import NotEmptyError, ReplayError
@@ -23,7 +24,6 @@ from monitor.service.preflight import Preflight, run_preflight
 from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.service.setup import Beginning, set_up
 from monitor.store.redis_store import RedisWindows
-from monitor.ticks.ledger import EncodedRecord
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
 from monitor.tools.replay.refusals import Refusals
@@ -163,7 +163,7 @@ class Replay:
         self.service.stop()
         self.windows.close()
 
-    def run_tick(self, tick: int) -> Sequence[EncodedRecord]:
+    def run_tick(self, tick: int) -> Sequence[OutputRecord]:
         """Move the clock to a tick's release time, wait until its answers are in the ledger, and return its records.
 
         Raises:
@@ -222,7 +222,7 @@ def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
         feed.close()
 
 
-def replay(settings: Settings, planned: ReplayPlan, on_tick: Callable[[int, Sequence[EncodedRecord]], None]) -> Summary:
+def replay(settings: Settings, planned: ReplayPlan, on_tick: Callable[[int, Sequence[OutputRecord]], None]) -> Summary:
     """Replay all ticks, and call `on_tick` with each tick and its records. The topics and the store must be empty.
 
     The input of several ticks is produced at once, which is faster. The counts do not depend on this: visits that are

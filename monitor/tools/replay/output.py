@@ -7,12 +7,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.ledger_entries import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, read_record
 from monitor.errors import UsageError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ticks.ledger import EncodedRecord, read_partition
+from monitor.ticks.ledger import read_partition
 
-_KeyedRecord = tuple[tuple[int, int, int], EncodedRecord]
+_KeyedRecord = tuple[tuple[int, int, int], OutputRecord]
 
 _BEFORE_ALL = -(2**62)
 
@@ -45,7 +46,7 @@ def _read_partition(connections: KafkaConnections, topic: str, partition: int) -
         yield (tick, partition, offset), record
 
 
-def _to_json(record: EncodedRecord, partition: int, offset: int) -> dict[str, object]:
+def _to_json(record: OutputRecord, partition: int, offset: int) -> dict[str, object]:
     return {
         "key": record.key.decode(),
         "headers": {name: value.decode() for name, value in record.headers},

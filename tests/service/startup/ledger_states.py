@@ -9,7 +9,6 @@ from typing import Any
 from monitor.contracts.alerts import make_at_times_record, make_hot_spots_record
 from monitor.contracts.parameters import Parameters
 from monitor.privacy.over_time import Mark
-from monitor.ticks.ledger import EncodedRecord
 from monitor.ticks.state import LedgerState
 
 HALF = Fraction(1, 2)
@@ -44,7 +43,7 @@ def state_with_answers(parameters: Parameters, *answers: tuple[str, str, int, Fr
             record = make_at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
         else:
             record = make_hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
-        state.fold(EncodedRecord(record.key, record.value, tuple(record.headers), as_of // 1_000), parameters.grid)
+        state.fold(record, parameters.grid)
     return state
 
 

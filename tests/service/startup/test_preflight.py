@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from monitor.config.servers import KafkaSettings
-from monitor.contracts.alerts import make_ledger_record
+from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import OverTime, Parameters, Registry
 from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
@@ -20,7 +20,7 @@ from monitor.kafka.topics import list_topic_needs
 from monitor.privacy.over_time import Mark
 from monitor.service.preflight import Preflight, require_room
 from monitor.service.setup import Beginning
-from monitor.ticks.ledger import EncodedRecord, Writer
+from monitor.ticks.ledger import Writer
 from monitor.ticks.state import OwnerTerms
 from tests.service.startup.ledger_states import states_with_marks
 
@@ -147,7 +147,7 @@ class TestRunPreflight:
                 source="town", service="town", partitions=ledger_partitions, lost_at=None, partition=partition, at=0
             )
             with closing(Writer(connections, ledger, topic_id, partition)) as writer:
-                writer.append([EncodedRecord(record.key, record.value, tuple(record.headers), 0)])
+                writer.append([record])
         with pytest.raises(LedgerError, match=rf"differ in the number of ledger partitions \({first}, {other}\)"):
             preflight(parameters)
 

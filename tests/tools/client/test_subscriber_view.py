@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from monitor.contracts.alerts import OutputRecord, make_owner_record
+from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import Registry
 from monitor.tools.client.subscriber_view import AlertChange, Change, HotSpotsChange, SnapshotChange, SubscriberView
 from tests.tools.client.records import REGISTRY, hot_spots, over_time, snapshot

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from monitor.cli import main
 from monitor.config import ValidConfig
-from monitor.contracts.alerts import make_owner_record
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, HOUR
+from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import HotSpots
 from monitor.contracts.schedule import Schedule
 from monitor.errors import TopicError

@@ -14,7 +14,6 @@ from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_ov
 from monitor.contracts.parameters import Parameters
 from monitor.observe.metrics import Metrics
 from monitor.privacy.over_time import Mark, step
-from monitor.ticks.ledger import EncodedRecord
 from monitor.tools.demo.examples import copy_examples
 from monitor.tools.demo.story import Story
 
@@ -26,7 +25,7 @@ def story(tmp_path: Path) -> Story:
     return Story(derive_parameters(config, load_registry(config.locations.file)), 0, 47)
 
 
-Published = Callable[..., list[EncodedRecord]]
+Published = Callable[..., list[OutputRecord]]
 
 
 @pytest.fixture
@@ -37,10 +36,8 @@ def published(story: Story) -> Published:
     designated times (one per shard), have noisy counts.
     """
 
-    def build(tick: int, noisy: int = 0) -> list[EncodedRecord]:
-        records = [*_over_time(story.parameters, tick, noisy), *_at_times(story.parameters, tick, noisy)]
-        at = story.parameters.grid.as_of(tick) // 1_000
-        return [EncodedRecord(record.key, record.value, tuple(record.headers), at) for record in records]
+    def build(tick: int, noisy: int = 0) -> list[OutputRecord]:
+        return [*_over_time(story.parameters, tick, noisy), *_at_times(story.parameters, tick, noisy)]
 
     return build
 

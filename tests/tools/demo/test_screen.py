@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, HOUR
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.observe.metrics import Metrics
-from monitor.ticks.ledger import EncodedRecord
 from monitor.tools.demo.screen import Screen
 from monitor.tools.demo.story import Intake, Story
 
-Published = Callable[..., list[EncodedRecord]]
+Published = Callable[..., list[OutputRecord]]
 
 
 def frame(story: Story, width: int, height: int) -> list[str]:

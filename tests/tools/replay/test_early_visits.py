@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.contracts.alerts import LEDGER, OWNER
+from monitor.contracts.alerts import LEDGER, OWNER, OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.service.service import Settings
-from monitor.ticks.ledger import EncodedRecord, read_partition
+from monitor.ticks.ledger import read_partition
 from monitor.tools.replay import driver
 from monitor.tools.servers import EmbeddedValkey
 from tests.kit.town import HOURS, Town, build_tree
@@ -67,11 +67,11 @@ def write_visits(path: Path) -> None:
 @pytest.fixture
 def replay(
     kafka: SharedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
-) -> Callable[[int], list[EncodedRecord]]:
+) -> Callable[[int], list[OutputRecord]]:
     """A function that replays the visits, of which n ticks are produced at once, and returns the answers."""
     service = topic("town")
 
-    def run(fed: int) -> list[EncodedRecord]:
+    def run(fed: int) -> list[OutputRecord]:
         with closing(redis.Redis.from_url(valkey.url)) as client:
             client.flushall()  # other tests of the session may have used the same name of the service
         settings = make_settings(tmp_path, kafka, valkey, service, topic("replay"))
@@ -93,7 +93,7 @@ def replay(
 
 
 @pytest.mark.promise(27)
-def test_early_visits_change_no_byte(replay: Callable[[int], list[EncodedRecord]]) -> None:
+def test_early_visits_change_no_byte(replay: Callable[[int], list[OutputRecord]]) -> None:
     """With the same noise, all answers are equal byte for byte, however many ticks' visits are already in the topic."""
     one_by_one = replay(1)
     assert {b"noisy_count" in record.value for record in one_by_one} == {True, False}
