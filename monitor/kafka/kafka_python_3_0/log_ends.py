@@ -40,18 +40,18 @@ def read_log_ends(admin: Any, topic: str, leaders: Mapping[int, Leader]) -> dict
 
 
 async def _request_log_ends(admin: Any, topic: str, leaders: Mapping[int, Leader]) -> list[tuple[int, int]]:
-    ends = []
+    """Send all requests before the first answer is awaited. A broker answers those of one connection in their order."""
+    sent = []
     for node in sorted({leader.node for leader in leaders.values()}):
         led = {partition: leader.epoch for partition, leader in leaders.items() if leader.node == node}
-        await _send(admin, topic, node, _build_barrier(topic, led))
-        answered = await _send(admin, topic, node, _build_request(topic, led))
-        ends += [(partition.partition_index, partition.offset) for partition in answered]
-    return ends
+        requests = (_build_barrier(topic, led), _build_request(topic, led))
+        sent += [admin._manager.send(request, node_id=node) for request in requests]
+    answered = [_require_answer(await response, topic) for response in sent]
+    return [(partition.partition_index, partition.offset) for ends in answered[1::2] for partition in ends]
 
 
-async def _send(admin: Any, topic: str, node: int, request: Any) -> Any:
+def _require_answer(response: Any, topic: str) -> Any:
     """Return what a broker answers about partitions of the topic. Raises a KafkaError if it refuses one."""
-    response = await admin._manager.send(request, node_id=node)
     answered = response.topics[0].partitions
     for partition in answered:
         if partition.error_code:
@@ -61,6 +61,8 @@ async def _send(admin: Any, topic: str, node: int, request: Any) -> Any:
 
 def _build_barrier(topic: str, partitions: Iterable[int]) -> Any:
     """Return a request that a leader answers only after it has appended every batch that it has stamped.
+
+    Until then it does not begin the next request of the connection.
 
     A leader stamps a batch, decompresses it and appends it under the lock of the partition's log, and it takes the same
     lock to list the active producers (`UnifiedLog.append` and `activeProducers` of Apache Kafka 3 and 4). It takes no

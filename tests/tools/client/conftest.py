@@ -50,7 +50,9 @@ def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
 
     def append(records: Published) -> None:
         for record, at in records:
-            producer.send(name, key=record.key, value=record.value, headers=record.headers, timestamp_ms=at // 1_000)
+            producer.send(
+                name, key=record.key, value=record.value, headers=list(record.headers), timestamp_ms=at // 1_000
+            )
         producer.flush(timeout=10)
 
     yield append

@@ -280,7 +280,9 @@ def test_aborted_records_are_invisible(
         ):
             producer.begin_transaction()
             stamp = SLOTS.as_of(8) // 1_000
-            sent = producer.send(topic, key=record.key, value=record.value, headers=record.headers, timestamp_ms=stamp)
+            sent = producer.send(
+                topic, key=record.key, value=record.value, headers=list(record.headers), timestamp_ms=stamp
+            )
             sent.get(10)  # an abort drops what was not sent yet
             end()
     with closing(settings.kafka.create_admin()) as admin:

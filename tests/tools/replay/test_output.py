@@ -62,7 +62,7 @@ def test_ticks_without_answers_are_in_order(kafka: SharedKafka, topic: Callable[
             (1, [make_owner(1), *(make_owner(1, tick) for tick in range(3))]),
         ):
             for record in records:
-                producer.send(alerts, record.value, record.key, headers=record.headers, partition=partition)
+                producer.send(alerts, record.value, record.key, headers=list(record.headers), partition=partition)
         producer.flush()
     assert write_output(connections, alerts, 2, tmp_path / "alerts.jsonl") == 9
     lines = [json.loads(line) for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
