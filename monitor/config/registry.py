@@ -16,7 +16,7 @@ from monitor.config.scalars import has_controls
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, Problem
 
-COLUMNS: Final = ("location_id", "name", "latitude", "longitude")
+COLUMNS: Final = ("location_id", "name", "latitude", "longitude", "kind")
 MAX_LISTED: Final = 20
 _KEY: Final = "locations.file"
 
@@ -26,16 +26,17 @@ _COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A public place of the registry; latitude and longitude in degrees."""
+    """A public place of the registry; latitude and longitude in degrees. `kind`: words to find it by."""
 
     id: str
     name: str | None = None
     latitude: float | None = None
     longitude: float | None = None
+    kind: str | None = None
 
 
 def load_registry(path: Path) -> tuple[Location, ...]:
-    """Return all locations in file order. The header must name location_id; name, latitude, longitude are optional.
+    """Return all locations in file order. The header must name location_id; the other columns are optional.
 
     Raises:
         ConfigError: with the first 20 problems of the file and the number of others.
@@ -112,7 +113,7 @@ class _Reader:
 
     def find_header_problems(self) -> Iterator[Problem]:
         """Yield the problems of the first line."""
-        form = "location_id[,name,latitude,longitude]"
+        form = "location_id[,name,latitude,longitude,kind]"
         if "location_id" not in self.header:
             header = ",".join(self.header)[:80]
             yield Problem("the header", repr(header) if header else "missing", form, "Make it the first line.")
@@ -140,17 +141,19 @@ class _Reader:
             self.problems.append(Problem(f"line {line}", count, f"{len(self.header)} fields, as in the header", remedy))
             return Location("")
         cells = dict(zip(self.header, row, strict=True))
-        name = cells.get("name") or None
-        if name is not None and has_controls(name):
-            self.problems.append(
-                Problem(f"line {line}, name", repr(name[:80]), "no control characters", "Remove them.")
-            )
         return Location(
             self._read_id(line, cells["location_id"]),
-            name,
+            self._read_text(line, "name", cells.get("name", "")),
             self._read_degrees(line, "latitude", cells.get("latitude", "")),
             self._read_degrees(line, "longitude", cells.get("longitude", "")),
+            self._read_text(line, "kind", cells.get("kind", "")),
         )
+
+    def _read_text(self, line: int, column: str, text: str) -> str | None:
+        if has_controls(text):
+            remedy = "Remove them."
+            self.problems.append(Problem(f"line {line}, {column}", repr(text[:80]), "no control characters", remedy))
+        return text or None
 
     def _read_id(self, line: int, text: str) -> str:
         key = f"line {line}, location_id"

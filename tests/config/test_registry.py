@@ -25,12 +25,12 @@ def problems_of(file: Path, content: str | bytes) -> dict[str, str]:
 def test_locations_keep_file_order(file: Path) -> None:
     """Locations are returned in file order, with optional fields."""
     file.write_text(
-        '\ufefflocation_id,name,latitude,longitude\r\nb,"Shop, the",35.5,-139\r\n\r\na,,,\r\n'
-        "渋谷,渋\u3000谷,-90,180\r\n",
+        '\ufefflocation_id,name,latitude,longitude,kind\r\nb,"Shop, the",35.5,-139,shop\r\n\r\na,,,,\r\n'
+        "渋谷,渋\u3000谷,-90,180,\r\n",
         encoding="utf-8",
     )
     assert load_registry(file) == (
-        Location("b", "Shop, the", 35.5, -139.0),
+        Location("b", "Shop, the", 35.5, -139.0, "shop"),
         Location("a"),
         Location("渋谷", "渋\u3000谷", -90.0, 180.0),
     )
@@ -45,9 +45,9 @@ def test_only_ids_are_required(file: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
-        ("", "location_id[,name,latitude,longitude]"),
-        ("id,name", "location_id[,name,latitude,longitude]"),
-        ("location_id,lat,lon", "columns of location_id[,name,latitude,longitude]"),
+        ("", "location_id[,name,latitude,longitude,kind]"),
+        ("id,name", "location_id[,name,latitude,longitude,kind]"),
+        ("location_id,lat,lon", "columns of location_id[,name,latitude,longitude,kind]"),
         ("location_id,location_id", "each column once"),
         ("location_id,latitude", "both latitude and longitude, or neither"),
     ],

@@ -194,7 +194,9 @@ class Known:
 
 
 def _find_latest(alarms: Iterable[Answer | None]) -> Answer | None:
-    return max((alarm for alarm in alarms if alarm is not None), key=lambda alarm: alarm.as_of or 0, default=None)
+    """Return the alarm with the latest designated time or end of its window."""
+    found = ((alarm.about.end, alarm) for alarm in alarms if alarm is not None and alarm.about is not None)
+    return max(found, key=lambda one: one[0], default=(None, None))[1]
 
 
 def _datetime(instant: int | None) -> datetime | None:

@@ -141,6 +141,7 @@ def write_registry_json(
         ],
         "ids": [location.id for location in locations],
         "names": [location.name or "" for location in locations],
+        "kinds": [location.kind or "" for location in locations],
         "latitudes": [location.latitude for location in locations],
         "longitudes": [location.longitude for location in locations],
         "shards": parameters.registry.shards,

@@ -30,7 +30,7 @@ _encode: Final = msgspec.json.Encoder().encode
 def prepare_history(
     location_id: str, row: int, board: Board, parameters: Parameters, earlier: Sequence[Registry] = ()
 ) -> Callable[[], bytes]:
-    """Select the records about a place. Return the function that writes its history as JSON, the latest period first.
+    """Select the records about a place. Return the function that writes its history as JSON, the latest moment first.
 
     That function does not read the board, so another thread may call it. `earlier`: registries that were used before.
     """
@@ -51,7 +51,7 @@ def prepare_history(
             periods += _join({"monitor": monitor, "kind": "over_time"}, answers)
         for about, read in snapshots:
             periods += _join(about, ((as_of, _read_snapshot(one, location_id, known)) for as_of, one in read))
-        periods.sort(key=lambda period: (period["until"], period["monitor"]), reverse=True)
+        periods.sort(key=_find_moment, reverse=True)
         return _encode({"id": location_id, "history": periods[:MOST_PERIODS]})
 
     return write
@@ -84,6 +84,11 @@ def _join(about: Mapping[str, Any], answers: Iterable[tuple[int, dict[str, Any]]
             periods.append({**about, **answer, "since": at, "until": at})
         previous = answer
     return periods
+
+
+def _find_moment(period: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the sort key of a period: the designated time or else its start, then when it was published."""
+    return period.get("time", period["since"]), period["since"], period["monitor"]
 
 
 def _read_alert(entry: Entry) -> dict[str, Any]:

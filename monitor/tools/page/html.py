@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,10 +16,9 @@ from markupsafe import Markup
 from monitor.config.sections import LANGUAGES, Language
 from monitor.contracts.instants import SECOND
 from monitor.tools.client.known import Answer
-from monitor.tools.page.answers import count_states
 from monitor.tools.page.present import STATES, Place, Recount
 from monitor.tools.page.static import Static
-from monitor.tools.page.texts import Texts, Words, format_machine_time, format_time
+from monitor.tools.page.texts import Texts, Words, format_machine_time
 
 SECONDS: Final = (120, 60, 30, 10, 1)
 """How long the list may stay, in seconds. Without JavaScript the page reloads each minute."""
@@ -81,7 +81,8 @@ class Html:
         """Return the page of the list that the view names. It may be shown for `left` seconds (`late.SECONDS`)."""
         texts = self._texts[view.language]
         words = Words(texts)
-        ordered = sorted(places, key=lambda place: (STATES.index(place.leading.state), place.name.casefold()))
+        ordered = sorted(places, key=lambda place: (STATES.index(place.level), place.name.casefold()))
+        counted = Counter(place.level for place in places)
         start = (view.page - 1) * PAGE_SIZE
         return self._template.render(
             t=texts,
@@ -92,14 +93,14 @@ class Html:
             left=left,
             build=self._static.build,
             modules=self._static.modules,
-            as_of=format_time(as_of) if as_of else None,
+            as_of=words.format_time(as_of) if as_of else None,
             as_of_machine=format_machine_time(as_of),
             states=STATES,
-            counts=count_states(places),
+            counts=counted,
             places=[_describe(place, words) for place in ordered[start : start + PAGE_SIZE]],
             page=view.page,
             pages=count_pages(len(places)),
-            audit=_write_audit_line(texts, recount),
+            audit=_write_audit_line(words, recount),
             setup=self._write_setup(view, texts),
         ).encode()
 
@@ -113,11 +114,11 @@ def _describe(place: Place, words: Words) -> dict[str, Any]:
     return {
         "id": place.location.id,
         "name": place.name,
-        "state": place.leading.state,
-        "short": words.summarize(place.leading, place.find_reason(place.leading)),
+        "state": place.level,
+        "lines": words.list_lines(place.leading, place.find_reason(place.leading), place.alarms),
         "answers": [
             _describe_answer(answer, place.find_reason(answer), words, leads=number == 0)
-            for number, answer in enumerate(place.answers)
+            for number, answer in enumerate(place.statements)
         ],
         "sections": words.list_sections(place.leading, place.find_reason(place.leading)),
     }
@@ -129,21 +130,21 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
         "state": answer.state,
         "question": words.phrase_question(answer.about) if answer.about else "",
         "sections": words.list_sections(answer, reason)[: 3 if leads else 2],
-        "as_of": format_time(answer.as_of),
+        "as_of": words.format_time(answer.as_of),
         "as_of_machine": format_machine_time(answer.as_of),
-        "valid_until": format_time(answer.valid_until),
+        "valid_until": words.format_time(answer.valid_until),
         "valid_until_machine": format_machine_time(answer.valid_until),
     }
 
 
-def _write_audit_line(texts: Texts, recount: Recount | None) -> str:
+def _write_audit_line(words: Words, recount: Recount | None) -> str:
     if recount is None:
         return ""
     result = {
-        "up_to": f"{format_time(recount.up_to)} UTC",
+        "up_to": f"{words.format_time(recount.up_to)} UTC",
         "false": recount.false,
         "epsilon": recount.epsilon_at_most,
     }
     if recount.since is None:
-        return texts["audit"].format(**result)
-    return texts["audit_between"].format(since=format_time(recount.since), **result)
+        return words.texts["audit"].format(**result)
+    return words.texts["audit_between"].format(since=words.format_time(recount.since), **result)

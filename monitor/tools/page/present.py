@@ -40,6 +40,24 @@ class Place:
     reachable: bool = True
 
     @property
+    def level(self) -> State:
+        """The state by which the place is counted and listed: that of an alarm while one still counts."""
+        return self.leading.state if self.leading.last_alarm is None else "noisy_count"
+
+    @property
+    def alarms(self) -> list[Answer]:
+        """The last alarm of each monitor, if it still counts, the latest one first."""
+        alarms = (answer.last_alarm for answer in self.answers)
+        ends = [(alarm.about.end, alarm) for alarm in alarms if alarm is not None and alarm.about is not None]
+        return [alarm for _end, alarm in sorted(ends, key=lambda one: one[0], reverse=True)]
+
+    @property
+    def statements(self) -> list[Answer]:
+        """The answers and the earlier alarms that still count, the most cautious one first."""
+        alarms = (answer.last_alarm for answer in self.answers if answer.state != "noisy_count")
+        return sorted([*self.answers, *filter(None, alarms)], key=lambda answer: answer.caution)
+
+    @property
     def name(self) -> str:
         """The name of the place, or its id."""
         return self.location.name or self.location.id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from importlib import resources
@@ -17,6 +17,7 @@ from monitor.tools.client.known import About, Answer
 
 Texts = Mapping[str, str]
 
+MONTHS: Final = 12
 _DEFAULT: Final[Language] = "en"
 
 
@@ -52,6 +53,8 @@ def _find_problems(settings: PageSettings) -> Iterator[Problem]:
                 fields = sorted(_find_placeholders(known[key]))
                 wanted = ", ".join(f"{{{field}}}" for field in fields) or "no placeholder"
                 yield Problem(name, repr(text[:80]), f"a text with these placeholders or fewer: {wanted}")
+            elif key == "months" and len(text.split()) != MONTHS:
+                yield Problem(name, repr(text[:80]), "the names of twelve months, separated by spaces")
 
 
 def _is_usable(text: str, known: str) -> bool:
@@ -95,6 +98,10 @@ def _sort_by_weight(accepted: str) -> list[str]:
     return [tag for _weight, _position, tag in sorted(weighed)]
 
 
+_UNITS: Final = (("days", 1_440), ("hours", 60), ("minutes", 1))
+"""The units of a window, with their minutes. A window of one day is "24 hours": no text has a singular."""
+
+
 class Section(NamedTuple):
     """A part of the description of an answer: its title and its text."""
 
@@ -102,17 +109,32 @@ class Section(NamedTuple):
     text: str
 
 
-def format_time(time: datetime | int | None) -> str:
-    """Return a time or an instant as text in UTC, such as `2026-01-06 14:00`; a dash for None."""
-    moment = to_datetime(time) if isinstance(time, int) else time
-    return "–" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
-
-
 class Words:
     """The words of one language. `reason` replaces the reason of an answer."""
 
     def __init__(self, texts: Texts) -> None:
         self.texts = texts
+
+    def format_time(self, time: datetime | int | None) -> str:
+        """Return a time or an instant as text in UTC, such as `6 Jan 2026, 14:00`; a dash for None."""
+        moment = to_datetime(time) if isinstance(time, int) else time
+        if moment is None:
+            return "–"
+        month, clock = self.texts["months"].split()[moment.month - 1], f"{moment:%H:%M}"
+        return self.texts["date"].format(day=moment.day, month=month, year=moment.year, time=clock)
+
+    def list_lines(self, leading: Answer, reason: str, alarms: Sequence[Answer]) -> list[str]:
+        """Return the lines below the name of a place: the alarms that still count, and the answer that counts now."""
+        lines = [self._fill_row("alarm", alarm) for alarm in alarms]
+        if leading.state in {"unknown", "paused"}:
+            lines.append(self.summarize(leading, reason))
+        elif not alarms or leading.state != "noisy_count":
+            lines.append(self._fill_row("row", leading))
+        return lines
+
+    def _fill_row(self, key: str, answer: Answer) -> str:
+        end = self.format_time(answer.about.end if answer.about else None)
+        return self.texts[key].format(end=end, what=self.summarize(answer, answer.reason))
 
     def summarize(self, answer: Answer, reason: str) -> str:
         """Return a few words: the answer, or why there is none."""
@@ -125,13 +147,13 @@ class Words:
         state, about = answer.state, answer.about
         named = state == "noisy_count" and about is not None and about.kind == "hot_spots"
         kind = "hot_spot" if named else state  # a hot spot is no alarm: it is compared with no threshold
-        keys = (self._choose(f"{state}_means", "_means", answer), f"{kind}_not", f"{kind}_do")
+        keys = (self._choose(f"{kind}_means", "_means", answer), f"{kind}_not", f"{kind}_do")
         titles = (self.texts["means"], self.texts["not"], self.texts["do"])
         return [Section(title, self._fill(key, answer, reason)) for title, key in zip(titles, keys, strict=True)]
 
     def phrase_question(self, about: About) -> str:
-        """Return what a monitor asks."""
-        return self.texts[f"{about.kind}_monitor"].format(name=about.monitor)
+        """Return what an answer is about: a time or period, or that a place is a hot spot. No monitor is named."""
+        return self.texts["hot_spots_monitor"] if about.kind == "hot_spots" else self._describe_time(about)
 
     @staticmethod
     def _choose(key: str, suffix: str, answer: Answer) -> str:
@@ -146,15 +168,29 @@ class Words:
             threshold=about.threshold if about else None,
             most=answer.count_at_most,
             least=answer.count_at_least,
-            resumes=format_time(about.resumes_at if about else None),
-            as_of=format_time(answer.as_of),
+            resumes=self.format_time(about.resumes_at if about else None),
+            as_of=self.format_time(answer.as_of),
+            before=self._describe_window("window_before", about),
+            level=self.texts["level"].format(threshold=about.threshold) if about and about.threshold else "",
             when=self._describe_time(about) if about else "",
             reason=self.texts[reason] if answer.state == "unknown" else "",
         )
 
     def _describe_time(self, about: About) -> str:
-        when = self.texts["at_time" if about.start == about.end else "in_window"]
-        return when.format(start=format_time(about.start), end=format_time(about.end))
+        end = self.format_time(about.end)
+        if about.start == about.end:
+            return self.texts["at_time"].format(end=end)
+        return self._describe_window("in_window", about) or self.texts["in_period"].format(end=end)
+
+    def _describe_window(self, key: str, about: About | None) -> str:
+        """Return a text with the length of a window in days, hours or minutes. Empty without a known window."""
+        if about is None or about.start is None or about.start == about.end:
+            return ""
+        minutes = round((about.end - about.start).total_seconds() / 60)
+        whole = (one for one in _UNITS if minutes % one[1] == 0 and minutes > one[1])
+        unit, size = next(whole, _UNITS[-1])
+        length = self.texts[unit].format(count=minutes // size)
+        return self.texts[key].format(length=length, end=self.format_time(about.end))
 
 
 def format_machine_time(instant: int | None) -> str:

@@ -113,7 +113,7 @@ def test_list_needs_no_script(browser: Browser, page: Page, shared: Town) -> Non
     with visit(browser, page.url, java_script_enabled=False) as one:
         one.tab.goto(f"{page.url}?lang=en")
         assert len(one.names()) == len(shared.parts.locations)
-        expect(one.state("Market Hall")).to_have_text("Silent")
+        expect(one.state("Market Hall")).to_have_text("Alarm")
         one.place("Market Hall").locator("summary").click()
         expect(one.place("Market Hall")).to_contain_text("Silence does not mean safe")
         assert 'http-equiv="refresh"' in one.tab.content()
@@ -125,26 +125,79 @@ def test_list_and_map_agree(browser: Browser, page: Page, shared: Town) -> None:
         plain.tab.goto(f"{page.url}?lang=en")
         names = plain.names()
         states = plain.states()
+        lines = plain.tab.locator("#list .short").all_inner_texts()
     with visit(browser, page.url) as one:
         assert sorted(one.open().names()) == sorted(names)
         assert one.states() == states
-        assert [one.state(name).inner_text() for name in names[:4]] == ["Alarm", "Alarm", "Silent", "Silent"]
+        assert one.tab.locator("#list .short").all_inner_texts() == lines
+        assert [name for name, state in states.items() if state == "Alarm"] == names[:6]
         expect(one.tab.locator("#map .note")).to_have_text("Places without coordinates, in the list only: 1.")
 
 
 def test_search_and_filters(browser: Browser, page: Page) -> None:
-    """Search finds by parts of names without accents, filters combine with it, and no request is made."""
+    """Search finds parts of names, kinds, and names with typing errors. Filters combine with it, on the device."""
     with visit(browser, page.url) as one:
         one.open()
         requests: list[str] = []
         one.tab.on("request", lambda request: requests.append(request.url))
         one.tab.get_by_role("searchbox").fill("CAFE")
         assert one.names() == ["Station Café", "Garden Café", "Market Café", "North Café"]
-        one.chip("Safe").click()
+        one.chip("Below alarm level").click()
         assert one.names() == ["Garden Café", "Market Café", "North Café"]
-        one.tab.get_by_role("searchbox").fill("nowhere")
-        expect(one.tab.get_by_text("No place matches.")).to_be_visible()
+        one.chip("Below alarm level").click()
+        for query, first in (("libary", "Public Library"), ("bakery", "Baker"), ("train", "Central Station")):
+            one.tab.get_by_role("searchbox").fill(query)
+            assert one.names()[0] == first
+        one.tab.get_by_role("searchbox").fill("schol")
+        expect(one.tab.locator("#no-match")).to_have_text("No place is called “schol”. Similar ones:")
         assert [url for url in requests if "ticks" not in url] == []
+
+
+def test_empty_list_says_why(browser: Browser, page: Page) -> None:
+    """Each filter without a place has a sentence of its own."""
+    with visit(browser, page.url) as one:
+        one.open()
+        texts = {
+            "Silent": "No place is silent",
+            "My places": "You have no places yet",
+            "Changed": "No place has changed",
+        }
+        for name, text in texts.items():
+            one.chip(name).click()
+            expect(one.tab.locator("#no-match")).to_contain_text(text)
+            one.chip(name).click()
+        one.tab.get_by_role("searchbox").fill("nowhere")
+        expect(one.tab.locator("#no-match")).to_have_text("No place is called “nowhere”, or similar.")
+        one.chip("My places").click()
+        expect(one.tab.locator("#no-match")).to_have_text("No place matches all of your choices.")
+
+
+def test_map_answers_where_touched(browser: Browser, page: Page, shared: Town) -> None:
+    """A touch of a mark shows a card there, and the highlighted, open row, in view beside or below the map."""
+    row = shared.parts.parameters.registry.rows["market"]
+    for settings in ({}, PHONE):
+        with visit(browser, page.url, **settings) as one:
+            one.open()
+            find = f"import(document.querySelector('script[src]').src).then(({{map}}) => map.where({row}))"
+            x, y = one.tab.evaluate(find)
+            one.tab.locator("#map canvas[role]").click(position={"x": x, "y": y})
+            expect(one.tab.locator(".card")).to_contain_text("Market Hall")
+            expect(one.tab.locator(".card")).to_be_in_viewport()
+            expect(one.place("Market Hall")).to_have_class("selected")
+            expect(one.place("Market Hall").locator(".statement").first).to_be_in_viewport()
+            one.chip("Close").click()
+            expect(one.tab.locator(".card")).to_be_hidden()
+
+
+def test_phone_begins_with_list(browser: Browser, page: Page) -> None:
+    """On a telephone the first screen has the first place of the list, and nothing is wider than the screen."""
+    with visit(browser, page.url, **PHONE) as one:
+        one.open()
+        expect(one.tab.locator("#list > li").first.locator(".short").first).to_be_in_viewport()
+        assert one.tab.evaluate("document.documentElement.scrollWidth") <= 390
+        expect(one.tab.get_by_role("slider")).to_be_hidden()
+        one.chip("More").click()
+        expect(one.tab.get_by_role("slider")).to_be_visible()
 
 
 def test_device_keeps_my_places(browser: Browser, page: Page) -> None:
@@ -177,49 +230,64 @@ def test_keyboard_is_enough(browser: Browser, page: Page) -> None:
         for key in ("+", "+", "ArrowRight", "ArrowDown", "Enter"):
             keyboard.press(key)
         expect(one.tab.locator("#list summary:focus")).to_have_count(1)
-        assert one.tab.locator("details[open]").count() == 2
+        assert one.tab.locator("#list details[open]").count() == 1  # the other place has closed
 
 
 def test_time_line_shows_the_past(browser: Browser, page: Page) -> None:
-    """The time line shows what was published at a time, says that it is the past, and leads back to now."""
+    """The time line shows what was published at a time, says that it is the past, and leads to alarms and to now."""
     with visit(browser, page.url) as one:
         one.open()
-        expect(one.state("Market Hall")).to_have_text("Silent")
+        expect(one.state("Primary School")).to_have_text("Unknown")
         slider = one.tab.get_by_role("slider")
         for _ in range(12):
             slider.press("ArrowLeft")
-        expect(one.tab.get_by_role("alert")).to_contain_text("8 Jan, 03:00")
-        expect(one.state("Primary School")).to_have_text("Safe")
-        expect(one.state("Market Hall")).to_have_text("Silent")
+        expect(one.tab.get_by_role("alert")).to_contain_text("8 Jan 2026, 03:00 UTC")
+        expect(one.state("Primary School")).to_have_text("Below alarm level")
+        expect(one.state("Market Hall")).to_have_text("Alarm")
         slider.press("Home")
-        expect(one.state("Market Hall")).to_have_text("Safe")
+        expect(one.state("Market Hall")).to_have_text("Below alarm level")
+        expect(one.chip("Previous alarm")).to_be_disabled()
+        one.chip("Next alarm").click()
+        expect(one.tab.get_by_role("alert")).to_contain_text("6 Jan 2026, 15:00 UTC")
+        expect(one.tab.locator(".timeline output")).to_have_text("6 Jan 2026, 15:00")
+        expect(one.state("Station Café")).to_have_text("Alarm")
+        one.tab.locator(".timeline .track").hover(position={"x": 2, "y": 5})
+        expect(one.tab.locator(".timeline .tip")).to_have_text("6 Jan 2026, 01:00: 0 new, 0 in all")
         one.chip("Back to now").click()
         expect(one.tab.get_by_role("alert")).to_be_hidden()
-        expect(one.state("Market Hall")).to_have_text("Silent")
-        expect(one.tab.locator("#live")).to_contain_text("As of 8 Jan, 15:00")
+        expect(one.state("Market Hall")).to_have_text("Alarm")
+        expect(one.tab.locator("#live")).to_contain_text("As of 8 Jan 2026, 15:00 UTC")
         expect(one.tab.locator("#live")).not_to_contain_text("is now")
 
 
 def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
-    """A place that is silent and was safe at noon shows the silence first, and only says what to do about that."""
+    """A place that is silent after an alarm shows the alarm first, and only says what to do about that."""
     for settings in ({}, {"java_script_enabled": False}):
         with visit(browser, page.url, **settings) as one:
             one.tab.goto(f"{page.url}?lang=en")
             one.place("Market Hall").locator("summary").click()
             answers = one.place("Market Hall").locator(".statement")
-            expect(answers).to_have_count(2)
-            expect(answers.nth(0)).to_contain_text("Treat this place as not known to be safe.")
-            expect(answers.nth(1)).to_contain_text("Safe · midday")
-            expect(answers.nth(1)).not_to_contain_text("What to do")
+            expect(answers).to_have_count(3)
+            expect(answers.nth(0)).to_contain_text("If you were here in the 7 days up to 7 Jan 2026, 03:00")
+            expect(answers.nth(1)).to_contain_text("Silent · in the 7 days up to 8 Jan 2026, 15:00")
+            expect(answers.nth(2)).to_contain_text("Below alarm level · on 8 Jan 2026, 12:30")
+            expect(answers.filter(has_text="What to do")).to_have_count(1)
+            alarm = "at most 14 infected people reported here in the 7 days before (alarm level 10)"
+            lines = [f"Alarm on 7 Jan 2026, 03:00: {alarm}", "no new number until 14 Jan 2026, 05:00"]
+            expect(one.place("Market Hall").locator(".short")).to_have_text(lines)
+            expect(one.tab.get_by_text("midday")).to_have_count(0)
 
 
 def test_place_lists_its_answers(browser: Browser, page: Page) -> None:
-    """The history of a place lists its answers, the latest first."""
+    """The history of a place lists its answers by the time that they are about, the latest first."""
     with visit(browser, page.url) as one:
         one.open().place("Market Hall").locator("summary").click()
         one.chip("Show what was published").click()
-        expect(one.place("Market Hall").locator(".periods li").first).to_contain_text("Silent")
-        expect(one.place("Market Hall").locator(".periods")).to_contain_text("at most 14 infected people")
+        periods = one.place("Market Hall").locator(".periods li")
+        expect(periods.first).to_contain_text("8 Jan 2026, 12:30")
+        expect(one.place("Market Hall").locator(".periods .noisy_count")).to_contain_text("at most 14 infected people")
+        days = [int(text.partition(" ")[0]) for text in periods.all_inner_texts()]
+        assert days == sorted(days, reverse=True)
 
 
 def test_print_has_every_place(browser: Browser, page: Page, shared: Town) -> None:
@@ -250,31 +318,34 @@ def test_alarm_appears(browser: Browser, page: Page, shared: Town) -> None:
     """A published alarm changes the list, the numbers and the spoken summary; the next visit shows it as changed."""
     with visit(browser, page.url) as one:
         one.open()
-        expect(one.state("Central Station")).to_have_text("Safe")
+        expect(one.state("Central Station")).to_have_text("Below alarm level")
         shared.publish(LAST + 1, {"station-central": 17})
         expect(one.state("Central Station")).to_have_text("Alarm")
         expect(one.place("Central Station")).to_contain_text("at most 17 infected people")
-        expect(one.chip("Alarm").locator("b")).to_have_text("3")
+        expect(one.tab.locator(".chip.noisy_count b")).to_have_text("7")
         expect(one.tab.locator("#live")).to_contain_text("Central Station is now Alarm.")
         one.open()
         shared.publish(LAST + 2, {"station-central": 17})
-        expect(one.state("Central Station")).to_have_text("Silent")
+        expect(one.place("Central Station")).to_contain_text("no new number until")
+        expect(one.state("Central Station")).to_have_text("Alarm")
         one.open().chip("Changed since your last visit").click()
-        expect(one.tab.get_by_text("No place matches.")).to_be_visible()  # republished, but not changed
+        expect(one.tab.locator("#no-match")).to_contain_text("No place has changed")  # still an alarm
         shared.publish(LAST + 3, {"office-park": 15})
-        expect(one.place("Office Park").locator(".notes")).to_have_text("was Safe")
+        expect(one.place("Office Park").locator(".notes")).to_have_text("was Below alarm level")
 
 
 def test_old_answers_turn_unknown(browser: Browser, page: Page, shared: Town) -> None:
-    """When answers are two slots old, every place turns unknown in the browser, and says what was known before."""
+    """When answers are two slots old, places turn unknown in the browser. Alarms stay, and so does what was known."""
     with visit(browser, page.url) as one:
         one.open()
-        expect(one.state("Baker")).to_have_text("Safe")
+        expect(one.state("Baker")).to_have_text("Below alarm level")
+        alarms = int(one.tab.locator(".chip.noisy_count b").inner_text())
         shared.clock.move_to(shared.clock.now() + 2 * HOUR)
-        expect(one.chip("Unknown").locator("b")).to_have_text(str(len(shared.parts.locations)))
+        expect(one.chip("Unknown").locator("b")).to_have_text(str(len(shared.parts.locations) - alarms))
+        expect(one.place("Market Hall").locator(".short").nth(1)).to_have_text("the last answer is too old")
         expect(one.tab.get_by_role("alert")).to_contain_text("older than they should be")
         one.place("Baker").locator("summary").click()
-        expect(one.place("Baker")).to_contain_text("Last known: Safe")
+        expect(one.place("Baker")).to_contain_text("Last known: Below alarm level")
 
 
 def test_script_keeps_open_places(browser: Browser, page: Page) -> None:
@@ -285,11 +356,11 @@ def test_script_keeps_open_places(browser: Browser, page: Page) -> None:
         with one.tab.expect_request("**/v1/registry"):
             one.tab.goto(f"{page.url}?lang=en")
         one.place("Market Hall").locator("summary").click()
-        expect(one.place("Market Hall").locator(".statement")).to_have_count(2)
+        expect(one.place("Market Hall").locator(".statement")).to_have_count(3)
         (request,) = held
         request.continue_()
         one.tab.wait_for_selector("html[data-ready]")
-        expect(one.place("Market Hall").locator(".statement")).to_have_count(2)
+        expect(one.place("Market Hall").locator(".statement")).to_have_count(3)
         expect(one.place("Market Hall").locator("summary")).to_be_focused()
         assert one.tab.locator("#list details[open]").count() == 1
 
@@ -305,7 +376,7 @@ def test_failed_start_makes_all_unknown(browser: Browser, page: Page, shared: To
         assert words == ["Unknown"] * len(shared.parts.locations)
         assert one.tab.locator("#counts b").all_text_contents() == ["0", "0", str(len(words)), "0"]
         one.tab.unroute("**/v1/st*")
-        expect(one.state("Baker")).to_have_text("Safe")
+        expect(one.state("Baker")).to_have_text("Below alarm level")
         expect(one.tab.locator("#banner")).to_be_hidden()
         one.errors = [error for error in one.errors if "503" not in error]
 
@@ -330,11 +401,12 @@ def test_lost_server_turns_unknown(browser: Browser, shared: Town) -> None:
     shared.publish(tick)
     with serve(shared, unreachable_after=2_000_000) as page, visit(browser, page.url) as one:
         one.open()
-        expect(one.state("Baker")).to_have_text("Safe")
+        expect(one.state("Baker")).to_have_text("Below alarm level")
         page.close()
         expect(one.state("Baker")).to_have_text("Unknown")
         expect(one.place("Baker")).to_contain_text("no connection to the source")
         expect(one.tab.get_by_role("alert")).to_contain_text("no connection to its source")
-        assert one.chip("Unknown").locator("b").inner_text() == str(len(shared.parts.locations))
+        expect(one.tab.locator(".chip.safe b")).to_have_text("0")
+        expect(one.place("Market Hall").locator(".short").first).to_contain_text("Alarm on 7 Jan 2026, 03:00")
         # Chromium itself reports each failed connection.
         one.errors = [error for error in one.errors if "net::ERR_" not in error]

@@ -33,7 +33,7 @@ def read_changed(updates: ConfigUpdates, eventually: Eventually) -> ValidConfig:
 def add_place(folder: Path) -> None:
     """Add the pool to the registry, which only the monitor of designated times answers about."""
     with (folder / "demo-locations.csv").open("a", encoding="utf-8") as file:
-        file.write("pool,Pool,,\n")
+        file.write("pool,Pool,,,\n")
 
 
 def test_added_place_hides_no_other(town: Town, open_page: OpenPage, tmp_path: Path, eventually: Eventually) -> None:
@@ -72,7 +72,7 @@ def test_removed_place_is_not_shown(town: Town, open_page: OpenPage, tmp_path: P
         town.publish(tick)
     page = open_page(town)
     registry = tmp_path / "demo-locations.csv"
-    registry.write_text(registry.read_text().replace("bus-library,Library on Wheels,,\n", ""))
+    registry.write_text(registry.read_text().replace("bus-library,Library on Wheels,,,library\n", ""))
     page.use(read_changed(updates, eventually))
     eventually(lambda: "bus-library" not in read_states(page))
     assert set(read_states(page).values()) == {"safe"}

@@ -51,11 +51,9 @@ def test_each_text_is_used() -> None:
     """A template, a script or a module of the page names each key, or composes it of a state, a reason or a kind."""
     files = (*PAGE.glob("templates/*.html"), *PAGE.glob("static/*.js"), *PAGE.glob("*.py"))
     code = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    used = set(re.findall(r"\b(?:t|texts)\.(\w+)", code))
-    for argument in re.findall(r"(?:fill\(|texts\[)([^,\]]*)", code):
-        used |= set(re.findall(r'"(\w+)"', argument))
+    used = set(re.findall(r"\b(?:t|texts)\.(\w+)", code)) | set(re.findall(r'"(\w+)"', code))
     used |= {f"{subject}_{part}" for subject in SUBJECTS for part in ("short", "means", "not", "do")}
-    used |= {f"{kind}_monitor" for kind in get_args(Kind)} | {*STATES, *get_args(Reason)}
+    used |= {f"none_{choice}" for choice in (*STATES, "mine", "changed", "search")} | {*STATES, *get_args(Reason)}
     assert set(read_texts("en")) - used == set()
 
 
@@ -119,4 +117,8 @@ def test_settings_replace_texts() -> None:
     """The title and single texts come from the settings; the other texts stay."""
     settings = PageSettings(title="Town", texts={"de": {"safe": "Unbedenklich"}})
     texts = build_texts(settings)
-    assert (texts["en"]["title"], texts["de"]["safe"], texts["en"]["safe"]) == ("Town", "Unbedenklich", "Safe")
+    assert (texts["en"]["title"], texts["de"]["safe"], texts["en"]["safe"]) == (
+        "Town",
+        "Unbedenklich",
+        "Below alarm level",
+    )

@@ -29,7 +29,7 @@ def load_parts(folder: Path, kafka: KafkaConnections, **page: Any) -> PageParts:
     for name in ("demo.yaml", "demo-map.geojson"):
         shutil.copy(CONFIG / name, folder)
     registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
-    (folder / "demo-locations.csv").write_text(f"{registry}bus-library,Library on Wheels,,\n", encoding="utf-8")
+    (folder / "demo-locations.csv").write_text(f"{registry}bus-library,Library on Wheels,,,library\n", encoding="utf-8")
     valid = load_valid_config(folder / "demo.yaml", {})
     settings = valid.config.page.model_copy(update={"port": 0, **page})
     return PageParts(valid.config.model_copy(update={"page": settings}), valid.parameters, valid.locations, kafka)

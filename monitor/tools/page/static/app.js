@@ -4,7 +4,8 @@ import { LastVisit, MyPlaces, distance, locate } from "./device.js";
 import { element, icon } from "./dom.js";
 import { List } from "./list.js";
 import { PlaceMap } from "./map.js";
-import { STATES, Store } from "./store.js";
+import { Search } from "./search.js";
+import { STATES, Store, levelOf } from "./store.js";
 import { Timeline } from "./timeline.js";
 import { Words } from "./words.js";
 
@@ -24,37 +25,50 @@ const choice = { state: null, only: null, search: "", near: null };
 const buttons = {};
 let said = { asOf: undefined, rows: new Set() }; // the changes of the latest tick
 let order = []; // all rows, sorted by name
-let folded = []; // by row: the name and id, prepared for searching
+let search;
 let list;
 let map;
 let timeline;
 
-const fold = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+const levelAt = (row) => levelOf(store.known[row]);
+const hasChanged = (row) => visit.was(store.ids[row], levelAt(row));
 const nearby = (row) => {
   const [latitude, longitude] = [store.latitudes[row], store.longitudes[row]];
   return choice.near && latitude !== null && longitude !== null ? distance(choice.near, { latitude, longitude }) : null;
 };
 
 /** Returns the rows to show, in the order of the list: by distance if that is known, else the most important first. */
-function select() {
-  const wanted = fold(choice.search).split(/\s+/).filter(Boolean);
+function select(found) {
   const shows = (row) =>
-    (!choice.state || store.known[row].state === choice.state)
+    (!choice.state || levelAt(row) === choice.state)
     && (choice.only !== "mine" || mine.has(store.ids[row]))
-    && (choice.only !== "changed" || visit.was(store.ids[row], store.known[row].state))
-    && wanted.every((word) => folded[row].includes(word));
+    && (choice.only !== "changed" || hasChanged(row))
+    && (!found || found.rows.has(row));
   const rows = order.filter(shows);
   if (choice.near) {
     const far = new Map(rows.map((row) => [row, nearby(row) ?? Infinity]));
     return rows.sort((a, b) => far.get(a) - far.get(b));
   }
   const buckets = Object.fromEntries(STATES.map((state) => [state, []]));
-  for (const row of rows) buckets[store.known[row].state].push(row);
+  for (const row of rows) buckets[levelAt(row)].push(row);
   return STATES.flatMap((state) => buckets[state]);
 }
 
+/** Says why the list is empty, or that a search has found only similar names. */
+function explain(rows, found) {
+  const chosen = [choice.state, choice.only, found && "search"].filter(Boolean);
+  let text = "";
+  if (!rows.length) text = words.fill(chosen.length === 1 ? `none_${chosen[0]}` : "none_both", { search: choice.search.trim() });
+  else if (found?.similar) text = words.fill("similar", { search: choice.search.trim() });
+  const note = byId("no-match");
+  note.hidden = !text;
+  if (note.textContent !== text) note.textContent = text;
+}
+
 function refresh() {
-  const rows = select();
+  const found = search.find(choice.search);
+  const rows = select(found);
+  explain(rows, found);
   list.show(rows);
   map?.show(rows);
   byId("shown").textContent = words.fill("shown", {
@@ -65,7 +79,7 @@ function refresh() {
       ?? choice.state === name;
     button.setAttribute("aria-pressed", String(pressed));
   }
-  const changed = order.filter((row) => visit.was(store.ids[row], store.known[row].state)).length;
+  const changed = order.filter(hasChanged).length;
   buttons.changed.querySelector("b").textContent = changed ? words.number.format(changed) : "";
 }
 
@@ -73,7 +87,7 @@ function showCounts() {
   const counts = store.counts();
   for (const state of STATES) buttons[state].querySelector("b").textContent = words.number.format(counts[state]);
   const latest = store.at ?? store.asOf;
-  const asOf = latest ? words.time(latest) : null;
+  const asOf = latest ? words.time(latest, true) : null;
   byId("as-of").textContent = asOf ? words.fill("as_of_line", { as_of: asOf }) : texts.nothing_yet;
   return { ...counts, as_of: asOf ?? "–" };
 }
@@ -86,7 +100,7 @@ function announce(counts, fresh) {
   if (store.at !== null) return; // the numbers are those of the past
   const changed = [...said.rows];
   const named = changed.slice(0, MOST_NAMED).map((row) =>
-    words.fill("summary_changed", { name: store.names[row], state: texts[store.known[row].state] }));
+    words.fill("summary_changed", { name: store.names[row], state: texts[levelAt(row)] }));
   if (changed.length > MOST_NAMED) named.push(words.fill("summary_more", { count: changed.length - MOST_NAMED }));
   const text = [words.fill("summary", counts), ...named].join(" ");
   if (byId("live").textContent !== text) byId("live").textContent = text;
@@ -96,8 +110,8 @@ function showBanner() {
   const banner = byId("banner");
   const age = store.asOf ? store.clock.now() - Date.parse(store.asOf) : 0;
   let [text, kind] = ["", ""];
-  if (store.at !== null) [text, kind] = [words.fill("past", { as_of: words.time(store.at) }), "past"];
-  else if (!store.reachable) [text, kind] = [words.fill("unreachable_banner", { since: words.time(store.lostAt) }), "lost"];
+  if (store.at !== null) [text, kind] = [words.fill("past", { as_of: words.time(store.at, true) }), "past"];
+  else if (!store.reachable) [text, kind] = [words.fill("unreachable_banner", { since: words.time(store.lostAt, true) }), "lost"];
   else if (age > 2 * store.slotMs) [text, kind] = [texts.stale, "stale"];
   banner.hidden = !text;
   banner.className = `banner ${kind}`;
@@ -108,6 +122,7 @@ function showBanner() {
 function onChange({ detail }) {
   showBanner();
   const counts = showCounts();
+  timeline.say();
   refresh();
   announce(counts, detail.changed);
 }
@@ -145,20 +160,23 @@ async function findNear() {
 }
 
 function buildTools() {
-  const search = element("input", {
+  const input = element("input", {
     type: "search", placeholder: texts.search, "aria-label": texts.search, autocomplete: "off", spellcheck: "false",
   });
-  search.addEventListener("input", () => {
-    choice.search = search.value;
+  input.addEventListener("input", () => {
+    choice.search = input.value;
     refresh();
   });
+  const more = element("button", { type: "button", class: "chip more-tools", "aria-expanded": "false" }, texts.tools);
+  more.addEventListener("click", () => {
+    more.setAttribute("aria-expanded", String(more.getAttribute("aria-expanded") === "false"));
+  });
   const toggle = (only) => () => { choice.only = choice.only === only ? null : only; };
-  byId("tools").append(
-    search,
+  byId("tools").append(input, more, element("div", { class: "chips" },
     toggleButton("near", [texts.near], findNear),
     toggleButton("mine", [icon("star"), texts.mine], toggle("mine")),
     toggleButton("changed", [`${texts.changed} `, element("b", {})], toggle("changed")),
-  );
+  ));
   byId("tools").hidden = false;
 }
 
@@ -169,8 +187,11 @@ function buildViews() {
   map = new PlaceMap({ store, words, open: (row) => list.open(row) });
   if (setup.background) map.loadBackground();
   byId("list").addEventListener("toggle", (event) => {
-    const row = event.target.open ? list.rowOf(event.target) : null;
-    if (row !== null && !Number.isNaN(map.x[row])) map.select(row);
+    const row = list.rowOf(event.target);
+    if (row === null || (!event.target.open && !list.isSelected(row))) return;
+    const selected = event.target.open ? row : null;
+    list.select(selected);
+    map.select(selected);
   }, true);
   timeline = new Timeline({ store, words });
   byId("tools").after(timeline.root);
@@ -179,7 +200,7 @@ function buildViews() {
 function prepare() {
   const compare = new Intl.Collator(setup.language, { numeric: true }).compare;
   order = store.ids.map((_id, row) => row).sort((a, b) => compare(store.names[a], store.names[b]));
-  folded = store.names.map((name, row) => fold(`${name} ${store.ids[row]}`));
+  search = new Search(store.names.map((name, row) => `${name} ${store.kinds[row]}`));
 }
 
 /** Makes every place of the server's list unknown: if nothing can be read, nothing in it would ever expire. */

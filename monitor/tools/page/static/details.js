@@ -5,12 +5,12 @@ import { read } from "./store.js";
 
 /** Returns the elements that describe the place of a row. */
 export function describe(row, { store, words }) {
-  const answers = store.answers(row);
-  const shown = answers.length ? answers : [store.known[row]];
+  const statements = store.statements(row);
+  const shown = statements.length ? statements : [store.known[row]];
   const parts = shown.map((known, index) => statement(known, words, index === 0));
   const seen = store.seen[row];
   if (store.known[row].state === "unknown" && seen) {
-    const before = { state: words.texts[seen.state], as_of: words.time(seen.as_of) };
+    const before = { state: words.texts[seen.state], as_of: words.time(seen.as_of, true) };
     parts.unshift(element("p", { class: "before" }, words.fill("before", before)));
   }
   return parts;
@@ -22,7 +22,7 @@ function statement(known, words, leads) {
   const sections = words.sections(known).slice(0, leads ? 3 : 2);
   const list = element("dl", {}, ...sections.flatMap(([title, text]) => pair(title, text)));
   for (const name of ["as_of", "valid_until"]) {
-    if (known[name]) list.append(...pair(texts[name], time(known[name], words.time(known[name]))));
+    if (known[name]) list.append(...pair(texts[name], time(known[name], words.time(known[name], true))));
   }
   const question = known.kind && element("p", { class: "question" },
     element("b", {}, texts[known.state]), ` · ${words.question(known)}`);
@@ -75,12 +75,12 @@ async function published(id, words) {
   const { history } = await read(`v1/locations/${encodeURIComponent(id)}/history`);
   if (!history.length) return element("p", {}, words.texts.history_none);
   const lines = history.map((period) => {
-    const { since, until } = period;
+    const { since, until, time: moment } = period;
     const known = { ...period, reason: "input_incomplete", as_of: until };
-    const when = since === until ? words.time(since) : `${words.time(since)} – ${words.time(until)}`;
-    const moment = period.time ? ` (${period.monitor}, ${words.time(period.time)})` : ` (${period.monitor})`;
-    return element("li", { class: period.state }, element("b", {}, words.texts[period.state]), ` ${words.short(known)}`,
-      element("span", { class: "when" }, when + moment));
+    const published = since === until ? words.time(since) : `${words.time(since)} – ${words.time(until)}`;
+    const when = moment ? [words.time(moment), element("small", {}, ` (${published})`)] : [published];
+    return element("li", { class: period.state }, element("span", { class: "when" }, ...when),
+      element("b", {}, words.texts[period.state]), ` ${words.short(known)}`);
   });
   return element("ol", { class: "periods" }, ...lines);
 }

@@ -1,5 +1,7 @@
 /* What stays on this device: my places, the states at the last visit, and the position. None of it is ever sent. */
 
+import { levelOf } from "./store.js";
+
 const PREFIX = "location-monitor.";
 const CODES = { noisy_count: "n", paused: "p", unknown: "u", safe: "s" };
 const NAMES = Object.fromEntries(Object.entries(CODES).map(([name, code]) => [code, name]));
@@ -33,7 +35,7 @@ export class MyPlaces {
   }
 }
 
-/** The states at the last visit. A place has changed if its state differs; a repeated answer is no change. */
+/** The states (levels) at the last visit. A place has changed if its state differs; a repeated answer is no change. */
 export class LastVisit {
   #before = new Map(Object.entries(load("visit") ?? {}));
 
@@ -48,7 +50,7 @@ export class LastVisit {
     if (!known.length) return;
     const states = {};
     ids.forEach((id, row) => {
-      const code = CODES[known[row].state];
+      const code = CODES[levelOf(known[row])];
       states[id] = code === "u" ? this.#before.get(id) ?? code : code;
     });
     save("visit", states);

@@ -2,6 +2,7 @@
 
 import { actions, describe } from "./details.js";
 import { element, icon } from "./dom.js";
+import { levelOf } from "./store.js";
 
 const PART = 100;
 
@@ -17,6 +18,7 @@ export class List {
   #nodes = new Map(); // row → { item, details, signature }
   #count = PART;
   #rows = [];
+  #selected = null; // the row of the place that is marked on the map
   #served; // what the visitor did in the list that the server wrote, until the first drawing replaces it
 
   constructor(context) {
@@ -55,7 +57,6 @@ export class List {
     const wanted = new Set(shown);
     for (const row of this.#nodes.keys()) if (!wanted.has(row)) this.#nodes.delete(row);
     this.more.hidden = this.#count >= this.#rows.length;
-    document.getElementById("no-match").hidden = this.#rows.length > 0;
     this.#served = null;
   }
 
@@ -70,10 +71,11 @@ export class List {
   #item(row) {
     const { store, words, mine, visit, nearby } = this.context;
     const known = store.known[row];
-    const was = store.at === null ? visit.was(store.ids[row], known.state) : null;
+    const [level, alarms] = [levelOf(known), store.alarms(row)];
+    const was = store.at === null ? visit.was(store.ids[row], level) : null;
     const meters = nearby(row);
     const starred = mine.has(store.ids[row]);
-    const signature = JSON.stringify([known, was, meters === null ? null : Math.round(meters), starred]);
+    const signature = JSON.stringify([known, alarms, was, meters === null ? null : Math.round(meters), starred]);
     let node = this.#nodes.get(row);
     if (!node) {
       const summary = element("summary");
@@ -84,16 +86,17 @@ export class List {
     }
     if (node.signature !== signature) {
       node.signature = signature;
-      node.details.className = `place ${known.state}`;
+      node.details.className = `place ${level}`;
       node.summary.replaceChildren(
-        icon(known.state),
+        icon(level),
         element("bdi", { class: "name" }, store.names[row], starred ? icon("star", "star") : ""),
-        element("span", { class: "state" }, words.texts[known.state]),
-        element("span", { class: "short" }, words.short(known)),
+        element("span", { class: "state" }, words.texts[level]),
+        ...words.lines(known, alarms).map((line) => element("span", { class: "short" }, line)),
         ...this.#notes(was, meters),
       );
       this.#fill(row);
     }
+    node.item.classList.toggle("selected", row === this.#selected);
     return node.item;
   }
 
@@ -127,18 +130,31 @@ export class List {
     return null;
   }
 
-  /** Opens the place of a row, and moves the focus to it. */
+  isSelected(row) {
+    return row === this.#selected;
+  }
+
+  /** Highlights the place of a row; null: none. */
+  select(row) {
+    this.#selected = row;
+    for (const [other, { item }] of this.#nodes) item.classList.toggle("selected", other === row);
+  }
+
+  /** Highlights and opens the place of a row, scrolls it into view, and moves the focus to it. */
   open(row) {
     const index = this.#rows.indexOf(row);
     if (index < 0) return;
+    if (this.#selected !== row && this.#nodes.has(this.#selected)) this.#nodes.get(this.#selected).details.open = false;
+    this.select(row);
     if (index >= this.#count) {
       this.#count = index + PART;
       this.#draw();
     }
     const { details, summary } = this.#nodes.get(row);
     details.open = true;
+    this.#fill(row); // now, because its height decides how far to scroll
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    details.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
+    details.scrollIntoView({ block: "start", behavior: calm ? "auto" : "smooth" });
     summary.focus({ preventScroll: true });
   }
 }

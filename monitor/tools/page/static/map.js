@@ -3,13 +3,16 @@
  * The marks are written as pixels into one image. This takes the same time with and without a graphics processor. A
  * mark that would cover an equal one exactly is left out, which saves time if there are many places. */
 
+import { Card } from "./card.js";
 import { element } from "./dom.js";
+import { levelOf } from "./store.js";
 
 const ORDER = ["safe", "unknown", "paused", "noisy_count"]; // the most important is drawn last
 const TILE = 256;
 const MOST_ZOOM = 19;
 const MARGIN = 40;
 const LABELS = 40; // names are shown if at most this many places are in view
+const CONTROLS = 60; // the size of the corners with the buttons and the scale, in which no name is written
 const REACH = 22; // how far from a mark a click still selects it, in CSS pixels
 
 const mercatorX = (longitude) => (longitude + 180) / 360;
@@ -62,7 +65,8 @@ export class PlaceMap {
       button("+", texts.zoom_in, () => this.zoom(1)),
       button("−", texts.zoom_out, () => this.zoom(-1)),
       button("⤢", texts.whole_map, () => this.fit()));
-    this.root.append(this.ground, this.labels, this.canvas, buttons, this.scale, this.note);
+    this.card = new Card({ store: this.store, words: this.words, close: () => this.select(null) });
+    this.root.append(this.ground, this.labels, this.canvas, buttons, this.scale, this.note, this.card.root);
     const missing = this.store.ids.length - this.placed.length;
     this.note.textContent = missing ? this.words.fill("not_on_map", { count: missing }) : "";
     this.root.hidden = !this.isUseful;
@@ -160,15 +164,21 @@ export class PlaceMap {
   show(rows) {
     const { known } = this.store;
     const buckets = Object.fromEntries(ORDER.map((state) => [state, []]));
-    for (const row of rows) if (!Number.isNaN(this.x[row])) buckets[known[row].state].push(row);
+    for (const row of rows) if (!Number.isNaN(this.x[row])) buckets[levelOf(known[row])].push(row);
+    this.card.write(this.#selected);
     for (const state of ORDER) this.#buckets[state] = Int32Array.from(buckets[state]);
     this.draw();
   }
 
-  /** Marks a place, and moves the map to it if it is not in view. */
+  /** Marks a place with a card, and moves the map to it if it is not in view; null: none. */
   select(row) {
-    this.#selected = row;
-    const [x, y] = this.#at(row);
+    this.#selected = row === null || Number.isNaN(this.x[row]) ? null : row;
+    this.card.write(this.#selected);
+    if (this.#selected === null) {
+      this.draw();
+      return;
+    }
+    const [x, y] = this.where(row);
     const hidden = x < MARGIN || y < MARGIN || x > this.width - MARGIN || y > this.height - MARGIN;
     if (hidden) Object.assign(this.#view, { x: this.x[row], y: this.y[row] });
     this.draw();
@@ -178,7 +188,7 @@ export class PlaceMap {
     let [best, nearest] = [null, reach];
     for (const state of ORDER) {
       for (const row of this.#buckets[state]) {
-        const [px, py] = this.#at(row);
+        const [px, py] = this.where(row);
         const far = Math.hypot(px - x, py - y);
         if (far < nearest) [best, nearest] = [row, far];
       }
@@ -188,7 +198,8 @@ export class PlaceMap {
     this.open(best);
   }
 
-  #at(row) {
+  /** The point of a place on the map, in CSS pixels. */
+  where(row) {
     const size = this.#size;
     return [(this.x[row] - this.#view.x) * size + this.width / 2, (this.y[row] - this.#view.y) * size + this.height / 2];
   }
@@ -332,17 +343,18 @@ export class PlaceMap {
     context.strokeStyle = this.colour("paper");
     context.fillStyle = this.colour("ink");
     const boxes = inView.map((row) => {
-      const [x, y] = this.#at(row);
+      const [x, y] = this.where(row);
       return [x - 8, y - 8, x + 8, y + 8];
     });
+    boxes.push([this.width - CONTROLS, 0, this.width, 3 * CONTROLS], [0, this.height - CONTROLS / 2, 2 * CONTROLS, this.height]);
     const named = inView.length <= LABELS ? [...inView].reverse() : [];
     for (const row of named) this.#paintLabel(context, row, boxes);
-    if (this.#selected !== null && !Number.isNaN(this.x[this.#selected])) this.#paintSelected(context);
+    if (this.#selected !== null) this.#paintSelected(context);
     if (document.activeElement === this.canvas) this.#paintCross(context);
   }
 
   #paintLabel(context, row, boxes) {
-    const [x, y] = this.#at(row);
+    const [x, y] = this.where(row);
     const name = this.store.names[row];
     const width = context.measureText(name).width;
     for (const [dx, dy] of [[13, 0], [-13 - width, 0], [-width / 2, 18], [-width / 2, -18]]) {
@@ -357,7 +369,8 @@ export class PlaceMap {
   }
 
   #paintSelected(context) {
-    const [x, y] = this.#at(this.#selected);
+    const [x, y] = this.where(this.#selected);
+    this.card.place([x, y], this.width, this.height);
     context.beginPath();
     context.arc(x, y, 16, 0, 2 * Math.PI);
     context.strokeStyle = this.colour("ink");

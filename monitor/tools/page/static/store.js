@@ -16,6 +16,9 @@ export const read = async (path) => {
   return response.json();
 };
 
+/** The state by which a place is counted and shown: that of an alarm while one still counts. */
+export const levelOf = (known) => (known.last_alarm ? "noisy_count" : known.state);
+
 const hide = (answer, reason) => ({ ...answer, state: "unknown", reason, count_at_most: undefined, count_at_least: 0 });
 
 /** Sorts the more cautious answer first, then the one that expires first. */
@@ -28,11 +31,16 @@ function lead(answers) {
   return (compared.length ? compared : answers)[0] ?? NOTHING;
 }
 
+/** Returns the last alarm of each monitor, the latest one first. */
+const listAlarms = (answers) =>
+  answers.flatMap((answer) => answer.last_alarm ?? []).sort((a, b) => Date.parse(b.end) - Date.parse(a.end));
+
 /** Returns the answers about each row. `rows` has the first and the last row of each run. */
 function spread(answers, length) {
   const about = Array.from({ length }, () => []);
   for (const { rows, ...answer } of answers) {
     answer.expires = Date.parse(answer.valid_until);
+    if (answer.last_alarm) answer.last_alarm.expires = Date.parse(answer.last_alarm.valid_until);
     for (let run = 0; run < rows.length; run += 2) {
       for (let row = rows[run]; row <= rows[run + 1]; row += 1) about[row].push(answer);
     }
@@ -94,6 +102,7 @@ export class Store extends EventTarget {
     this.registry = registry.digest;
     this.ids = registry.ids;
     this.names = registry.names.map((name, row) => name || registry.ids[row]);
+    this.kinds = registry.kinds;
     this.latitudes = registry.latitudes;
     this.longitudes = registry.longitudes;
   }
@@ -188,7 +197,11 @@ export class Store extends EventTarget {
     if (!reachable && this.reachable) this.lostAt = new Date(this.clock.now() - this.clock.elapsed());
     this.reachable = reachable;
     const first = this.known.length === 0;
-    this.known = this.ids.map((id, row) => this.#judge(lead(this.answers(row))));
+    this.known = this.ids.map((id, row) => {
+      const answers = this.answers(row);
+      const [leading, [alarm]] = [lead(answers), listAlarms(answers)];
+      return alarm === leading.last_alarm ? leading : { ...leading, last_alarm: alarm };
+    });
     const changed = this.#past ? [] : this.#changes();
     this.#wait();
     this.dispatchEvent(new CustomEvent("change", { detail: { changed, first } }));
@@ -199,7 +212,7 @@ export class Store extends EventTarget {
     const before = this.#present;
     this.#present = this.known;
     this.known.forEach((known, row) => { if (known.state !== "unknown") this.seen[row] = known; });
-    return this.known.flatMap(({ state }, row) => (before.length && before[row].state !== state ? [row] : []));
+    return this.known.flatMap((known, row) => (before.length && levelOf(before[row]) !== levelOf(known) ? [row] : []));
   }
 
   /** Sets the timer for the next moment at which an answer expires or the source counts as lost. */
@@ -208,7 +221,9 @@ export class Store extends EventTarget {
     const now = this.clock.now();
     this.#expires = Infinity;
     for (const answer of this.#past ? [] : this.#answers.flat()) {
-      if (answer.state !== "unknown" && answer.expires >= now) this.#expires = Math.min(this.#expires, answer.expires);
+      for (const one of [answer, answer.last_alarm]) {
+        if (one && one.state !== "unknown" && one.expires >= now) this.#expires = Math.min(this.#expires, one.expires);
+      }
     }
     let next = Math.min(LONGEST_TIMER_MS, this.#expires - now + 1);
     if (this.reachable) {
@@ -217,9 +232,11 @@ export class Store extends EventTarget {
     this.#timer = setTimeout(() => this.#check(), Math.max(next, 20));
   }
 
-  /** Returns an answer as it has to be read now. One of the past stays as it was then. */
+  /** Returns an answer as it has to be read now. One of the past stays as it was then. An alarm has its own end. */
   #judge(answer) {
     if (this.#past) return answer;
+    const alarm = answer.last_alarm;
+    if (alarm && this.clock.now() > alarm.expires) return this.#judge({ ...answer, last_alarm: undefined });
     if (!this.reachable) return hide(answer, "unreachable");
     return answer.state !== "unknown" && this.clock.now() > answer.expires ? hide(answer, "too_old") : answer;
   }
@@ -227,6 +244,18 @@ export class Store extends EventTarget {
   /** All answers about a place, the most cautious one first. */
   answers(row) {
     return (this.#past ?? this.#answers)[row].map((answer) => this.#judge(answer)).sort(byCaution);
+  }
+
+  /** The alarms about a place that still count, the latest one first. */
+  alarms(row) {
+    return listAlarms(this.answers(row));
+  }
+
+  /** The answers about a place and the earlier alarms that still count, the most cautious one first. */
+  statements(row) {
+    const answers = this.answers(row);
+    const alarms = answers.flatMap(({ state, last_alarm: alarm }) => (alarm && state !== "noisy_count" ? alarm : []));
+    return alarms.length ? [...answers, ...alarms].sort(byCaution) : answers;
   }
 
   /** Shows what was published as of a time (text); null: now. */
@@ -245,7 +274,7 @@ export class Store extends EventTarget {
 
   counts() {
     const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
-    for (const known of this.known) counts[known.state] += 1;
+    for (const known of this.known) counts[levelOf(known)] += 1;
     return counts;
   }
 }
