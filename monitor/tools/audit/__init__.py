@@ -8,6 +8,8 @@ or topics.
 
 from __future__ import annotations
 
+import logging
+
 from monitor.tools.audit.audit import audit, audit_topics
 from monitor.tools.audit.findings import AuditReport
 from monitor.tools.audit.rendering import render, render_contents
@@ -21,3 +23,5 @@ __all__ = [
     "render",
     "render_contents",
 ]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # only a program that sets up logging shows findings

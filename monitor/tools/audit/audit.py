@@ -11,31 +11,12 @@ from pathlib import Path
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import FATES, AuditReport, Findings
 from monitor.tools.audit.follow import Follower, Sources
+from monitor.tools.audit.forms import Record, read_file
 from monitor.tools.audit.reader import TopicContents
-from monitor.tools.audit.records import PublishedRecord, read_file
 from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.terms import read_terms
-from monitor.tools.audit.ticks import TickOrder
 from monitor.tools.audit.visit_totals import VisitTotals
 from monitor.tools.audit.visits import read_visits
-from monitor.tools.audit.watching import Watcher
-
-
-class _RunWatcher(Watcher):
-    """Counts records, and keeps the missing ticks."""
-
-    def __init__(self) -> None:
-        self.records = 0
-        self.missing: dict[int, list[tuple[int, int]]] = {}
-
-    def report_record(self, kind: str) -> None:
-        """Count a record."""
-        del kind
-        self.records += 1
-
-    def report_missing(self, partition: int, first: int, last: int) -> None:
-        """Keep a range of ticks that nobody decided."""
-        self.missing.setdefault(partition, []).append((first, last))
 
 
 def audit(
@@ -61,24 +42,20 @@ def audit(
         AuditError: one of the files cannot be read, or the configurations have different slots.
     """
     terms = [read_terms(path) for path in ([configs] if isinstance(configs, Path) else configs)]
-    watcher, totals = _RunWatcher(), VisitTotals(terms[0])
+    totals = VisitTotals(terms[0])
     recounts = create_recounts(terms, totals)
-    engine = Engine(terms, recounts, watcher, Run(every_tick=every_tick and len(terms) == 1))
+    engine = Engine(terms, recounts, Run(every_tick=every_tick))
     for recount in recounts:
         for line in read_visits(visits, recount.terms):
             recount.take(line)
-    judge_records(engine, read_file(alerts))
-    return _make_report(engine, watcher, totals, fates)
+    judge_records(engine, read_file(alerts, engine.terms.grid))
+    return _make_report(engine, totals, fates)
 
 
-def judge_records(engine: Engine, records: Iterable[PublishedRecord]) -> None:
+def judge_records(engine: Engine, records: Iterable[Record]) -> None:
     """Judge records in order of tick, of which the recounts have all visits that they count."""
-    order = TickOrder(engine.terms.grid, engine.is_ahead)
-    for tick, of_tick in groupby(records, key=lambda record: order.find(record.partition, record.value)):
-        by_partition: dict[int, list[PublishedRecord]] = {}
-        for record in of_tick:
-            by_partition.setdefault(record.partition, []).append(record)
-        engine.take_tick(tick, by_partition)
+    for tick, of_tick in groupby(records, key=engine.order):
+        engine.take_tick(tick, of_tick)
         while engine.waiting:
             engine.compare()
 
@@ -98,16 +75,14 @@ def audit_topics(configs: Sequence[Path], sources: Sources) -> tuple[AuditReport
     Raises:
         AuditError: a configuration or a topic cannot be read.
     """
-    terms, watcher = [read_terms(path) for path in configs], _RunWatcher()
+    terms = [read_terms(path) for path in configs]
     totals = VisitTotals(terms[0])
-    with closing(Follower(terms, sources, watcher, Run(), totals)) as follower:
+    with closing(Follower(terms, sources, Run(), totals)) as follower:
         follower.judge_all()
-        return _make_report(follower.engine, watcher, totals, None), *follower.contents
+        return _make_report(follower.engine, totals, None), *follower.contents
 
 
-def _make_report(
-    engine: Engine, watcher: _RunWatcher, totals: VisitTotals, fates: Mapping[str, int] | None
-) -> AuditReport:
+def _make_report(engine: Engine, totals: VisitTotals, fates: Mapping[str, int] | None) -> AuditReport:
     """Finish the audit, and return the report."""
     engine.finish(totals.first)
     output, findings = engine.output, engine.findings
@@ -121,7 +96,7 @@ def _make_report(
     for name, check in checks:
         answers.update({(name, status): number for status, number in check.statuses.items()})
     return AuditReport(
-        records=watcher.records,
+        records=engine.records.total(),
         ticks=output.judged_ticks,
         first_tick=output.first_tick,
         last_tick=output.last_tick,
@@ -132,11 +107,10 @@ def _make_report(
         bounds=sum(check.bounds for _name, check in checks),
         violations=findings.listed,
         totals=dict(findings.totals),
-        paid=engine.payments.most_paid,
+        spent=engine.payments.most_spent,
         may_pay=engine.terms.may_pay,
         fates=recounted,
-        spent=engine.payments.most_spent,
-        missing=watcher.missing,
+        missing=output.parts.missing,
         unjudged=output.unjudged_records,
     )
 

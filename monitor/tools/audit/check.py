@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from monitor.tools.audit.findings import Findings
+from monitor.tools.audit.findings import FORM, Findings
+from monitor.tools.audit.forms import Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.payments import NoisyAnswers
-from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.text import format_utc
 
 Prove = Callable[[], None]
 """A function that compares an answer with the recount."""
@@ -46,13 +48,27 @@ class Check(ABC):
         self.safe = self.noisy = self.bounds = 0
 
     @abstractmethod
-    def take(self, record: PublishedRecord) -> Prove | None:
+    def take(self, record: Record) -> Prove | None:
         """Check the next record. Return the comparison with the recount; None if the record cannot be compared.
 
         Raises:
-            FormError: a field is missing, or is not in the form of docs/interface.md.
+            FormError: a field is not in the form of docs/interface.md.
         """
 
-    @abstractmethod
-    def finish(self, first: int, last: int) -> None:
-        """Check that every tick from the first to the last was answered, if every tick must be."""
+    def _check_facts(self, record: Record, key: str, facts: Mapping[str, Any]) -> None:
+        """Check the fields and headers that follow from the configuration, the subject and the tick."""
+        form = record.form
+        as_of = self._terms.grid.as_of(form.tick)
+        headers = {
+            "ce_type": f"org.location-monitor.{record.kind}",
+            "ce_specversion": "1.0",
+            "ce_source": self._terms.service,
+            "ce_time": format_utc(as_of),
+            "content-type": "application/json",
+        }
+        wrong = [name for name, text in headers.items() if record.headers.get(name) != text]
+        found = {"kind": record.kind, "as_of": as_of, **facts}
+        wrong += [name for name, fact in found.items() if getattr(form, name) != fact]
+        for name in wrong:
+            text = f"{key}/{form.tick} ({record.position}): {name} is not that of the configuration and the tick"
+            self._findings.add(FORM, text)

@@ -1,84 +1,165 @@
-"""The common part of hot spots and dwell times: one record per designated time, drawn at the last tick about it."""
+"""Check hot spots and dwell times: one record per designated time, drawn at the last tick about it.
+
+Hot spots name the right number of locations in the right order, with upper bounds. Dwell times are totals as near to
+the recount as their noise (docs/rules.md, rule 14).
+"""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final
 
 from monitor.tools.audit.check import Check, Prove, Scope
-from monitor.tools.audit.fields import Fields
-from monitor.tools.audit.findings import TICKS
-from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
+from monitor.tools.audit.findings import DWELL, FORM, NOISY, TICKS
+from monitor.tools.audit.forms import Dwell, FormError, HotSpots, Record
+from monitor.tools.audit.recount import MeasuredVisit
 from monitor.tools.audit.terms import DwellTerms, HotSpotsTerms
 from monitor.tools.audit.text import format_utc
 
-
-class Drawing(NamedTuple):
-    """A record about a designated time. `where` identifies it in findings."""
-
-    time: int
-    tick: int
-    where: str
-    status: str
+_FURTHEST: Final = 45
+"""Noise beyond 45 times its scale has a probability of about e^-45 per total, so it is an error."""
 
 
 class DrawnCheck(Check):
-    """The check of one monitor's records. A subclass reads and checks what they draw."""
+    """The check of one monitor's records. A subclass checks what they draw."""
 
-    def __init__(self, monitor: HotSpotsTerms | DwellTerms, scope: Scope) -> None:
+    def __init__(self, monitor: HotSpotsTerms | DwellTerms, scope: Scope, facts: Mapping[str, Any]) -> None:
         super().__init__(scope)
         self._drawn_by = monitor
-
-    def take(self, record: PublishedRecord) -> Prove | None:
-        """Check the next record."""
-        fields, grid, monitor = Fields(record.value), self._terms.grid, self._drawn_by
-        time, tick = fields.read_instant("time"), fields.read_tick("tick", grid)
-        where = f"{monitor.name}/{format_utc(time)}, tick {tick}"
-        if not monitor.find_times(time, time + 1) or tick != monitor.find_ticks(time, grid)[1]:
-            self._findings.add(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
-            return None
-        if (monitor.name, time) in self._history.answered:
-            self._findings.add(TICKS, f"{where}: the time is answered a second time")
-        self._history.answered.add((monitor.name, time))
-        drawing = Drawing(time, tick, where, fields.read_choice("status", "complete", "unknown"))
-        prove = self._read(fields, drawing)
-        self.statuses[drawing.status] += 1
-        key = f"{monitor.name}/{format_utc(time)}"
-        check_envelope(record, self._terms, key, tick, self._findings)
-        facts = {
-            "kind": record.kind,
+        self._facts = {
             "final": True,
             "registry": self._terms.digest,
             "locations": len(self._terms.locations),
-            "epsilon": str(monitor.epsilon),
+            "epsilon": monitor.epsilon,
+            **facts,
         }
-        check_facts(record, key, tick, facts | self._list_facts(), self._findings)
-        return prove
+
+    def take(self, record: Record) -> Prove | None:
+        """Check the next record."""
+        form, monitor = record.form, self._drawn_by
+        key = f"{monitor.name}/{format_utc(form.time)}"
+        where = f"{key}, tick {form.tick}"
+        if form.time not in monitor.find_final_times(form.tick, self._terms.grid):
+            self._findings.add(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
+            return None
+        if (monitor.name, form.time) in self._history.answered:
+            self._findings.add(TICKS, f"{where}: the time is answered a second time")
+        self._history.answered.add((monitor.name, form.time))
+        self._check_drawing(form, partial(self._add, where))
+        self.statuses[form.status] += 1
+        self._check_facts(record, key, self._facts)
+        if form.status == "unknown":
+            return lambda: None
+        self._answers.add(record.kind, monitor.name, form.time, monitor.epsilon, form.tick)
+        return partial(self._prove, form, partial(self._add, where))
 
     @abstractmethod
-    def _read(self, fields: Fields, drawing: Drawing) -> Prove:
-        """Read and check what was drawn. Return the comparison with the recount. Raise FormError for another form."""
+    def _check_drawing(self, form: Any, add: Callable[[str, str], None]) -> None:
+        """Check what was drawn from the output alone. Raise FormError for another form."""
 
     @abstractmethod
-    def _list_facts(self) -> dict[str, object]:
-        """Return the fields that the monitor decides, and their values."""
+    def _prove(self, form: Any, add: Callable[[str, str], None]) -> None:
+        """Compare what was drawn with the recount."""
 
-    def _charge(self, kind: str, drawing: Drawing) -> None:
-        """Note that what was drawn charges people."""
-        monitor = self._drawn_by
-        self._answers.add(kind, monitor.name, (drawing.time,), monitor.epsilon, drawing.tick)
+    def _add(self, where: str, oracle: str, text: str) -> None:
+        self._findings.add(oracle, f"{where}: {text}")
 
-    def _add(self, oracle: str, drawing: Drawing, texts: Iterator[str]) -> None:
-        for text in texts:
-            self._findings.add(oracle, f"{drawing.where}: {text}")
 
-    def finish(self, first: int, last: int) -> None:
-        """Check that every designated time whose last tick is in the range was answered, if every tick must be."""
-        if not self._history.sequence.every_tick:
+class HotSpotsCheck(DrawnCheck):
+    """The check of one monitor's hot spots."""
+
+    def __init__(self, monitor: HotSpotsTerms, scope: Scope) -> None:
+        super().__init__(monitor, scope, {"top": monitor.top})
+        self._monitor = monitor
+
+    def _check_drawing(self, form: HotSpots, add: Callable[[str, str], None]) -> None:
+        if form.status == "complete":
+            self.noisy += len(form.hot_spots)
+            for text in self._find_misnamed(form):
+                add(FORM, text)
+        elif form.hot_spots:
+            add(FORM, "the status is unknown, but locations are named")
+
+    def _find_misnamed(self, form: HotSpots) -> Iterator[str]:
+        """Yield errors unless min(top, locations) locations are named once, by falling count, then registry order."""
+        rows, name = self._terms.rows, self._terms.name_location
+        expected = min(self._monitor.top, len(self._terms.locations))
+        if len(form.hot_spots) != expected:
+            yield f"{len(form.hot_spots)} locations are named, expected {expected}"
+        for location, times in Counter(spot.location_id for spot in form.hot_spots).items():
+            if location not in rows:
+                yield "a location is not in the registry"
+            if times > 1:
+                yield f"{name(location)} is named {times} times"
+        order = [
+            (-spot.noisy_count, rows.get(spot.location_id, len(rows)), spot.location_id) for spot in form.hot_spots
+        ]
+        for before, after in pairwise(order):
+            if before[:2] > after[:2]:
+                yield f"{name(after[2])} comes after {name(before[2])}, expected before it"
+
+    def _prove(self, form: HotSpots, add: Callable[[str, str], None]) -> None:
+        """Find locations whose count exceeds their noisy count, or the lowest published one if they have none."""
+        if self._recount is None:
             return
-        grid, monitor = self._terms.grid, self._drawn_by
-        for time in monitor.find_times(grid.as_of(first) - monitor.horizon, grid.as_of(last + 1) - monitor.horizon):
-            if (monitor.name, time) not in self._history.answered:
-                tick = monitor.find_ticks(time, grid)[1]
-                self._findings.add(TICKS, f"{monitor.name}/{format_utc(time)}: tick {tick} is missing")
+        rows, presence = self._terms.rows, self._recount.presence[self._monitor.name]
+        bounds = {rows[spot.location_id]: spot.noisy_count for spot in form.hot_spots if spot.location_id in rows}
+        least = min(((count, -row) for row, count in bounds.items()), default=None)
+        for row in presence.list_rows_at(form.time):
+            people = presence.count(form.time, row, form.tick)
+            location = self._terms.locations[row]
+            if people > bounds.get(row, people):
+                add(NOISY, f"{location}: there were more people than the noisy count")
+            elif row not in bounds and least is not None and (people, -row) > least:
+                add(NOISY, f"{location} is not named, and there were more people than the last noisy count allows")
+
+
+class DwellCheck(DrawnCheck):
+    """The check of one monitor's dwell times."""
+
+    def __init__(self, monitor: DwellTerms, scope: Scope) -> None:
+        facts = {"longest_visit_seconds": monitor.longest, "visits_per_person": monitor.per_person}
+        super().__init__(monitor, scope, {"noise": "two_sided", **facts})
+        self._monitor = monitor
+
+    def _check_drawing(self, form: Dwell, add: Callable[[str, str], None]) -> None:
+        numbers = form.visit_seconds, form.spare_seconds, form.visits
+        if form.status == "unknown":
+            if numbers != (None, None, None) or form.mean_seconds is not None:
+                raise FormError("expected no numbers if the status is unknown")
+        elif form.visit_seconds is None or form.spare_seconds is None:
+            raise FormError("expected numbers if the status is complete")
+        elif (form.visits, form.mean_seconds) != self._estimate(form.visit_seconds, form.spare_seconds):
+            add(FORM, "the estimates do not follow from the totals")
+
+    def _estimate(self, above: int, below: int) -> tuple[float, float | None]:
+        """Return the estimates that follow from the totals: the number of visits, and their mean length in seconds."""
+        longest, both = self._monitor.longest, above + below
+        mean = Fraction(longest * min(max(above, 0), both), both) if both > 0 else None
+        return both / longest, None if mean is None else float(mean)
+
+    def _prove(self, form: Dwell, add: Callable[[str, str], None]) -> None:
+        if self._recount is None or not self._recount.whole:
+            return
+        longest = self._monitor.longest
+        visits = self._recount.lengths[self._monitor.name].get(form.time, ())
+        lengths = self._select_lengths([visit for visit in visits if visit.current <= form.tick])
+        exact = sum(lengths), sum(longest - length for length in lengths)
+        furthest = math.ceil(_FURTHEST * 2 * self._monitor.per_person * longest / float(self._monitor.epsilon))
+        noisy = form.visit_seconds or 0, form.spare_seconds or 0
+        if any(abs(total - true) > furthest for total, true in zip(noisy, exact, strict=True)):
+            add(DWELL, "a total is further from the recount than its noise")
+
+    def _select_lengths(self, reported: Sequence[MeasuredVisit]) -> list[int]:
+        """Return the lengths that count, in seconds: each person's longest at the first locations in the registry."""
+        by_person: dict[int, dict[int, int]] = {}
+        for visit in reported:
+            own = by_person.setdefault(visit.person, {})
+            own[visit.row] = max(visit.length, own.get(visit.row, 0))
+        return [own[row] for own in by_person.values() for row in sorted(own)[: self._monitor.per_person]]

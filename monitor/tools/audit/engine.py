@@ -6,27 +6,25 @@ from is decided by the caller: files (audit.py) or topics (follow.py).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.tools.audit.findings import TICKS, Findings, count_false
-from monitor.tools.audit.history import History, TickSequence
+from monitor.tools.audit.findings import TICKS, Findings, Outcome, ProvenStretch, count_false
+from monitor.tools.audit.forms import FORMS, Record
+from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.output import OutputChecks, WaitingTick
 from monitor.tools.audit.payments import Payments
-from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.terms import AuditTerms, require_one_grid
-from monitor.tools.audit.watching import Completeness, Outcome, ProvenStretch, Watcher
-
-MOST_WAITING: Final = 50_000
-"""The most answers that wait until the input can be read. If more wait, the oldest are never compared with it."""
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
-"""The most bytes of waiting answers, as published. A snapshot can have almost a megabyte."""
+"""The most bytes of answers, as published, that wait until the input can be read. If more wait, the oldest are never
+compared with it.
+"""
 
 SPARE_TICKS: Final = 3
 _AHEAD: Final = 60 * 1_000_000
@@ -54,23 +52,30 @@ class Engine:
     """The audit of a run by its configurations, newest first.
 
     The state is in memory. Unless the run ends, its size is bounded by the windows. `recounts` are empty if there is no
-    input to compare with. `waiting`: the ticks that have not been compared with the input.
+    input to compare with. `waiting`: the ticks that have not been compared with the input. `records`: the number of
+    records by kind. `outcomes`: the number of ticks by what is known about them.
     """
 
-    def __init__(self, configs: Sequence[AuditTerms], recounts: Sequence[Recount], watcher: Watcher, run: Run) -> None:
+    def __init__(self, configs: Sequence[AuditTerms], recounts: Sequence[Recount], run: Run) -> None:
         require_one_grid(configs)
-        self.terms, self._run, self._watcher, self._recounts = configs[0], run, watcher, recounts
+        self.terms, self._run, self._recounts = configs[0], run, recounts
         self._since = None if run.since is None else self.terms.grid.find_slot(run.since)
-        self.findings = Findings(watcher.report_finding)
-        self._history = History(TickSequence(self.findings, run.every_tick))
+        self.findings = Findings()
+        self._history = History(self.findings)
         given: list[Recount | None] = [*recounts] or [None] * len(configs)
         self.judges = [
             Judge(terms, recount, self._history, self.findings) for terms, recount in zip(configs, given, strict=True)
         ]
         self.payments = Payments([judge.answers for judge in self.judges], self.findings)
-        self.output = OutputChecks(self.judges, self._history, self.findings, watcher, self.is_ahead)
+        self.output = OutputChecks(
+            self.judges, self._history, self.findings, self.is_ahead, every_tick=run.every_tick and len(configs) == 1
+        )
         self.waiting: deque[WaitingTick] = deque()
-        self._completeness = Completeness()
+        self.records: Counter[str] = Counter()
+        self.outcomes: Counter[Outcome] = Counter()
+        self._sound = self._first_of_turn = True
+        self._proven_since: int | None = None
+        self._newest: dict[int, int] = {}
         self._reach = max(map(_find_reach, configs))
         self._period = max(-(-terms.period // terms.grid.slot) for terms in configs)
         self._forgotten = 0
@@ -83,12 +88,12 @@ class Engine:
         That is, by a given configuration, and with all input that they count. Without an input to compare with,
         checking the output suffices.
         """
-        return self._completeness.sound and not self.output.unjudged
+        return self._sound and not self.output.unjudged
 
     @property
     def proven_stretch(self) -> ProvenStretch | None:
         """The stretch in which everything was compared with the whole input; None unless all ticks have been judged."""
-        since, grid = self._completeness.proven_since, self.terms.grid
+        since, grid = self._proven_since, self.terms.grid
         if since is None or self.waiting or not self.complete:
             return None
         last = min(
@@ -102,35 +107,44 @@ class Engine:
 
     def note_expired(self) -> None:
         """Note that output has expired. What the first remaining records say about it is assumed to be correct."""
-        self._history.marks.whole = self._history.noisy.whole = self.output.stretches.whole = False
+        self._history.whole = False
 
     def is_ahead(self, tick: int) -> bool:
         """Return whether a tick is far ahead of the clock. Such a tick must not decide the order of the others."""
         return self.terms.grid.start(tick) > self._run.now() + _AHEAD
 
+    def order(self, record: Record) -> int:
+        """Return the tick at which the next record of its partition is judged.
+
+        Records are judged by tick, then by partition and offset. A record without a tick, or with an earlier one, stays
+        after its predecessor in its partition. A tick that is far ahead of the clock does not count.
+        """
+        newest = self._newest.get(record.partition, -1 << 62)
+        if record.tick is not None and not self.is_ahead(record.tick):
+            newest = self._newest[record.partition] = max(record.tick, newest)
+        return newest
+
     def begin_turn(self) -> None:
         """Note that the next tick that is compared is the first of another turn (`complete`)."""
-        self._completeness.begin_turn()
+        self._first_of_turn = True
 
-    def take_tick(
-        self, tick: int, records: Mapping[int, Iterable[PublishedRecord]], ends: Mapping[int, int] | None = None
-    ) -> None:
-        """Check the records of a tick, by output partition, from the output alone, and let them wait for the input.
+    def take_tick(self, tick: int, records: Iterable[Record], ends: Mapping[int, int] | None = None) -> None:
+        """Check the records of a tick, by partition, from the output alone, and let them wait for the input.
 
         `ends`: the ends of the input, requested after the records had been read.
         """
         waiting = WaitingTick(tick, ends)
         self._mute(tick)
-        for partition, listed in sorted(records.items()):
-            for record in listed:
-                self.output.take(record, waiting)
-            self.output.report_stretch(partition)
-            if partition in self.output.parts.last:
-                last = self.output.parts.last[partition]
-                self._watcher.report_tick(partition, last, self.terms.grid.as_of(last))
+        partitions = set()
+        for record in sorted(records, key=lambda record: record.partition):
+            partitions.add(record.partition)
+            self.records[record.kind if record.kind in FORMS else "other"] += 1
+            self.output.take(record, waiting)
+        for partition in sorted(partitions):
+            self.output.note_stretch(partition)
         if not self._run.ends:
             with self.findings.catch_errors(f"tick {tick}"):
-                self.payments.check_published(self._may_pay)
+                self.payments.check(self._may_pay)
         if waiting.answers or waiting.unjudged or waiting.flawed:
             self.waiting.append(waiting)
 
@@ -150,12 +164,22 @@ class Engine:
             whole = whole and (not input_id or waiting.input_ids <= {input_id})
             outcome = self._compare(waiting, whole=whole)
         outcome = Outcome.UNJUDGED if waiting.unjudged else outcome
-        self._completeness.judge(tick, outcome, muted=self.findings.muted)
+        self._note_outcome(outcome)
+        if outcome is not Outcome.PROVEN or self.findings.muted:
+            self._proven_since = None
+        elif self._proven_since is None:
+            self._proven_since = tick
         if tick not in self._counted:  # a tick can be read and judged in parts
             self._counted.append(tick)
-            self._watcher.report_outcome(outcome)
+            self.outcomes[outcome] += 1
         if not self._run.ends:
             self._forget(tick)
+
+    def _note_outcome(self, outcome: Outcome) -> None:
+        """Note whether a tick was judged completely. The first one of a turn replaces the result of earlier turns."""
+        sound = outcome in (Outcome.PROVEN, Outcome.OUTPUT_ONLY)
+        self._sound = sound and (self._sound or self._first_of_turn)
+        self._first_of_turn = False
 
     def _compare(self, waiting: WaitingTick, *, whole: bool) -> Outcome:
         """Compare the answers of a tick with the recounts. Return what is known about the tick."""
@@ -165,37 +189,31 @@ class Engine:
         for position, prove in waiting.answers:
             with self.findings.catch_errors(position):
                 prove()
-        if waiting.answers and not self._run.ends:
-            with self.findings.catch_errors(f"tick {waiting.tick}"):
-                self.payments.check_paid(self._may_pay, waiting.tick)
         if not whole:
             return Outcome.PARTIAL
         return Outcome.UNPROVEN if waiting.flawed or self.findings.form_faults > faults else Outcome.PROVEN
 
     def drop_waiting(self) -> None:
         """Give up comparing the oldest answers if too many wait. Of a run that ends, all are kept."""
-        answers = sum(len(waiting.answers) for waiting in self.waiting)
         size = sum(waiting.size for waiting in self.waiting)
-        while not self._run.ends and len(self.waiting) > 1 and (answers > MOST_WAITING or size > MOST_WAITING_BYTES):
-            dropped = self.waiting.popleft()
-            answers, size = answers - len(dropped.answers), size - dropped.size
-            self._watcher.report_outcome(Outcome.UNPROVEN)
-            self._completeness.give_up()
+        while not self._run.ends and len(self.waiting) > 1 and size > MOST_WAITING_BYTES:
+            size -= self.waiting.popleft().size
+            self.outcomes[Outcome.UNPROVEN] += 1
+            self._note_outcome(Outcome.UNPROVEN)
+            self._proven_since = None
 
     def finish(self, first_slot: int | None) -> None:
-        """After the last record, check that no tick is missing, and what people paid.
+        """After the last record, check that no tick is missing, and what the answers cost.
 
         `first_slot`: the first slot in which a visit was reported or took place; None if there is no visit.
         """
-        first, last = self.output.first_tick, self.output.last_tick
-        if first is None or last is None:
+        first = self.output.first_tick
+        if first is None:
             if not self.output.unjudged_records:
                 self.findings.add(TICKS, "the output topic answers no tick")
             return
-        for judge in self.judges:
-            judge.finish(first if first_slot is None else min(first, first_slot), last)
-        self.payments.check_published(self.terms.may_pay)
-        self.payments.check_paid(self.terms.may_pay)
+        self.output.parts.finish(first if first_slot is None else min(first, first_slot))
+        self.payments.check(self.terms.may_pay)
 
     @property
     def _may_pay(self) -> Fraction:
@@ -210,9 +228,9 @@ class Engine:
         if tick - self._forgotten < max(1, self._reach // 16):
             return
         self._forgotten = tick
-        charged = tick - 2 * self._reach - self._period - SPARE_TICKS
         for recount in self._recounts:
-            recount.forget(tick - SPARE_TICKS, charged)
+            recount.forget(tick - SPARE_TICKS)
+        charged = tick - 2 * self._reach - self._period - SPARE_TICKS
         for judge in self.judges:
             judge.answers.forget(charged)
         self._history.forget(self.terms.grid.start(charged))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
 from typing import Final
+
+log = logging.getLogger(__name__)
 
 BYTES: Final = "bytes"
 SAFE: Final = "safe"
@@ -27,7 +31,7 @@ ORACLES: Final = {
     LEAST: "every lower bound is at most the people who consented",
     DWELL: "dwell times are as close to the recount as their noise",
     BUDGET: "ε and pauses follow the rules",
-    PAID: "no person pays more than stated",
+    PAID: "the answers cost no person more than stated",
     TICKS: "one answer at every tick",
     FORM: "records have the form and the facts of their tick",
     FATES: "visits by fate are as the service counted them",
@@ -39,6 +43,41 @@ _COMPARED: Final = (SAFE, NOISY, LEAST, DWELL)
 """The oracles that compare an answer with the people who were there."""
 
 
+class Outcome(StrEnum):
+    """What is known about a tick.
+
+    PROVEN: every answer was compared with the whole input that it counts. PARTIAL: some of this input has expired, so a
+    false "safe" may not be found. OUTPUT_ONLY: nothing was compared with input. UNPROVEN: the comparison was given up,
+    because the input could not be read and too many answers waited for it; or some answer could not be compared,
+    because it has another form. UNJUDGED: no given configuration was in force.
+    """
+
+    PROVEN = "proven"
+    PARTIAL = "partial"
+    OUTPUT_ONLY = "output_only"
+    UNPROVEN = "unproven"
+    UNJUDGED = "unjudged"
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenStretch:
+    """A stretch of time in which every published answer was compared with the whole input.
+
+    `since`, `up_to`: the first and the last `as_of`, in microseconds. `false`: how many statements were false.
+    `epsilon`: the most that one person may have paid within a period, from the output alone.
+    """
+
+    since: int
+    up_to: int
+    false: int
+    epsilon: Fraction
+
+
+def format_ticks(first: int, last: int) -> str:
+    """Return a range of ticks in words."""
+    return f"tick {first}" if first == last else f"ticks {first} to {last}"
+
+
 def count_false(totals: Mapping[str, int]) -> int:
     """Return how many published statements were false, from the number of violations per oracle."""
     return sum(totals.get(oracle, 0) for oracle in _COMPARED)
@@ -46,13 +85,12 @@ def count_false(totals: Mapping[str, int]) -> int:
 
 @dataclass(slots=True)
 class Findings:
-    """The violations: the texts of the first 20 of each oracle, and the total number per oracle.
+    """The violations: the texts of the first 20 of each oracle, which are logged too, and the total number per oracle.
 
-    `report` receives each violation at once; its text is None after the first 20. While `muted`, violations are left
-    out. `form_faults`: the number of violations of the form, also of those that were left out.
+    While `muted`, violations are left out. `form_faults`: the number of violations of the form, also of those that were
+    left out.
     """
 
-    report: Callable[[str, str | None], None]
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
     totals: Counter[str] = field(default_factory=Counter)
     muted: bool = False
@@ -64,10 +102,11 @@ class Findings:
         if self.muted:
             return
         self.totals[oracle] += 1
-        is_listed = len(self.listed[oracle]) < LISTED
-        if is_listed:
+        if self.totals[oracle] <= LISTED:
             self.listed[oracle].append(text)
-        self.report(oracle, text if is_listed else None)
+            log.error("finding (%s, broken: %s): %s", oracle, ORACLES[oracle], text)
+        elif self.totals[oracle] == LISTED + 1:
+            log.error("more than %d findings of the kind %s: further ones are only counted", LISTED, oracle)
 
     @contextmanager
     def catch_errors(self, position: str) -> Iterator[None]:
@@ -92,8 +131,6 @@ class AuditReport:
         bounds: the number of lower bounds checked. They are not checked if input has expired.
         violations: the first 20 violations of each oracle that was checked.
         totals: the number of violations by oracle.
-        paid: the largest ε that one person paid within any period. It says something about this person, so do not
-            publish it.
         spent: the largest ε that the answers may have cost one person within any period, from the answers alone.
         may_pay: the ε that the configuration allows (privacy.epsilon).
         fates: the number of visits by fate, as recounted.
@@ -112,10 +149,9 @@ class AuditReport:
     bounds: int
     violations: dict[str, list[str]]
     totals: dict[str, int]
-    paid: Fraction
+    spent: Fraction
     may_pay: Fraction
     fates: dict[str, int]
-    spent: Fraction = Fraction(0)
     missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     unjudged: int = 0
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from monitor.tools.audit.engine import Engine, Run
+from monitor.tools.audit.findings import ProvenStretch
+from monitor.tools.audit.forms import Record, decode_record
 from monitor.tools.audit.input import Input
 from monitor.tools.audit.reader import (
     PATIENCE_SECONDS,
@@ -22,13 +24,10 @@ from monitor.tools.audit.reader import (
     TopicReader,
     UnreadableTopicError,
 )
-from monitor.tools.audit.records import PublishedRecord, decode_record
 from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.ticks import TickOrder
 from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.audit.visit_totals import VisitTotals
-from monitor.tools.audit.watching import ProvenStretch, Watcher
 
 _CLOCKS: Final = 60 * 1_000_000
 """How far the brokers' clocks may differ, in microseconds."""
@@ -69,7 +68,6 @@ class Follower:
         self,
         configs: Sequence[AuditTerms],
         sources: Sources,
-        watcher: Watcher,
         run: Run,
         totals: VisitTotals | None = None,
     ) -> None:
@@ -86,9 +84,8 @@ class Follower:
             reader = _create_reader(sources, sources.visits, sources.open_input, committed=True)
             self._input = Input(reader, recounts, _ALL if run.ends else self.terms.grid.slot + _CLOCKS)
         self._recounts = recounts
-        self.engine = Engine(configs, recounts, watcher, run)
-        self._order = TickOrder(self.terms.grid, self.engine.is_ahead)
-        self._queues: dict[int, deque[tuple[int, PublishedRecord]]] = {}
+        self.engine = Engine(configs, recounts, run)
+        self._queues: dict[int, deque[tuple[int, Record]]] = {}
         self._ends: Mapping[int, int] = {}
 
     @property
@@ -196,9 +193,9 @@ class Follower:
         }
 
     def _queue(self, partition: int, record: Any) -> None:
-        read = decode_record(f"partition {partition}, offset {record.offset}", partition, record)
-        queue = self._queues.setdefault(partition, deque())
-        queue.append((self._order.find(partition, read.value), read))
+        position = f"partition {partition}, offset {record.offset}"
+        read = decode_record(position, partition, record, self.terms.grid)
+        self._queues.setdefault(partition, deque()).append((self.engine.order(read), read))
 
     def _extend_ends(self) -> bool:
         """Extend the ends to include records that were read beyond them. Return whether there are any."""
@@ -208,10 +205,10 @@ class Follower:
 
     def _take_tick(self, tick: int, *, asked: bool) -> None:
         """Take the queued records of a tick. `asked`: the ends of the input were requested after they had been read."""
-        records: dict[int, list[PublishedRecord]] = {}
-        for partition, queue in self._queues.items():
+        records: list[Record] = []
+        for queue in self._queues.values():
             while queue and queue[0][0] == tick:
-                records.setdefault(partition, []).append(queue.popleft()[1])
+                records.append(queue.popleft()[1])
         self.engine.take_tick(tick, records, self._input.ends if asked and self._input is not None else None)
 
     def _ask_input_ends(self) -> bool:

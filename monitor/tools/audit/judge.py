@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from monitor.tools.audit.at_times import AtTimesCheck
 from monitor.tools.audit.check import Check, Prove, Scope
-from monitor.tools.audit.dwell import DwellCheck
-from monitor.tools.audit.fields import FormError
+from monitor.tools.audit.drawn import DwellCheck, HotSpotsCheck
 from monitor.tools.audit.findings import FORM, Findings
+from monitor.tools.audit.forms import FormError, Record
 from monitor.tools.audit.history import History
-from monitor.tools.audit.hot_spots import HotSpotsCheck
 from monitor.tools.audit.over_time import OverTimeCheck
 from monitor.tools.audit.payments import NoisyAnswers
-from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.terms import AuditTerms
-
-KINDS: Final = ("over_time", "at_times", "hot_spots", "dwell")
-OWNER_KINDS: Final = ("owner", "ledger")
 
 
 class Judge:
@@ -30,7 +24,7 @@ class Judge:
 
     def __init__(self, terms: AuditTerms, recount: Recount | None, history: History, findings: Findings) -> None:
         self.terms = terms
-        self.answers = NoisyAnswers(terms, recount)
+        self.answers = NoisyAnswers(terms)
         self._findings = findings
         self._history = history
         scope = Scope(terms, recount, history, self.answers, findings)
@@ -40,13 +34,12 @@ class Judge:
         self.checks |= {("hot_spots", monitor.name): HotSpotsCheck(monitor, scope) for monitor in terms.hot_spots}
         self.checks |= {("dwell", monitor.name): DwellCheck(monitor, scope) for monitor in terms.dwell}
 
-    def take(self, record: PublishedRecord) -> Prove | None:
-        """Check everything about a record that does not need the recount.
+    def take(self, record: Record) -> Prove | None:
+        """Check everything about an answer that does not need the recount.
 
-        Return the comparison with the recount, or None if the record cannot be compared.
+        Return the comparison with the recount, or None if the answer cannot be compared.
         """
-        name = record.value.get("monitor")
-        check = self.checks.get((record.kind, name)) if isinstance(name, str) else None
+        check = self.checks.get((record.kind, record.monitor))
         if check is None:
             self._findings.add(FORM, f"{record.position}: the configuration has no such monitor")
             return None
@@ -62,8 +55,3 @@ class Judge:
             for time in monitor.find_final_times(tick, self.terms.grid):
                 if (monitor.name, time) not in self._history.answered:
                     yield monitor.name
-
-    def finish(self, first: int, last: int) -> None:
-        """After the last record, check that every tick from the first to the last was answered."""
-        for check in self.checks.values():
-            check.finish(first, last)

@@ -10,17 +10,18 @@ tick again, or its owner record differs. An owner also repeats its own owner rec
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final
 
-from monitor.tools.audit.findings import TICKS, Findings
+from msgspec.structs import replace
+
+from monitor.tools.audit.findings import TICKS, Findings, format_ticks
+from monitor.tools.audit.forms import Owner, Record, Start
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.owners import OwnerFacts
-from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AuditTerms, hash_text
 
-_CHANGED_BY_THE_SAME_OWNER: Final = ("tick", "input_partitions")
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -44,41 +45,43 @@ class _Tick:
 class TickParts:
     """The records of the latest tick of each output partition, by monitor.
 
-    `partitions`: Q, the number of output partitions that the shards use; None until an owner record states it. The
-    first tick of a partition is not checked, because some of its records may have expired. Nor is a tick that a
-    takeover follows. After a tick without answers a new owner has nothing to repeat, so any owner record counts as a
-    takeover. `reports`: missing records are reported. `last`: the latest tick of each output partition.
+    `every_tick`: the run is a replay, so no tick may be missing, and no takeover interrupts one. `partitions`: Q, the
+    number of output partitions that the shards use; None until an owner record states it. In other runs the first tick
+    of a partition is not checked, because some of its records may have expired. Nor is a tick that a takeover follows.
+    After a tick without answers a new owner has nothing to repeat, so any owner record counts as a takeover. `first`,
+    `last`: the first and the latest tick of each output partition. `missing`: the ranges of ticks between them that
+    nobody decided.
     """
 
     findings: Findings
-    reports: bool = True
+    every_tick: bool = False
     partitions: int | None = None
+    first: dict[int, int] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
+    missing: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     _ticks: dict[int, _Tick] = field(default_factory=dict)
-    _owner_facts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _owners: dict[int, Owner | Start] = field(default_factory=dict)
 
-    def find_missing(self, partition: int, tick: int | None) -> range:
-        """Return the ticks that nobody decided, between the latest tick of a partition and the next one."""
-        return range(0) if tick is None else range(self.last.get(partition, tick) + 1, tick)
-
-    def take_owner(self, record: PublishedRecord, facts: OwnerFacts) -> bool:
+    def take_owner(self, partition: int, owner: Owner | Start) -> bool:
         """Read Q from an owner or start record, and note a tick without answers, or that an owner record follows.
 
         Return whether the record shows a takeover.
         """
-        self.partitions = facts.partitions
+        self.partitions = owner.partitions
         takeover = False
-        lasting = {name: fact for name, fact in record.value.items() if name not in _CHANGED_BY_THE_SAME_OWNER}
-        known = self._ticks.get(record.partition)
-        if facts.tick is not None:
-            self._begin(record.partition, facts.tick)
+        tick = owner.tick if isinstance(owner, Owner) else None
+        # What the same owner may change is left out.
+        lasting = replace(owner, tick=None, input_partitions=0) if isinstance(owner, Owner) else owner
+        known = self._ticks.get(partition)
+        if tick is not None:
+            self._begin(partition, tick)
         elif known is not None:
             # A second owner record before the next tick is not a regular one.
             again = known.owner_follows or known.after_empty
-            takeover = again or lasting != self._owner_facts.get(record.partition)
+            takeover = again or lasting != self._owners.get(partition)
             known.may_be_partial |= takeover
             known.owner_follows = True
-        self._owner_facts[record.partition] = lasting
+        self._owners[partition] = lasting
         return takeover
 
     def take_empty(self, partition: int, tick: int | None, judge: Judge | None) -> None:
@@ -95,17 +98,17 @@ class TickParts:
         known.may_be_partial = True
         return True
 
-    def take(self, record: PublishedRecord, tick: int | None, judge: Judge | None) -> None:
-        """Add an answer of a tick. `judge` is the one that judged it; None if it was not judged."""
-        if tick is None:
+    def take(self, record: Record, judge: Judge | None) -> None:
+        """Add an answer of a tick. `judge` is the one that judges it; None if it is not judged."""
+        if record.tick is None:
             return
-        known, monitor = self._begin(record.partition, tick), record.value.get("monitor")
-        if known.number > tick:
+        known = self._begin(record.partition, record.tick)
+        if known.number > record.tick:
             self.take_repeat(record.partition)
-        if known.number == tick and judge is None:
+        elif judge is None:
             known.may_be_partial = True  # the configurations that judge the others may not have all of its locations
-        elif known.number == tick and judge is not None and isinstance(monitor, str):
-            known.records[monitor] += 1
+        else:
+            known.records[record.monitor] += 1
             if judge not in known.judges:
                 known.judges.append(judge)
 
@@ -119,21 +122,43 @@ class TickParts:
             and not self._find_incomplete(partition, tick)
         )
 
+    def finish(self, first: int) -> None:
+        """After the last record of a replay, check that each partition has every tick from the first one to the end."""
+        if not self.every_tick:
+            return
+        newest = max(self.last.values(), default=first)
+        for partition, tick in self._ticks.items():
+            self._note_missing(partition, first, self.first[partition] - 1)
+            self._note_missing(partition, tick.number + 1, newest)
+            self._check(partition, tick)
+
     def _begin(self, partition: int, tick: int) -> _Tick:
         known = self._ticks.get(partition)
         if known is None or tick > known.number:
-            if known is not None and not known.may_be_partial:
+            if known is not None:
                 self._check(partition, known)
+                self._note_missing(partition, known.number + 1, tick - 1)
+            self.first.setdefault(partition, tick)
             self.last[partition] = tick
-            known = self._ticks[partition] = _Tick(
-                tick, may_be_partial=known is None, after_empty=known is not None and not known.records
-            )
+            after_empty = known is not None and not known.records
+            known = self._ticks[partition] = _Tick(tick, known is None and not self.every_tick, after_empty)
         return known
 
+    def _note_missing(self, partition: int, first: int, last: int) -> None:
+        """Note a range of ticks that nobody decided, unless it is empty."""
+        if first > last:
+            return
+        self.missing.setdefault(partition, []).append((first, last))
+        text = f"output partition {partition} has no answers for {format_ticks(first, last)}: nobody decided them"
+        if self.every_tick:
+            self.findings.add(TICKS, text)
+        else:
+            log.warning(text)
+
     def _check(self, partition: int, tick: _Tick) -> None:
-        if (
-            not self.reports or self.partitions is None or len(tick.judges) != 1
-        ):  # during a change both configurations may answer
+        """Check a tick. During a change several configurations may answer, so nothing is expected."""
+        is_known = self.partitions is not None or self.every_tick
+        if tick.may_be_partial or not is_known or len(tick.judges) != 1:
             return
         for monitor, expected in self._find_incomplete(partition, tick).items():
             found = tick.records[monitor]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from monitor.tools.audit.terms import AuditTerms, DwellTerms, TimedTerms
+from monitor.tools.audit.terms import AuditTerms, DwellTerms
 from monitor.tools.audit.visit_totals import VisitTotals
 from monitor.tools.audit.visits import AcceptedVisit, Line, accept
 
@@ -21,8 +20,6 @@ TickRange = tuple[int, int]
 """A half-open range of ticks: the first is included, the second is not."""
 
 _SECOND: Final = 1_000_000
-_MARGIN: Final = 8 * 24 * 3600 * _SECOND
-"""How far beyond the requested range designated times are computed, in microseconds."""
 
 
 class MeasuredVisit(NamedTuple):
@@ -78,10 +75,6 @@ class PeopleCount:
         self._count += change if tick > self._tick else -change
         self._tick = tick
         return self._count
-
-    def list_people_at(self, tick: int) -> Iterator[int]:
-        """Yield the people who are counted at a tick."""
-        return (person for person, ticks in self._ticks.items() if any(first <= tick < end for first, end in ticks))
 
     def forget(self, tick: int) -> None:
         """Forget the ticks before one."""
@@ -139,10 +132,9 @@ class Presence:
         """Return the rows of the locations with at least so many people, reported at any time, in registry order."""
         return sorted(row for row, people in self._reports.get(time, {}).items() if len(people) >= at_least)
 
-    def list_people_at(self, time: int) -> Iterator[int]:
-        """Yield the people reported at any location at τ."""
-        for people in self._reports.get(time, {}).values():
-            yield from people
+    def __len__(self) -> int:
+        """Return the number of people at all locations and designated times."""
+        return sum(len(people) for people_at in self._reports.values() for people in people_at.values())
 
     def forget(self, time: int) -> None:
         """Forget the designated times before an instant."""
@@ -151,42 +143,17 @@ class Presence:
                 del people_at[old]
 
 
-class _Times:
-    """The designated times of a monitor, computed for several days at once."""
-
-    def __init__(self, monitor: TimedTerms) -> None:
-        self._monitor = monitor
-        self._range = (0, 0)
-        self._times: list[int] = []
-
-    def find_times(self, low: int, high: int) -> Sequence[int]:
-        """Return the designated times τ with low ≤ τ < high, sorted."""
-        if low >= high:
-            return ()
-        if low < self._range[0] or high > self._range[1]:
-            self._range = low - _MARGIN, high + _MARGIN
-            self._times = self._monitor.find_times(*self._range)
-        return select(self._times, low, high)
-
-
-def select(times: Sequence[int], low: int, high: int) -> Sequence[int]:
-    """Return the times τ with low ≤ τ < high. The times must be sorted."""
-    return times[bisect_left(times, low) : bisect_left(times, high)]
-
-
 class Recount:
     """The recount of one configuration.
 
     `counts` has the people in the window, by monitor and location; `presence` the people at each designated time, by
-    monitor; `lengths` the visits that cover each designated time, by monitor of dwell times. `own` has the visits of
-    each person that an answer may charge. `whole`: it has every visit that the next answers may count. Person ids are
-    replaced by digests with a random `key`, which all recounts of a run share.
+    monitor; `lengths` the visits that cover each designated time, by monitor of dwell times. `whole`: it has every
+    visit that the next answers may count. Person ids are replaced by digests with a random `key`.
     """
 
     def __init__(self, terms: AuditTerms, key: bytes, totals: VisitTotals | None = None) -> None:
         self.terms = terms
         self.whole = True
-        self.own: dict[int, list[AcceptedVisit]] = {}
         self.totals = totals
         self._key = key
         self.counts = {
@@ -198,7 +165,6 @@ class Recount:
                 self._watching.setdefault(terms.rows[location], []).append((monitor.window, count))
         self.presence = {monitor.name: Presence() for monitor in (*terms.at_times, *terms.hot_spots)}
         self.lengths: dict[str, dict[int, list[MeasuredVisit]]] = {monitor.name: {} for monitor in terms.dwell}
-        self._times = {monitor.name: _Times(monitor) for monitor in terms.timed}
 
     def take(self, line: Line | int) -> None:
         """Accept or refuse a visit as reported. An invalid one is given as the instant of its report."""
@@ -214,30 +180,27 @@ class Recount:
 
     def add(self, visit: AcceptedVisit) -> None:
         """Add a visit. If it is reported in slot c with the last slot s, the ticks c … s + W - 1 count it."""
-        charged = False
         for window, count in self._watching.get(visit.row, ()):
             if visit.current < visit.last + window:
                 count.add(visit.person, visit.current, visit.last + window)
-                charged = True
         for monitor in self.terms.timed:
             # From the report's slot on, no tick is about an older time. So a stay of years is not searched in full.
             oldest = self.terms.grid.as_of(visit.current) - monitor.horizon
-            for time in self._times[monitor.name].find_times(max(visit.arrived, oldest), visit.left):
-                charged = True
+            for time in monitor.find_times(max(visit.arrived, oldest), visit.left):
                 if isinstance(monitor, DwellTerms):
                     self.lengths[monitor.name].setdefault(time, []).append(_measure(visit, monitor))
                 else:
                     self.presence[monitor.name].add(time, visit)
-        if charged and visit not in (own := self.own.setdefault(visit.person, [])):
-            own.append(visit)
 
     @property
     def kept_visits(self) -> int:
-        """The number of visits that later answers may count or charge."""
-        return sum(map(len, self.own.values()))
+        """The number of visits that later answers may count, once for each monitor that counts them."""
+        people = sum(len(count) for counts in self.counts.values() for count in counts.values())
+        lengths = sum(len(visits) for by_time in self.lengths.values() for visits in by_time.values())
+        return people + lengths + sum(map(len, self.presence.values()))
 
-    def forget(self, tick: int, charged: int) -> None:
-        """Forget the counts before a tick, and the visits whose last slot is before the slot `charged`."""
+    def forget(self, tick: int) -> None:
+        """Forget the counts before a tick."""
         for counts in self.counts.values():
             for count in counts.values():
                 count.forget(tick)
@@ -245,12 +208,9 @@ class Recount:
             oldest = self.terms.grid.as_of(tick) - monitor.horizon
             if isinstance(monitor, DwellTerms):
                 lengths = self.lengths[monitor.name]
-                for time in [time for time in lengths if time < oldest]:
-                    del lengths[time]
+                self.lengths[monitor.name] = {time: visits for time, visits in lengths.items() if time >= oldest}
             else:
                 self.presence[monitor.name].forget(oldest)
-        kept = ((person, [visit for visit in own if visit.last >= charged]) for person, own in self.own.items())
-        self.own = {person: own for person, own in kept if own}
 
 
 def create_recounts(configs: Sequence[AuditTerms], totals: VisitTotals | None = None) -> list[Recount]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from monitor.tools.audit.findings import LISTED, ORACLES, AuditReport
+from monitor.tools.audit.findings import LISTED, ORACLES, AuditReport, format_ticks
 from monitor.tools.audit.reader import TopicContents
-from monitor.tools.audit.ticks import format_ticks
 
 
 def render(report: AuditReport, console: Console) -> None:
-    """Print the numbers of records checked, the violations, and the most that one person paid."""
+    """Print the numbers of records checked, the violations, and the most that the answers cost one person."""
     ticks = f"{report.ticks:,} ticks" + (f" ({report.first_tick} to {report.last_tick})" if report.ticks else "")
     console.print(
         f"{report.records:,} records of {ticks}; "
@@ -31,7 +30,8 @@ def render(report: AuditReport, console: Console) -> None:
     for oracle, violations in report.violations.items():
         _print_violations(oracle, violations, report.totals.get(oracle, 0), console)
     console.print(
-        f"The most that one person paid within any period: ε = {report.paid} of {report.may_pay}", highlight=False
+        f"The most that the answers cost any person within a period: ε = {report.spent} of {report.may_pay}",
+        highlight=False,
     )
     console.print(_make_verdict(report), highlight=False)
 

@@ -12,13 +12,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from monitor.tools.audit.charges import match_charges
 from monitor.tools.audit.findings import FORM, Findings
+from monitor.tools.audit.forms import Answer, Charges, OverTime, Owner, Record
+from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.owners import Charges, OwnerFacts
-from monitor.tools.audit.records import PublishedRecord
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.text import is_utc
-from monitor.tools.audit.ticks import read_tick
 
 STATED: Final = frozenset({"epsilon"})
 """The public value of an answer that the charges of its owner state too."""
@@ -27,28 +26,23 @@ REGISTRY: Final = frozenset({"registry", "shards"})
 PUBLIC: Final = STATED | REGISTRY | {"threshold", "top"}
 
 
-def matches_public_values(record: PublishedRecord, terms: AuditTerms, names: Collection[str] = PUBLIC) -> bool:
-    """Return whether an answer has the public values of a configuration. The answer may have any form.
+def matches_public_values(form: Answer, terms: AuditTerms, names: Collection[str] = PUBLIC) -> bool:
+    """Return whether an answer has the public values of a configuration.
 
     `names`: the fields that are compared, besides the monitor, the location and the as_of.
     """
-    value, tick = record.value, read_tick(record.value, terms.grid)
-    if tick is None:
-        return False
     expected: dict[str, object] = {}
-    if record.kind == "over_time":
-        location = value.get("location_id")
-        for watching in (monitor for monitor in terms.over_time if monitor.name == value.get("monitor")):
-            share = watching.shares.get(location) if isinstance(location, str) else None
-            expected = {"threshold": watching.threshold, "epsilon": share and str(share / watching.answers)}
-    for timed in (monitor for monitor in terms.timed if monitor.name == value.get("monitor")):
-        expected = {"epsilon": str(timed.epsilon), "registry": terms.digest}
+    if isinstance(form, OverTime):
+        for watching in (monitor for monitor in terms.over_time if monitor.name == form.monitor):
+            share = watching.shares.get(form.location_id)
+            expected = {"threshold": watching.threshold, "epsilon": share and share / watching.answers}
+    for timed in (monitor for monitor in terms.timed if monitor.name == form.monitor):
+        expected = {"epsilon": timed.epsilon, "registry": terms.digest, "shards": terms.shards}
         expected |= {name: getattr(timed, name) for name in ("threshold", "top") if hasattr(timed, name)}
-        expected |= {"shards": terms.shards} if record.kind == "at_times" else {}
     return (
         bool(expected)
-        and all(value.get(name) == expected[name] for name in expected.keys() & names)
-        and is_utc(value.get("as_of"), terms.grid.as_of(tick))
+        and all(getattr(form, name, expected[name]) == expected[name] for name in expected.keys() & names)
+        and form.as_of == terms.grid.as_of(form.tick)
     )
 
 
@@ -68,7 +62,7 @@ class Stretch:
     registry: Judge | None = None
     unjudged: dict[tuple[str, ...], str] = field(default_factory=dict)
 
-    def find_certain(self, record: PublishedRecord) -> Judge | None:
+    def find_certain(self, record: Record) -> Judge | None:
         """Return the configuration that is certainly in force, although it does not have an answer's public values.
 
         Charges state the locations, the designated times and ε; the fingerprint covers the registry. Neither says
@@ -78,27 +72,27 @@ class Stretch:
             return None
         judge = self.registry or self.candidates[0]
         names = STATED if self.registry is None else STATED | REGISTRY
-        return None if matches_public_values(record, judge.terms, names) else judge
+        return None if matches_public_values(record.form, judge.terms, names) else judge
 
 
 @dataclass
 class Stretches:
     """The configurations that may be in force, for each output partition. `judges`: newest configuration first.
 
-    `whole`: no output record has expired. Then answers before the first owner record that states charges are those of
-    the only configuration.
+    If no output record has expired, answers before the first owner record that states charges are those of the only
+    configuration.
     """
 
     judges: Sequence[Judge]
+    history: History
     findings: Findings
-    whole: bool = True
     _stretches: dict[int, Stretch] = field(default_factory=dict)
 
-    def take_owner(self, partition: int, facts: OwnerFacts, *, takeover: bool) -> None:
+    def take_owner(self, partition: int, owner: Owner, *, takeover: bool) -> None:
         """Begin a stretch, unless the owner is the same."""
         known = self._stretches.get(partition)
-        if known is None or takeover or (known.fingerprint, known.charges) != (facts.fingerprint, facts.charges):
-            self._begin(partition, facts.fingerprint, facts.charges)
+        if known is None or takeover or (known.fingerprint, known.charges) != (owner.fingerprint, owner.charges):
+            self._begin(partition, owner.fingerprint, owner.charges)
 
     def doubt(self, partition: int) -> None:
         """Note a takeover by an owner with an equal owner record, whose configuration may be another one."""
@@ -107,15 +101,15 @@ class Stretches:
             self._begin(partition, known.fingerprint, known.charges)
 
     def _begin(self, partition: int, fingerprint: str, charges: Charges | None) -> Stretch:
-        fitting = [judge for judge in self.judges if charges is None or charges.match(judge.terms)]
+        fitting = [judge for judge in self.judges if charges is None or match_charges(charges, judge.terms)]
         stretch = self._stretches[partition] = Stretch(fingerprint, charges, fitting)
         return stretch
 
-    def find(self, record: PublishedRecord) -> Judge | None:
+    def find(self, record: Record) -> Judge | None:
         """Return the judge of an answer; None if no given configuration was in force, or if this is not certain."""
         stretch = self._stretches.get(record.partition) or self._begin(record.partition, "", None)
         subject = _find_subject(record)
-        fitting = next((judge for judge in stretch.candidates if matches_public_values(record, judge.terms)), None)
+        fitting = next((judge for judge in stretch.candidates if matches_public_values(record.form, judge.terms)), None)
         if fitting is None:
             found = stretch.confirmed.get(subject) or self._find_only(stretch) or stretch.find_certain(record)
             if found is None:
@@ -132,7 +126,7 @@ class Stretches:
 
     def _find_only(self, stretch: Stretch) -> Judge | None:
         """Return the only configuration, if the output has no owner record that states charges."""
-        return self.judges[0] if stretch.charges is None and self.whole and len(self.judges) == 1 else None
+        return self.judges[0] if stretch.charges is None and self.history.whole and len(self.judges) == 1 else None
 
     def find_single(self, partition: int) -> Judge | None:
         """Return the judge of the only configuration that may be in force; None if there are several, or none."""
@@ -147,7 +141,6 @@ class Stretches:
         return [judge for judge in self.judges if not stated or judge in named]
 
 
-def _find_subject(record: PublishedRecord) -> tuple[str, ...]:
+def _find_subject(record: Record) -> tuple[str, ...]:
     """Return what an answer is about, as far as all answers of one owner must have equal public values."""
-    names = ("monitor", "location_id") if record.kind == "over_time" else ("monitor",)
-    return record.kind, *(str(record.value.get(name)) for name in names)
+    return record.kind, record.monitor, record.form.location_id if isinstance(record.form, OverTime) else ""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -27,13 +27,12 @@ from monitor.tools.audit.text import (
     parse_duration,
     parse_epsilon,
     parse_instant,
-    to_datetime,
 )
 
-_FIRST_DAY: Final = date(1970, 1, 1)  # daily times before this day and after _LAST_DAY are left out
-_LAST_DAY: Final = date(2199, 12, 31)
-_MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
+_FIRST_DAY: Final = date(1970, 1, 1)
+_DAYS: Final = (date(2200, 1, 1) - _FIRST_DAY).days  # daily times outside these days are left out
 _SECOND: Final = 1_000_000
+_DAY: Final = 24 * 3600 * _SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +88,9 @@ class TimedTerms:
         If a time of day occurs twice because the clocks change, the first one counts.
         """
         times = {at for at in self.instants if low <= at < high}
-        earliest, latest = _find_day(low) - _MARGIN, _find_day(high) + _MARGIN
-        day = max(earliest, _FIRST_DAY)
-        while self.daily and day <= min(latest, _LAST_DAY):
-            at_day = (parse_instant(datetime.combine(day, at, self.zone).isoformat()) for at in self.daily)
-            times.update(at for at in at_day if low <= at < high)
-            day += timedelta(days=1)
+        if self.daily and low < high:
+            for day in range(max(0, low // _DAY - 1), min(_DAYS, high // _DAY + 2)):
+                times.update(at for at in _find_times_of_day(day, self.daily, self.zone) if low <= at < high)
         return sorted(times)
 
     def find_ticks(self, at: int, grid: Grid) -> tuple[int, int]:
@@ -322,9 +318,8 @@ def _parse_timed(monitor: Any) -> dict[str, Any]:
     }
 
 
-def _find_day(at: int) -> date:
-    """Return the UTC day of an instant, limited to a range in which a margin can be added."""
-    years = timedelta(days=365)
-    low, high = datetime.combine(_FIRST_DAY, time()) - years, datetime.combine(_LAST_DAY, time()) + years
-    first, last = parse_instant(f"{low.isoformat()}Z"), parse_instant(f"{high.isoformat()}Z")
-    return to_datetime(min(max(at, first), last)).date()
+@lru_cache(maxsize=65_536)
+def _find_times_of_day(day: int, daily: tuple[time, ...], zone: ZoneInfo | None) -> tuple[int, ...]:
+    """Return the instants of times of day on a day of their zone, given as days since 1970."""
+    on_day = _FIRST_DAY + timedelta(days=day)
+    return tuple(parse_instant(datetime.combine(on_day, at, zone).isoformat()) for at in daily)

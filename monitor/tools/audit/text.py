@@ -48,23 +48,10 @@ LATEST: Final = parse_instant("9998-12-31T00:00:00Z")
 """The first and the last instant whose neighbours within a year can be written as times."""
 
 
-def to_datetime(at: int) -> datetime:
-    """Return an instant as an aware datetime in UTC."""
-    return _EPOCH + timedelta(microseconds=at)
-
-
 @lru_cache(maxsize=4096)
 def format_utc(at: int) -> str:
     """Format an instant as in the output topic: UTC with `Z`, and a fraction only if it is not zero."""
-    return to_datetime(at).replace(tzinfo=None).isoformat() + "Z"
-
-
-def is_utc(text: object, at: int) -> bool:
-    """Return whether a text denotes this instant in UTC with `Z`."""
-    try:
-        return isinstance(text, str) and (text == format_utc(at) or (text.endswith("Z") and parse_instant(text) == at))
-    except (ValueError, OverflowError):  # no text denotes an instant outside the years 1 to 9999
-        return False
+    return (_EPOCH + timedelta(microseconds=at)).replace(tzinfo=None).isoformat() + "Z"
 
 
 def parse_duration(text: str) -> int:

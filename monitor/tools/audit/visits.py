@@ -8,16 +8,18 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import accumulate, repeat
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple, NoReturn
 
-from monitor.tools.audit.strict_json import is_too_deep, refuse_constant
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, is_id, parse_instant
 
 _FIELD_BYTES: Final = 2**30
+_DEEPEST: Final = 200
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class AcceptedVisit(NamedTuple):
@@ -173,10 +175,10 @@ def parse_visits(value: bytes | None) -> list[Any] | None:
     text = value or b""
     hook = _require_encodable if b"\\u" in text else None  # UTF-8 has no lone surrogate, so only an escape can be one
     try:
-        record = json.loads(text.decode(), parse_constant=refuse_constant, object_pairs_hook=hook)
+        record = json.loads(text.decode(), parse_constant=_refuse_constant, object_pairs_hook=hook)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or is_too_deep(text):
+    if not isinstance(record, dict) or _is_too_deep(text):
         return None
     visits = record.get("visits", [record])
     return visits if isinstance(visits, list) else None
@@ -186,3 +188,16 @@ def _require_encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a dict. Raise ValueError for a lone surrogate, even in a pair that a repeated key hides."""
     json.dumps(pairs, ensure_ascii=False).encode()
     return dict(pairs)
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    """Refuse NaN and Infinity, as the `parse_constant` of `json.loads`."""
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _is_too_deep(text: bytes) -> bool:
+    """Return whether arrays and objects are nested more than 200 deep in a JSON text."""
+    if text.count(b"[") + text.count(b"{") <= _DEEPEST:
+        return False
+    brackets = re.findall(rb"[\[\]{}]", _STRING.sub(b"", text))
+    return max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets), default=0) > _DEEPEST

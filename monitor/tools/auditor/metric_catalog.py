@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from monitor.observe.metric_catalog import Metric
-from monitor.tools.audit.watching import FINDING_KINDS, Outcome
+from monitor.tools.audit.findings import FATES, ORACLES, Outcome
+from monitor.tools.audit.forms import FORMS
 
-RECORD_KINDS: Final = ("over_time", "at_times", "hot_spots", "dwell", "owner", "ledger", "other")
+FINDING_KINDS: Final = tuple(kind for kind in ORACLES if kind != FATES)
+RECORD_KINDS: Final = (*FORMS, "other")
 STATES: Final = ("judging", "catching_up", "cut_off", "no_output")
 TOPICS: Final = ("output", "input")
 
@@ -86,7 +88,7 @@ AUDITOR_METRICS: Final[tuple[Metric, ...]] = (
         "From the output alone, for somebody who was at every location.",
     ),
     Metric("gauge", "audit_epsilon_stated", "Most ε that a person may pay in one period, as configured"),
-    Metric("gauge", "audit_visits_in_memory", "Visits in memory, which later answers may count or charge"),
+    Metric("gauge", "audit_visits_in_memory", "Visits in memory that later answers may count, once for each monitor"),
     Metric("gauge", "audit_slot_seconds", "Length of a slot"),
     Metric("gauge", "audit_build_info", "Version, as a label of the constant 1", {"version": "the package's version"}),
 )

@@ -70,7 +70,7 @@ class AuditProcess:
     def run(self, stop: threading.Event) -> None:
         """Judge what is published until `stop` is set."""
         while not stop.is_set():
-            follower = Follower(self._files.configs, self._sources, self._metrics, self._run)
+            follower = Follower(self._files.configs, self._sources, self._run)
             self._metrics.restart()
             self._metrics.describe(self._files.configs, compares_input=self._sources.open_input is not None)
             try:
@@ -86,14 +86,16 @@ class AuditProcess:
             if self._files.reread():
                 log.info("the configuration was changed: everything is read and judged again, as after a restart")
                 return
-            more = False
+            more, failure = False, ""
             try:
                 more = follower.take_turn()
             except UnreadableTopicError as error:
-                self._enter("no_output", str(error))
+                failure = str(error)
+            self._metrics.update(follower, self._files.configs)
+            if failure:
+                self._enter("no_output", failure)
             else:
                 self._describe(follower, more=more)
-            self._metrics.update(follower, self._files.configs)
             if not more:
                 stop.wait(PAUSE_SECONDS)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from monitor.contracts.instants import format_instant
 from monitor.errors import UsageError
-from monitor.tools.audit.watching import ProvenStretch
+from monitor.tools.audit.findings import ProvenStretch
 
 log = logging.getLogger(__name__)
 

@@ -70,7 +70,7 @@ class DemoPage:
 def write_recount(path: Path, report: AuditReport, up_to: int) -> None:
     """Write the result of the recount up to an instant in the form that the page reads (docs/page.md).
 
-    The ε is computed from the answers alone. What the person who paid most did pay would reveal something about them.
+    The ε is computed from the answers alone.
     """
     result = {
         "up_to": format_instant(up_to),

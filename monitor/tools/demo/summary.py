@@ -47,7 +47,7 @@ def show(outcome: DemoOutcome, console: Console) -> None:
     table.add_row('False "safe"', Text(f"{wrong} of {report.safe:,}", "red" if wrong else "green"))
     table.add_row("", "by an independent recount that shares no code with the service")
     stated = f"the {report.may_pay} stated for any {span(outcome.period)}"
-    table.add_row("One person paid", f"ε = {report.paid} at most, of {stated}")
+    table.add_row("One person paid", f"ε = {report.spent} at most, of {stated}")
     table.add_row("Time", f"{summary.ticks:,} hours of the town in {outcome.seconds:.0f} s, once the servers were up")
     console.print()
     console.print(table, highlight=False)

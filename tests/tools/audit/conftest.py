@@ -183,7 +183,8 @@ class Tiny:
 
     def __getitem__(self, ce_id: str) -> dict[str, Any]:
         """Return the value of a record."""
-        return next(line["value"] for line in self.records if line["headers"]["ce_id"] == ce_id)
+        value: dict[str, Any] = self.find(ce_id)["value"]
+        return value
 
     def walk(self, tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> None:
         """Replace a record about the park."""
@@ -203,7 +204,16 @@ class Tiny:
             f'epsilon: "1/3", top: {top}}}\n'
         )
         if named is not None:
-            self.records.append(busiest(named, tick, top, status))
+            self.insert(busiest(named, tick, top, status))
+
+    def insert(self, line: dict[str, Any]) -> None:
+        """Insert a record after the others of its tick."""
+        self.records.append(line)
+        self.records.sort(key=lambda line: line["value"].get("tick", 0))
+
+    def find(self, ce_id: str) -> dict[str, Any]:
+        """Return a record."""
+        return next(line for line in self.records if line["headers"]["ce_id"] == ce_id)
 
     def remove(self, *ce_ids: str) -> None:
         """Remove records."""

@@ -86,19 +86,15 @@ def test_missing_or_foreign_bounds_are_found(tiny: Tiny) -> None:
 
 def test_bounds_without_configuration_are_found(tiny: Tiny) -> None:
     """Bounds of a monitor that has none in the configuration are found."""
-    tiny[FINAL].update({"at_least_epsilon": "None", "counts_at_least": {}})
+    tiny[FINAL].update({"at_least_epsilon": "1", "counts_at_least": {}})
     assert find(tiny, "budget")[0].endswith("expected only in a complete final snapshot")
 
 
 @pytest.mark.promise(15)
-@pytest.mark.parametrize(("consenting", "paid"), [("", Fraction(5, 4)), ("p3", Fraction(5, 4)), ("p3 p4", Fraction(1))])
-def test_people_without_consent_pay(tiny: Tiny, consenting: str, paid: Fraction) -> None:
-    """Drawn bounds charge ε_c = 3/4 to a person without consent, also if all bounds are 0; p1 and p2 pay 1 at the park.
-
-    p3 and p4 pay 1/2 for the noisy count of the shop. Without consent they pay 3/4 more.
-    """
-    add_bounds(tiny, {}, consenting)
-    assert tiny.audit().paid == paid
+def test_bounds_cost_their_epsilon(tiny: Tiny) -> None:
+    """Drawn bounds cost ε_c = 3/4, also if all are 0, besides 1 at the park and 1/2 for the noisy count at 02:30."""
+    add_bounds(tiny, {})
+    assert tiny.audit().spent == 1 + Fraction(1, 2) + Fraction(3, 4)
 
 
 def test_invalid_consent_is_a_dead_letter(tiny: Tiny) -> None:

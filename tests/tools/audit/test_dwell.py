@@ -46,7 +46,7 @@ def add_dwell(tiny: Tiny, above: int = 2_400, below: int = 1_200, tick: int = 4,
         "mean_seconds": float(Fraction(R * min(max(above, 0), both), both)) if both > 0 else None,
         **changes,
     }
-    tiny.records.append(record("lengths/2026-01-01T02:30:00Z", tick, value))
+    tiny.insert(record("lengths/2026-01-01T02:30:00Z", tick, value))
 
 
 @pytest.mark.promise(44)
@@ -71,8 +71,8 @@ def test_second_or_early_drawing_is_found(tiny: Tiny) -> None:
     """A drawing at an earlier tick, one at the same time, and a missing one are found."""
     add_dwell(tiny, tick=3)
     assert any("not the last tick" in text for text in find(tiny, "ticks"))
-    assert any("tick 4 is missing" in text for text in find(tiny, "ticks"))
-    tiny.records.pop()
+    assert any("tick 4: lengths has 0 of 1 records" in text for text in find(tiny, "ticks"))
+    tiny.remove("lengths/2026-01-01T02:30:00Z/3")
     add_dwell(tiny)
     add_dwell(tiny, 2_401)
     assert find(tiny, "bytes")
@@ -93,12 +93,12 @@ def test_unknown_has_no_numbers(tiny: Tiny) -> None:
     nothing: dict[str, Any] = dict.fromkeys(("visit_seconds", "spare_seconds", "visits", "mean_seconds"))
     add_dwell(tiny, status="unknown", **nothing)
     assert tiny.audit().ok
-    tiny.records[-1]["value"]["visits"] = 2.0
+    tiny["lengths/2026-01-01T02:30:00Z/4"]["visits"] = 2.0
     assert find(tiny, "form")
 
 
 @pytest.mark.promise(15)
-def test_everyone_there_pays_once(tiny: Tiny) -> None:
-    """p3 and p4 pay 1/2 for the noisy count and 3/2 for dwell times; p1 and p2 pay 1 at the park."""
+def test_drawing_costs_its_epsilon(tiny: Tiny) -> None:
+    """A person may pay 1 at the park, 1/2 for the noisy count at 02:30, and 3/2 for dwell times."""
     add_dwell(tiny)
-    assert tiny.audit().paid == 2
+    assert tiny.audit().spent == 3

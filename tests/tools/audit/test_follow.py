@@ -20,15 +20,14 @@ import pytest
 from kafka.errors import KafkaError
 
 from monitor.kafka.connections import KafkaConnections
-from monitor.tools.audit.engine import Run
+from monitor.tools.audit.engine import Engine, Run
+from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.topic_facts import KafkaTopics
-from monitor.tools.audit.watching import Outcome
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner
-from tests.tools.audit.modes import Reports
 from tests.tools.audit.test_at_least import add_bounds
 from tests.tools.audit.test_dwell import add_dwell
 
@@ -79,7 +78,7 @@ class Published:
                 producer.send(self.alerts, value, key, headers=headers, partition=line["partition"])
             producer.flush()
 
-    def follow(self, reports: Reports, *, output_only: bool = False, **options: Any) -> Follower:
+    def follow(self, *, output_only: bool = False, **options: Any) -> Follower:
         """Return a follower of the configurations as they are now."""
         self.tiny.write()
         configs = options.pop("configs", None) or [self.tiny.folder / "config.yaml"]
@@ -91,17 +90,16 @@ class Published:
             None if output_only else self.kafka.create_consumer,
         )
         sources = options.pop("sources", sources)
-        return Follower([read_terms(path) for path in configs], sources, reports, Run(ends=False, **options))
+        return Follower([read_terms(path) for path in configs], sources, Run(ends=False, **options))
 
-    def judge(self, **options: Any) -> Reports:
+    def judge(self, **options: Any) -> Engine:
         """Follow the topics to their present ends, and require that nothing waits."""
-        reports = Reports()
-        with closing(self.follow(reports, **options)) as follower:
+        with closing(self.follow(**options)) as follower:
             while follower.take_turn():
                 pass
             assert follower.cut_off == ""
             assert follower.waiting_ticks == 0
-        return reports
+        return follower.engine
 
 
 @pytest.fixture
@@ -117,12 +115,12 @@ def test_correct_run_has_no_finding(run: Published) -> None:
     """A correct run has no finding, and every tick is proven."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    reports = run.judge()
-    assert reports.findings == []
-    assert reports.outcomes == {Outcome.PROVEN: 7}
-    assert reports.records == {"owner": 1, "over_time": 7, "at_times": 3}
-    assert reports.last == {0: 6}
-    assert reports.gaps == []
+    engine = run.judge()
+    assert engine.findings.totals == {}
+    assert engine.outcomes == {Outcome.PROVEN: 7}
+    assert engine.records == {"owner": 1, "over_time": 7, "at_times": 3}
+    assert engine.output.parts.last == {0: 6}
+    assert engine.output.parts.missing == {}
 
 
 @pytest.mark.promise(5)
@@ -136,7 +134,7 @@ def test_late_record_is_found(run: Published) -> None:
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
     run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,2026-01-01T06:59:59Z" for n in range(2)])
-    assert run.judge().kinds == {"safe"}
+    assert set(run.judge().findings.totals) == {"safe"}
 
 
 def _false_safe(run: Published) -> str:
@@ -175,10 +173,10 @@ def test_planted_falsehood_is_found(run: Published, plant: Callable[[Published],
     kind = plant(run)
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    reports = run.judge()
+    found = run.judge().findings
     # A second answer within a window may also cost more than stated.
-    assert {kind} <= reports.kinds <= {kind} | ({"paid"} if kind == "budget" else set()), reports.findings
-    assert STRANGE not in str(reports.findings)
+    assert {kind} <= set(found.totals) <= {kind} | ({"paid"} if kind == "budget" else set()), found.listed
+    assert STRANGE not in str(found.listed)
 
 
 def _split_by_tick(run: Published) -> Iterator[list[dict[str, Any]]]:
@@ -188,26 +186,24 @@ def _split_by_tick(run: Published) -> Iterator[list[dict[str, Any]]]:
 
 def test_findings_come_as_ticks_are_published(run: Published) -> None:
     """A false "safe" is found in the turn after its tick, even if visits were read earlier; repeats are no findings."""
-    reports = Reports()
     run.report(["q1,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,", *run.tiny.lines[1:]])
     run.publish(owner(charges()))
-    with closing(run.follow(reports)) as follower:
+    with closing(run.follow()) as follower:
         for tick, records in enumerate(_split_by_tick(run)):
             if tick == 6:
                 run.report(["q2,park,2026-01-01T06:15:00Z,2026-01-01T06:20:00Z,"])
             run.publish(*records, *records)
             while follower.take_turn():
                 pass
-            assert reports.outcomes == {Outcome.PROVEN: tick + 1}
-            assert reports.kinds == ({"safe"} if tick == 6 else set())
-    assert len(reports.findings) == 1
+            assert follower.engine.outcomes == {Outcome.PROVEN: tick + 1}
+            assert set(follower.engine.findings.totals) == ({"safe"} if tick == 6 else set())
+    assert follower.engine.findings.totals == {"safe": 1}
 
 
 def test_answer_past_the_end_is_compared(run: Published) -> None:
     """If a tick is published while the follower catches up, it is compared with the input published before it."""
     *earlier, last = _split_by_tick(run)
     run.publish(owner(charges()), *(line for records in earlier for line in records))
-    reports = Reports()
 
     class Late(KafkaTopics):
         """Facts about topics that publish a tick right after the first request for the ends of the input."""
@@ -224,10 +220,10 @@ def test_answer_past_the_end_is_compared(run: Published) -> None:
 
     facts = Late(run.kafka.create_admin)
     sources = Sources(run.alerts, run.kafka.create_consumer, facts, run.visits, run.kafka.create_consumer)
-    with closing(facts), closing(run.follow(reports, sources=sources)) as follower:
-        while follower.take_turn() or reports.last[0] < 6:
+    with closing(facts), closing(run.follow(sources=sources)) as follower:
+        while follower.take_turn() or follower.engine.output.parts.last[0] < 6:
             pass
-    assert reports.kinds == {"safe"}
+    assert set(follower.engine.findings.totals) == {"safe"}
 
 
 @contextmanager
@@ -256,11 +252,10 @@ def test_open_transaction_is_waited_for(run: Published, commits: bool) -> None:
     """
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    reports = Reports()
-    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow()) as follower:
         for _ in range(2):
             assert not follower.take_turn()
-            assert reports.outcomes == {Outcome.PROVEN: 1}  # later visits than this tick's were read
+            assert follower.engine.outcomes == {Outcome.PROVEN: 1}  # later visits than this tick's were read
             assert follower.waiting_ticks == 6
             assert "a transaction is open" in follower.delayed
             assert follower.cut_off == ""
@@ -268,22 +263,21 @@ def test_open_transaction_is_waited_for(run: Published, commits: bool) -> None:
         while follower.waiting_ticks:
             follower.take_turn()
         assert (follower.delayed, follower.cut_off) == ("", "")
-    assert reports.outcomes == {Outcome.PROVEN: 7}
-    assert reports.kinds == ({"safe"} if commits else set())
+    assert follower.engine.outcomes == {Outcome.PROVEN: 7}
+    assert set(follower.engine.findings.totals) == ({"safe"} if commits else set())
 
 
 def test_later_transactions_are_not_waited_for(run: Published) -> None:
     """A tick waits only for transactions that were open when it was read; otherwise a busy producer would block it."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    reports = Reports()
-    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(reports)) as follower:
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow()) as follower:
         follower.take_turn()
         producer.abort_transaction()
         producer.begin_transaction()
         producer.send(run.visits, b"{}", partition=0).get(timeout=10)
         follower.take_turn()
-        assert reports.outcomes == {Outcome.PROVEN: 7}
+        assert follower.engine.outcomes == {Outcome.PROVEN: 7}
         producer.abort_transaction()
 
 
@@ -292,7 +286,7 @@ def test_long_transaction_cuts_off_input(run: Published, monkeypatch: pytest.Mon
     monkeypatch.setattr("monitor.tools.audit.follow.PATIENCE_SECONDS", 0.0)
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    with open_transaction(run, *HIDDEN) as producer, closing(run.follow(Reports())) as follower:
+    with open_transaction(run, *HIDDEN) as producer, closing(run.follow()) as follower:
         follower.take_turn()
         assert re.search(r"beyond offset 2 of partition 0: a transaction is open there", follower.cut_off)
         assert follower.delayed == ""
@@ -322,9 +316,9 @@ def test_answers_about_earlier_input_are_partial(run: Published) -> None:
     run.publish(
         earlier, *(line for tick in ticks[:4] for line in tick), later, *(line for tick in ticks[4:] for line in tick)
     )
-    reports = run.judge()
-    assert reports.outcomes == {Outcome.PARTIAL: 4, Outcome.PROVEN: 3}
-    assert reports.findings == []
+    engine = run.judge()
+    assert engine.outcomes == {Outcome.PARTIAL: 4, Outcome.PROVEN: 3}
+    assert engine.findings.totals == {}
 
 
 def test_recreated_input_is_noticed_later(run: Published) -> None:
@@ -333,8 +327,7 @@ def test_recreated_input_is_noticed_later(run: Published) -> None:
     run.publish(owner(charges(), input_topic_id="a" * 32), *run.tiny.records)
     with closing(run.kafka.create_admin()) as admin:
         admin.delete_topics([run.visits])
-    reports = Reports()
-    with closing(run.follow(reports)) as follower:
+    with closing(run.follow()) as follower:
         follower.take_turn()
         assert follower.waiting_ticks
         with closing(run.kafka.create_admin()) as admin:
@@ -345,8 +338,8 @@ def test_recreated_input_is_noticed_later(run: Published) -> None:
             assert time.monotonic() < deadline
             follower.take_turn()
         assert follower.proven_stretch is None
-    assert reports.outcomes == {Outcome.PARTIAL: 7}
-    assert reports.findings == []
+    assert follower.engine.outcomes == {Outcome.PARTIAL: 7}
+    assert follower.engine.findings.totals == {}
 
 
 class LateFacts(KafkaTopics):
@@ -379,18 +372,17 @@ def test_earlier_input_causes_no_findings(run: Published, kind: str, late: str) 
         add_dwell(run.tiny, 2_400 + 45 * 2_400, 1_200)  # true with the visits, impossible without
     run.tiny.records.sort(key=lambda line: line["value"]["tick"])
     run.publish(owner(None, input_topic_id="a" * 32), *run.tiny.records)
-    reports = Reports()
     consumer = run.kafka.create_consumer
     facts = LateFacts(run, late)
     sources = Sources(run.alerts, consumer, facts, run.visits, consumer)
-    with closing(facts), closing(run.follow(reports, sources=sources)) as follower:
+    with closing(facts), closing(run.follow(sources=sources)) as follower:
         follower.take_turn()
         assert follower.waiting_ticks
         while follower.take_turn() or follower.waiting_ticks:
             pass
         assert follower.proven_stretch is None
-    assert reports.findings == []
-    assert set(reports.outcomes) == {Outcome.PARTIAL}
+    assert follower.engine.findings.totals == {}
+    assert set(follower.engine.outcomes) == {Outcome.PARTIAL}
 
 
 def test_follower_reports_at_each_tick(run: Published) -> None:
@@ -398,7 +390,7 @@ def test_follower_reports_at_each_tick(run: Published) -> None:
     run.publish(owner(charges()), *run.tiny.records)
     alive: list[int] = []
     sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, alive=lambda: alive.append(1))
-    with closing(run.follow(Reports(), sources=sources)) as follower:
+    with closing(run.follow(sources=sources)) as follower:
         follower.take_turn()
         assert follower.engine.complete
     assert len(alive) > 7
@@ -410,10 +402,10 @@ def test_restart_loses_and_repeats_nothing(run: Published) -> None:
     ticks = list(_split_by_tick(run))
     run.publish(*(line for records in ticks[:4] for line in records))
     before = run.judge()
-    assert before.kinds == {"safe"}
+    assert set(before.findings.totals) == {"safe"}
     run.publish(*(line for records in ticks[4:] for line in records))
     after = run.judge()
-    assert after.findings == before.findings
+    assert after.findings.listed == before.findings.listed
     assert after.outcomes == {Outcome.PROVEN: 7}
     assert sum(after.records.values()) == len(run.tiny.records)
 
@@ -422,8 +414,8 @@ def test_examined_ticks_are_not_reported(run: Published) -> None:
     """With `since`, findings about earlier ticks are left out, and later ones are not."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     run.publish()
-    assert run.judge(since=parse_instant("2026-01-01T00:59:59Z")).kinds == {"safe"}
-    assert run.judge(since=parse_instant("2026-01-01T01:00:00Z")).findings == []
+    assert set(run.judge(since=parse_instant("2026-01-01T00:59:59Z")).findings.totals) == {"safe"}
+    assert run.judge(since=parse_instant("2026-01-01T01:00:00Z")).findings.totals == {}
 
 
 def test_examined_overspending_hides_no_later_one(run: Published) -> None:
@@ -434,16 +426,16 @@ def test_examined_overspending_hides_no_later_one(run: Published) -> None:
     run.tiny.config = run.tiny.config.replace('{epsilon: "2", period: 12h}', '{epsilon: "3/4", period: 1h}')
     run.publish()
     since = parse_instant("2026-01-01T05:00:00Z")
-    assert run.judge(output_only=True, since=since).kinds == {"paid"}
+    assert set(run.judge(output_only=True, since=since).findings.totals) == {"paid"}
 
 
 def test_output_alone_is_checked_without_input(run: Published) -> None:
     """Without input the ε, pauses, form and bytes are checked, and no tick counts as proven."""
     _second_answer(run)
     run.publish(owner(charges()), *run.tiny.records)
-    reports = run.judge(output_only=True)
-    assert "budget" in reports.kinds
-    assert set(reports.outcomes) == {Outcome.OUTPUT_ONLY}
+    engine = run.judge(output_only=True)
+    assert "budget" in engine.findings.totals
+    assert set(engine.outcomes) == {Outcome.OUTPUT_ONLY}
 
 
 def test_lost_input_is_compared_later(run: Published) -> None:
@@ -451,7 +443,7 @@ def test_lost_input_is_compared_later(run: Published) -> None:
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
     _second_answer(run)
     run.publish(owner(charges()), *run.tiny.records)
-    down, reports = [True], Reports()
+    down = [True]
 
     def open_input(**settings: str) -> Any:
         if down:
@@ -459,18 +451,18 @@ def test_lost_input_is_compared_later(run: Published) -> None:
         return run.kafka.create_consumer(**settings)
 
     sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input)
-    with closing(run.follow(reports, sources=sources)) as follower:
+    with closing(run.follow(sources=sources)) as follower:
         follower.take_turn()
         assert "not now" in follower.cut_off
         assert follower.waiting_ticks == 7
-        assert reports.outcomes == {}
-        assert "budget" in reports.kinds
-        assert "safe" not in reports.kinds
+        assert follower.engine.outcomes == {}
+        assert "budget" in follower.engine.findings.totals
+        assert "safe" not in follower.engine.findings.totals
         down.clear()
         follower.take_turn()
         assert follower.cut_off == ""
-    assert reports.outcomes == {Outcome.PROVEN: 7}
-    assert "safe" in reports.kinds
+    assert follower.engine.outcomes == {Outcome.PROVEN: 7}
+    assert "safe" in follower.engine.findings.totals
 
 
 def test_waiting_answers_are_bounded_by_bytes(run: Published, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -481,11 +473,10 @@ def test_waiting_answers_are_bounded_by_bytes(run: Published, monkeypatch: pytes
 
     monkeypatch.setattr("monitor.tools.audit.engine.MOST_WAITING_BYTES", 1)
     run.publish(owner(charges()), *run.tiny.records)
-    reports = Reports()
     with closing(
-        run.follow(reports, sources=Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input))
+        run.follow(sources=Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input))
     ) as follower:
         follower.take_turn()
         assert follower.waiting_ticks == 1
         assert not follower.engine.complete
-    assert reports.outcomes == {Outcome.UNPROVEN: 6}
+    assert follower.engine.outcomes == {Outcome.UNPROVEN: 6}

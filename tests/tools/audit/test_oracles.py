@@ -28,7 +28,6 @@ def test_faultless_run_passes(tiny: Tiny) -> None:
         ("walk", "paused"): 3,
         ("night", "complete"): 3,
     }
-    assert report.paid == 1
     assert report.spent == Fraction(3, 2)  # of somebody who was at the park in slot 1, and at the shop at 02:30
     assert report.may_pay == 2
 
@@ -190,7 +189,7 @@ def test_two_answers_per_window(tiny: Tiny) -> None:
         tiny[f"walk/park/{tick}"]["epsilon"] = "1/2"
     report = tiny.audit()
     assert report.ok, report.violations
-    assert report.paid == 1
+    assert report.spent == Fraction(3, 2)
 
 
 def test_weights_share_the_budget(tiny: Tiny) -> None:
@@ -199,7 +198,7 @@ def test_weights_share_the_budget(tiny: Tiny) -> None:
         '"1", thr', '"3/2", thr'
     )
     texts = find(tiny, "ticks")  # the park's share is still 1, and the shop never answered
-    assert texts == ["walk/shop: ticks 0 to 6 are missing"]
+    assert texts == [f"partition 0, tick {tick}: walk has 1 of 2 records" for tick in range(7)]
 
 
 def _change(tiny: Tiny) -> str:
@@ -236,31 +235,14 @@ def test_overpayment_is_found(tiny: Tiny) -> None:
     tiny.config = tiny.config.replace('epsilon: "2", period', 'epsilon: "1/2", period')
     assert find(tiny, "paid") == [
         "the published answers may have cost one person ε = 3/2 within a period, more than the stated 1/2",
-        "one person paid ε = 1 within a period, more than the stated 1/2",
     ]
-
-
-@pytest.mark.promise(11)
-def test_person_pays_for_each_answer(tiny: Tiny) -> None:
-    """A person pays for each noisy answer that counts a visit of theirs."""
-    tiny.lines.append("p3,park,2026-01-01T01:10:00Z,2026-01-01T01:50:00Z,")  # charged at the park, then at the shop
-    assert tiny.audit().paid == Fraction(3, 2)
-
-
-@pytest.mark.parametrize(("period", "paid"), [("31m", Fraction(3, 2)), ("30m", Fraction(1))])
-def test_answers_in_no_common_period(tiny: Tiny, period: str, paid: Fraction) -> None:
-    """Two answers are added only if one period touches both."""
-    # slot 1 ends at 02:00, the designated time is 02:30: a period of 31 minutes touches both
-    tiny.lines.append("p3,park,2026-01-01T01:10:00Z,2026-01-01T01:50:00Z,")
-    tiny.config = tiny.config.replace("period: 12h", f"period: {period}")
-    assert tiny.audit().paid == paid
 
 
 @pytest.mark.parametrize(
     ("reported", "counted"), [("01:59:59.999999", True), ("02:00:00", False), ("02:00:00.500000", False)]
 )
 def test_count_covers_reports_before_as_of(tiny: Tiny, reported: str, counted: bool) -> None:
-    """A count contains, and an answer charges, the people reported before its as_of.
+    """A count contains the people reported before its as_of.
 
     Tick 1 closes at 02:00, when there are two people at the park. A third one comes, and the answer is 2.
     """
@@ -270,7 +252,6 @@ def test_count_covers_reports_before_as_of(tiny: Tiny, reported: str, counted: b
         tiny[f"walk/park/{tick}"]["answers"] = [mark]
     tiny.lines.append(f"p3,park,2026-01-01T01:10:00Z,2026-01-01T01:50:00Z,2026-01-01T{reported}Z")
     report = tiny.audit()
-    assert report.paid == (Fraction(3, 2) if counted else 1)
     assert report.ok is not counted
     assert (
         report.violations["noisy_count"] == ["walk/park, tick 1: there were more people than the noisy count"] * counted

@@ -20,7 +20,6 @@ from monitor.tools.page.server import Page, PageParts
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import charges, owner
-from tests.tools.audit.modes import Reports
 from tests.tools.audit.test_auditor import ready, run_auditor, write_service
 from tests.tools.audit.test_follow import Published, run
 
@@ -88,22 +87,21 @@ def test_half_a_tick_is_not_proven(run: Published) -> None:
     run.publish(owner(charges()), *ticks(run, 0, 1, 2))
     parts = ticks(run, 3)
     assert len(parts) == 2
-    reports = Reports()
-    with closing(run.follow(reports)) as follower:
+    with closing(run.follow()) as follower:
         for part, hour in ((None, 3), (parts[0], 3), (parts[1], 4)):
             run.publish(part or owner(charges()))
             while follower.take_turn():
                 pass
             assert follower.proven_stretch is not None
             assert follower.proven_stretch.up_to == parse_instant(f"2026-01-01T{hour:02}:00:00Z")
-    assert reports.findings == []
+    assert follower.engine.findings.totals == {}
 
 
 def test_nothing_is_claimed_before_since(run: Published) -> None:
     """Ticks whose findings are muted are not a part of the result."""
     run.report()
     run.publish(owner(charges()), *run.tiny.records)
-    with closing(run.follow(Reports(), since=parse_instant("2026-01-01T04:00:00Z"))) as follower:
+    with closing(run.follow(since=parse_instant("2026-01-01T04:00:00Z"))) as follower:
         while follower.take_turn():
             pass
         assert follower.proven_stretch is not None

@@ -18,12 +18,13 @@ from click.testing import CliRunner
 
 from monitor.cli import main
 from monitor.tools.audit import AuditReport, audit
-from monitor.tools.audit.watching import Outcome
+from monitor.tools.audit.engine import Engine
+from monitor.tools.audit.findings import Outcome
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner, walk
-from tests.tools.audit.modes import Reports, encode, follow_parts
+from tests.tools.audit.modes import encode, follow
 from tests.tools.audit.test_auditor import ready, run_auditor, write_service
 from tests.tools.audit.test_follow import Published, run
 
@@ -71,9 +72,9 @@ class Change:
         """The arguments of `audit` that name the visits and the records."""
         return [str(self.tiny.folder / "visits.csv"), "--alerts", str(self.tiny.folder / "alerts.jsonl")]
 
-    def follow(self, *configs: Path) -> Reports:
+    def follow(self, *configs: Path) -> Engine:
         """Follow the records as they are published."""
-        return follow_parts(self.tiny, *self.parts, configs=configs)[0]
+        return follow(self.tiny, *self.parts, configs=configs)
 
 
 def add_watched_place(tiny: Tiny) -> Change:
@@ -126,20 +127,20 @@ def test_missing_configuration_accuses_nobody(tiny: Tiny, change: Callable[[Tiny
     """What the configuration published that is not given, the later or the earlier one, is unjudged, and no finding."""
     changed = change(tiny)
     later, earlier = changed.write()
-    reports = changed.follow(earlier)
-    assert reports.findings == changed.follow(later).findings == []
-    assert reports.outcomes[Outcome.PROVEN] >= CHANGED_AT
-    assert reports.stretches[0] == (0, True)
-    assert min(changed.follow(given).outcomes[Outcome.UNJUDGED] for given in (later, earlier)) >= 1
+    early, late = changed.follow(earlier), changed.follow(later)
+    assert early.findings.totals == late.findings.totals == {}
+    assert early.outcomes[Outcome.PROVEN] >= CHANGED_AT
+    assert early.output.unjudged_records > 0
+    assert min(early.outcomes[Outcome.UNJUDGED], late.outcomes[Outcome.UNJUDGED]) >= 1
 
 
 @each_change
 def test_both_configurations_judge_everything(tiny: Tiny, change: Callable[[Tiny], Change]) -> None:
     """With both configurations each tick is proven, in both modes."""
     changed = change(tiny)
-    reports = changed.follow(*changed.write())
-    assert reports.findings == []
-    assert reports.outcomes == {Outcome.PROVEN: 7}
+    engine = changed.follow(*changed.write())
+    assert engine.findings.totals == {}
+    assert engine.outcomes == {Outcome.PROVEN: 7}
     report = changed.audit_once(*changed.write())
     assert report.ok
     assert report.unjudged == 0
@@ -167,9 +168,9 @@ def test_confirmed_configuration_explains_all(tiny: Tiny) -> None:
     changed = add_place_to_registry(tiny)
     tiny["walk/park/6"]["threshold"] = 3
     later, earlier = changed.write()
-    reports = changed.follow(later, earlier)
-    assert reports.kinds == {"form"}
-    assert reports.stretches == []
+    engine = changed.follow(later, earlier)
+    assert set(engine.findings.totals) == {"form"}
+    assert engine.output.unjudged_records == 0
 
 
 def test_stranger_is_found_in_a_known_stretch(tiny: Tiny) -> None:
@@ -179,9 +180,9 @@ def test_stranger_is_found_in_a_known_stretch(tiny: Tiny) -> None:
     stranger["headers"]["ce_id"] = "walk/planted/3"
     tiny.records.append(stranger)
     changed = add_place_to_registry(tiny)
-    reports = changed.follow(*changed.write())
-    assert reports.kinds == {"form"}
-    assert "planted" not in str(reports.findings)
+    engine = changed.follow(*changed.write())
+    assert set(engine.findings.totals) == {"form"}
+    assert "planted" not in str(engine.findings.listed)
 
 
 def test_running_auditor_reads_folder_again(

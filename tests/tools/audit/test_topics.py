@@ -51,7 +51,7 @@ def test_topics_are_read_without_files(run: Published, kafka: SharedKafka) -> No
     assert "The output topic has 10 records in 1 partitions." in text
     assert "applied: 4, not_watched: 0, expired: 0, dead_letter: 0" in text
     assert "Nothing wrong was found." in text
-    assert "ε = 1 of 2" in text
+    assert "ε = 3/2 of 2" in text
 
 
 def test_unusual_input_batches(run: Published, kafka: SharedKafka) -> None:

@@ -47,7 +47,7 @@ def test_short_demo_prints_true_summary() -> None:
     assert counts["unknown"] == 0
     assert outcome.report.ok
     assert outcome.report.ticks == outcome.summary.ticks > 48
-    assert outcome.report.paid <= outcome.report.may_pay
+    assert outcome.report.spent <= outcome.report.may_pay
     assert outcome.summary.visits == outcome.report.fates
     assert outcome.summary.visits["dead_letter"] > 0
     assert {status for _, status in outcome.summary.answers} <= {"safe", "noisy_count", "paused", "complete"}

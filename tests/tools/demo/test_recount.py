@@ -11,7 +11,7 @@ from monitor.tools.demo.page import write_recount
 
 
 def test_recount_counts_all_statements(tmp_path: Path) -> None:
-    """The file counts every false statement, and states the ε that the answers may have cost, not what was paid."""
+    """The file counts every false statement, and states the ε that the answers may have cost."""
     report = AuditReport(
         records=9,
         ticks=3,
@@ -24,10 +24,9 @@ def test_recount_counts_all_statements(tmp_path: Path) -> None:
         bounds=1,
         violations={},
         totals={"safe": 1, "noisy_count": 2, "at_least": 4, "dwell": 8, "form": 16, "paid": 32},
-        paid=Fraction(1, 2),
+        spent=Fraction(7, 2),
         may_pay=Fraction(5),
         fates={},
-        spent=Fraction(7, 2),
     )
     write_recount(tmp_path / "recount.json", report, 0)
     written = json.loads((tmp_path / "recount.json").read_text())
