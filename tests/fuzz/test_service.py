@@ -19,7 +19,7 @@ from monitor.service.service import Settings
 from monitor.store.facts import Question
 from monitor.tools.audit import audit_topics
 from monitor.tools.audit.follow import Sources
-from monitor.tools.audit.topic_facts import KafkaTopics
+from monitor.tools.auditor.topics import KafkaTopics
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.tools.servers import EmbeddedValkey
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
@@ -120,7 +120,7 @@ def test_service_survives_strange_records(
     topics = settings.config.kafka.topics
     with closing(KafkaTopics(settings.kafka.create_admin)) as facts:
         consumer = settings.kafka.create_consumer
-        sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
+        sources = Sources(topics.alerts, consumer, facts.read_topic_id, facts.log_ends, topics.visits, consumer)
         audited, _visits, _alerts = audit_topics([tmp_path / "service.yaml"], sources)
     print(f"{RECORDS} records: {fates}; {letters.total()} dead letters; counted {counted}, planted {dict(kept)}")
     assert read == RECORDS

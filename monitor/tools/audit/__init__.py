@@ -3,7 +3,7 @@
 It checks that every published answer is true and that no more ε was spent than stated. It imports nothing from the rest
 of `monitor`, so that it cannot repeat an error of the service. It recomputes everything from the input and the
 configuration, as docs/interface.md defines it. `engine.py` judges and counts, tick by tick; the records come from files
-or topics.
+or topics. Only the connections to Kafka are given to it: `monitor.tools.auditor` opens them with the service's code.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class AtTimesCheck(Check):
         self.statuses[form.status] += 1
         facts = {
             "shards": terms.shards,
-            "final": form.tick == monitor.find_ticks(form.time, terms.grid)[1],
+            "final": form.time in monitor.find_final_times(form.tick, terms.grid),
             "registry": terms.digest,
             "locations": terms.shard_sizes[form.shard],
             "threshold": monitor.threshold,

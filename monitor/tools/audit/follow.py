@@ -15,10 +15,10 @@ from typing import Any, Final
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import ProvenStretch
 from monitor.tools.audit.forms import Record, decode_record
-from monitor.tools.audit.input import Input
 from monitor.tools.audit.reader import (
     PATIENCE_SECONDS,
     HiddenRecordsError,
+    Input,
     OpenConsumer,
     TopicContents,
     TopicReader,
@@ -26,7 +26,6 @@ from monitor.tools.audit.reader import (
 )
 from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.audit.visit_totals import VisitTotals
 
 _CLOCKS: Final = 60 * 1_000_000
@@ -41,13 +40,15 @@ class Sources:
     """The topics, and the functions that read them.
 
     `alerts`, `visits`: the names of the output and the input topic. `open_output`, `open_input`: open a consumer.
-    `open_input` is None if there is no input to compare with. `explain` returns the message for an error of Kafka.
-    `alive` is called after each tick and each poll.
+    `open_input` is None if there is no input to compare with. `read_topic_id` returns the id of a topic, "" if there is
+    none, and `log_ends` the offset after the last record of each partition, also of records that are hidden. `explain`
+    returns the message for an error of Kafka. `alive` is called after each tick and each poll.
     """
 
     alerts: str
     open_output: OpenConsumer
-    facts: KafkaTopics
+    read_topic_id: Callable[[str], str]
+    log_ends: Callable[[str], Mapping[int, int]]
     visits: str = ""
     open_input: OpenConsumer | None = None
     explain: Callable[[Exception], str] = repr
@@ -265,5 +266,12 @@ class Follower:
 
 
 def _create_reader(sources: Sources, name: str, open_consumer: OpenConsumer, *, committed: bool) -> TopicReader:
-    explain, alive = sources.explain, sources.alive
-    return TopicReader(open_consumer, name, sources.facts, committed=committed, explain=explain, alive=alive)
+    return TopicReader(
+        open_consumer,
+        name,
+        sources.read_topic_id,
+        sources.log_ends,
+        committed=committed,
+        explain=sources.explain,
+        alive=sources.alive,
+    )

@@ -1,4 +1,4 @@
-"""Read a topic as it grows, from its first record, with a consumer without a group.
+"""Read topics as they grow, from their first records, with consumers without a group.
 
 The caller opens the consumers, because it knows how to connect to Kafka. A reader writes nothing, so it needs only the
 right to read the topic.
@@ -7,7 +7,7 @@ right to read the topic.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +16,9 @@ from typing import Any, Final, TypeVar
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
+from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.text import AuditError
-from monitor.tools.audit.topic_facts import KafkaTopics
+from monitor.tools.audit.visits import decode
 
 OpenConsumer = Callable[..., Any]
 """A function that opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
@@ -28,6 +29,7 @@ The value of this record is an object: `records` is the number of records in the
 
 PATIENCE_SECONDS: Final = 30.0
 _POLL_MS: Final = 250
+_UNKNOWN_INSTANT: Final = 2**62
 _MAX_RECORDS: Final = 2_000
 
 _T = TypeVar("_T")
@@ -69,7 +71,8 @@ class TopicReader:
         self,
         open_consumer: OpenConsumer,
         name: str,
-        facts: KafkaTopics,
+        read_topic_id: Callable[[str], str],
+        log_ends: Callable[[str], Mapping[int, int]],
         *,
         committed: bool,
         explain: Callable[[Exception], str] = repr,
@@ -80,7 +83,7 @@ class TopicReader:
         self.first: dict[int, int] = {}
         self.positions: dict[int, int] = {}
         self.skipped: set[int] = set()
-        self._open, self._facts = open_consumer, facts
+        self._open, self._read_topic_id, self._log_ends = open_consumer, read_topic_id, log_ends
         self._explain = explain
         self._alive = alive
         self._committed = committed
@@ -154,7 +157,7 @@ class TopicReader:
 
     def _find_ends(self) -> dict[int, int]:
         consumer = self._consumer
-        ends = dict(self._facts.log_ends(self.name))
+        ends = dict(self._log_ends(self.name))
         if not ends:
             self.close()
             raise UnreadableTopicError(f"there is no topic {self.name}, or this user may not see it")
@@ -177,7 +180,7 @@ class TopicReader:
 
     def _require_same(self) -> None:
         """Check that the topic still has its id. If so, Kafka's earlier responses were about this topic."""
-        found = self._facts.read_topic_id(self.name)
+        found = self._read_topic_id(self.name)
         if found and self.topic_id and found != self.topic_id:
             raise TopicChangedError(f"the topic {self.name} has another id than before")
         self.topic_id = self.topic_id or found
@@ -221,3 +224,79 @@ class TopicReader:
         for one in waiting:
             self.positions[one.partition] = int(consumer.position(one))
         return {one.partition: list(records) for one, records in polled.items()}
+
+
+class Input:
+    """The input topic, and the recounts that it feeds.
+
+    `ahead`: each partition is read only until a record is stamped so many microseconds after the as_of of the tick that
+    is judged, so that visits of later windows need no memory. `ends`: the end offsets of the last request.
+    """
+
+    def __init__(self, reader: TopicReader, recounts: Sequence[Recount], ahead: int) -> None:
+        self.reader = reader
+        self.records = 0
+        self._recounts = recounts
+        self._ahead = ahead
+        self._newest: dict[int, int] = {}
+        self._complete_from: dict[int, int] = {}
+        self.ends: Mapping[int, int] = {}
+
+    @property
+    def complete_from(self) -> int | None:
+        """The instant since which the input is complete; None if nothing has expired."""
+        unread = self.reader.skipped | {partition for partition, first in self.reader.first.items() if first}
+        return max((self._complete_from.get(partition, _UNKNOWN_INSTANT) for partition in unread), default=None)
+
+    @property
+    def lag(self) -> int:
+        """The number of offsets between the positions and the end offsets of the last request."""
+        return self.reader.compute_lag(self.ends)
+
+    def ask_ends(self) -> None:
+        """Request the end offsets. Every visit that is counted by an answer read so far is before them.
+
+        Raises:
+            UnreadableTopicError: the topic cannot be read.
+        """
+        self.ends = self.reader.ask_ends()
+
+    def read_to(self, as_of: int, ends: Mapping[int, int]) -> None:
+        """Read what the counts of a tick need, at most to these ends.
+
+        Raises:
+            HiddenRecordsError: an open transaction, or a lagging follower, hides records that the counts need.
+            UnreadableTopicError: the topic cannot be read, or returns no records.
+        """
+        self.reader.read_while(lambda: self._find_wanted(as_of + self._ahead, ends), self._feed, waits=False)
+
+    def read_rest(self) -> None:
+        """Read to the end offsets of the last request, also what no tick counts. Raises as `read_to` does."""
+        began = time.monotonic()
+        while True:
+            try:
+                self.read_to(_UNKNOWN_INSTANT, self.ends)
+            except HiddenRecordsError:
+                if time.monotonic() - began > PATIENCE_SECONDS:
+                    raise
+            else:
+                return
+
+    def _find_wanted(self, until: int, ends: Mapping[int, int]) -> Mapping[int, int]:
+        return {
+            partition: end
+            for partition, end in ends.items()
+            if self.reader.positions.get(partition, 0) < end and self._newest.get(partition, 0) < until
+        }
+
+    def _feed(self, partition: int, record: Any) -> None:
+        self.records += 1
+        stamped = record.timestamp * 1_000
+        self._newest[partition] = max(stamped, self._newest.get(partition, stamped))
+        if partition in self.reader.skipped:
+            self.reader.skipped.discard(partition)
+            self._complete_from[partition] = stamped
+        self._complete_from.setdefault(partition, stamped)
+        for recount in self._recounts:
+            for line in decode(record.value, stamped, recount.terms):
+                recount.take(line)

@@ -93,10 +93,6 @@ class TimedTerms:
                 times.update(at for at in _find_times_of_day(day, self.daily, self.zone) if low <= at < high)
         return sorted(times)
 
-    def find_ticks(self, at: int, grid: Grid) -> tuple[int, int]:
-        """Return the first and the last tick at which the time τ (`at`) is evaluated: τ < as_of ≤ τ + horizon."""
-        return grid.find_slot(at), grid.find_slot(at + self.horizon) - 1
-
     def find_final_times(self, tick: int, grid: Grid) -> list[int]:
         """Return the designated times τ about which a tick is the last one, sorted."""
         return self.find_times(grid.as_of(tick) - self.horizon, grid.as_of(tick + 1) - self.horizon)

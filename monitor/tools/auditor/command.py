@@ -25,11 +25,11 @@ from monitor.tools import audit
 from monitor.tools.audit.engine import Run
 from monitor.tools.audit.follow import Sources
 from monitor.tools.audit.reader import UnreadableTopicError
-from monitor.tools.audit.topic_facts import KafkaTopics
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from monitor.tools.auditor.metrics import AuditMetrics
 from monitor.tools.auditor.process import AuditProcess
 from monitor.tools.auditor.result import ResultFile
+from monitor.tools.auditor.topics import KafkaTopics
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def _make_sources(config: Config, kafka: KafkaConnections, facts: KafkaTopics, *
         return str(error) if isinstance(error, ConnectionError) else str(kafka.make_unreachable_error(error))
 
     source = None if output_only else open_input
-    return Sources(topics.alerts, open_output, facts, topics.visits, source, explain)
+    return Sources(topics.alerts, open_output, facts.read_topic_id, facts.log_ends, topics.visits, source, explain)
 
 
 def _open(create: Callable[..., Any], **settings: str) -> Any:

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import parse_instant
-from monitor.tools.audit.topic_facts import KafkaTopics
+from monitor.tools.auditor.topics import KafkaTopics
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner
 from tests.tools.audit.test_at_least import add_bounds
@@ -78,19 +78,16 @@ class Published:
                 producer.send(self.alerts, value, key, headers=headers, partition=line["partition"])
             producer.flush()
 
-    def follow(self, *, output_only: bool = False, **options: Any) -> Follower:
-        """Return a follower of the configurations as they are now."""
-        self.tiny.write()
-        configs = options.pop("configs", None) or [self.tiny.folder / "config.yaml"]
-        sources = Sources(
-            self.alerts,
-            self.kafka.create_consumer,
-            self.facts,
-            self.visits,
-            None if output_only else self.kafka.create_consumer,
-        )
-        sources = options.pop("sources", sources)
-        return Follower([read_terms(path) for path in configs], sources, Run(ends=False, **options))
+    def make_sources(self, facts: KafkaTopics | None = None, **changes: Any) -> Sources:
+        """Return the topics of the run."""
+        facts, consumer = facts or self.facts, self.kafka.create_consumer
+        sources = Sources(self.alerts, consumer, facts.read_topic_id, facts.log_ends, self.visits, consumer)
+        return replace(sources, **changes)
+
+    def follow(self, sources: Sources | None = None, **options: Any) -> Follower:
+        """Return a follower of the configuration as it is now."""
+        terms = read_terms(self.tiny.write()[1])
+        return Follower([terms], sources or self.make_sources(), Run(ends=False, **options))
 
     def judge(self, **options: Any) -> Engine:
         """Follow the topics to their present ends, and require that nothing waits."""
@@ -219,8 +216,7 @@ def test_answer_past_the_end_is_compared(run: Published) -> None:
             return ends
 
     facts = Late(run.kafka.create_admin)
-    sources = Sources(run.alerts, run.kafka.create_consumer, facts, run.visits, run.kafka.create_consumer)
-    with closing(facts), closing(run.follow(sources=sources)) as follower:
+    with closing(facts), closing(run.follow(run.make_sources(facts))) as follower:
         while follower.take_turn() or follower.engine.output.parts.last[0] < 6:
             pass
     assert set(follower.engine.findings.totals) == {"safe"}
@@ -372,10 +368,8 @@ def test_earlier_input_causes_no_findings(run: Published, kind: str, late: str) 
         add_dwell(run.tiny, 2_400 + 45 * 2_400, 1_200)  # true with the visits, impossible without
     run.tiny.records.sort(key=lambda line: line["value"]["tick"])
     run.publish(owner(None, input_topic_id="a" * 32), *run.tiny.records)
-    consumer = run.kafka.create_consumer
     facts = LateFacts(run, late)
-    sources = Sources(run.alerts, consumer, facts, run.visits, consumer)
-    with closing(facts), closing(run.follow(sources=sources)) as follower:
+    with closing(facts), closing(run.follow(run.make_sources(facts))) as follower:
         follower.take_turn()
         assert follower.waiting_ticks
         while follower.take_turn() or follower.waiting_ticks:
@@ -389,7 +383,7 @@ def test_follower_reports_at_each_tick(run: Published) -> None:
     """The follower reports at each tick that it is alive, because a turn can take minutes while it catches up."""
     run.publish(owner(charges()), *run.tiny.records)
     alive: list[int] = []
-    sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, alive=lambda: alive.append(1))
+    sources = run.make_sources(open_input=None, alive=lambda: alive.append(1))
     with closing(run.follow(sources=sources)) as follower:
         follower.take_turn()
         assert follower.engine.complete
@@ -426,14 +420,14 @@ def test_examined_overspending_hides_no_later_one(run: Published) -> None:
     run.tiny.config = run.tiny.config.replace('{epsilon: "2", period: 12h}', '{epsilon: "3/4", period: 1h}')
     run.publish()
     since = parse_instant("2026-01-01T05:00:00Z")
-    assert set(run.judge(output_only=True, since=since).findings.totals) == {"paid"}
+    assert set(run.judge(sources=run.make_sources(open_input=None), since=since).findings.totals) == {"paid"}
 
 
 def test_output_alone_is_checked_without_input(run: Published) -> None:
     """Without input the ε, pauses, form and bytes are checked, and no tick counts as proven."""
     _second_answer(run)
     run.publish(owner(charges()), *run.tiny.records)
-    engine = run.judge(output_only=True)
+    engine = run.judge(sources=run.make_sources(open_input=None))
     assert "budget" in engine.findings.totals
     assert set(engine.outcomes) == {Outcome.OUTPUT_ONLY}
 
@@ -450,8 +444,7 @@ def test_lost_input_is_compared_later(run: Published) -> None:
             raise ConnectionError("not now")
         return run.kafka.create_consumer(**settings)
 
-    sources = Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input)
-    with closing(run.follow(sources=sources)) as follower:
+    with closing(run.follow(run.make_sources(open_input=open_input))) as follower:
         follower.take_turn()
         assert "not now" in follower.cut_off
         assert follower.waiting_ticks == 7
@@ -473,9 +466,7 @@ def test_waiting_answers_are_bounded_by_bytes(run: Published, monkeypatch: pytes
 
     monkeypatch.setattr("monitor.tools.audit.engine.MOST_WAITING_BYTES", 1)
     run.publish(owner(charges()), *run.tiny.records)
-    with closing(
-        run.follow(sources=Sources(run.alerts, run.kafka.create_consumer, run.facts, run.visits, open_input))
-    ) as follower:
+    with closing(run.follow(run.make_sources(open_input=open_input))) as follower:
         follower.take_turn()
         assert follower.waiting_ticks == 1
         assert not follower.engine.complete

@@ -21,7 +21,7 @@ from monitor.tools.audit.engine import Run
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower, Sources
 from monitor.tools.audit.terms import read_terms
-from monitor.tools.audit.topic_facts import KafkaTopics
+from monitor.tools.auditor.topics import KafkaTopics
 from monitor.tools.servers import EmbeddedValkey
 from tests.shared_kafka import SharedKafka
 
@@ -109,7 +109,7 @@ def _follow(config: Path, report: AuditReport) -> None:
     consumer, topics = build_kafka_connections(loaded).create_consumer, loaded.kafka.topics
     kept = 0
     facts = KafkaTopics(build_kafka_connections(loaded).create_admin)
-    sources = Sources(topics.alerts, consumer, facts, topics.visits, consumer)
+    sources = Sources(topics.alerts, consumer, facts.read_topic_id, facts.log_ends, topics.visits, consumer)
     with closing(facts), closing(Follower([read_terms(config)], sources, Run(ends=False))) as follower:
         while follower.take_turn():
             kept = max(kept, follower.kept_visits)

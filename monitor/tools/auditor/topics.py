@@ -6,20 +6,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from kafka import OffsetSpec
 from kafka.errors import KafkaError, for_code
-from kafka.protocol.consumer import ListOffsetsRequest
+
+from monitor.kafka.kafka_python_3_0.log_ends import Leader, read_log_ends
 
 _T = TypeVar("_T")
 
-# A leader returns the end of its log to this replica id. To a consumer it returns the high watermark or, with
-# read_committed, the last stable offset.
-_DEBUGGING_REPLICA_ID: Final = -2
 _NO_SUCH_TOPIC: Final = 3
 
 
 class KafkaTopics:
-    """The topics as an admin client describes them. It needs only the right Describe, and is reopened after an error.
+    """The topics as an admin client describes them. It needs only to read, and is reopened after an error.
 
     `open_admin` opens an admin client of kafka-python.
 
@@ -70,27 +67,8 @@ class KafkaTopics:
         return found
 
     def _read_ends(self, name: str) -> Mapping[int, int]:
-        led: dict[int, list[int]] = {}
-        for partition in self._describe(name).get("partitions", ()):
-            led.setdefault(partition["leader_id"], []).append(partition["partition_index"])
-        return dict(self._client._manager.run(self._request_ends, name, led))  # noqa: SLF001  # kafka-python has no request for log end offsets
-
-    async def _request_ends(self, name: str, led: Mapping[int, list[int]]) -> list[tuple[int, int]]:
-        ends = []
-        for node, partitions in led.items():
-            response = await self._client._manager.send(_make_request(name, partitions), node_id=node)  # noqa: SLF001  # as above
-            for partition in response.topics[0].partitions:
-                if partition.error_code:
-                    raise for_code(partition.error_code)(f"end of {name}-{partition.partition_index}")
-                ends.append((partition.partition_index, partition.offset))
-        return ends
-
-
-def _make_request(name: str, partitions: list[int]) -> Any:
-    topic = ListOffsetsRequest.ListOffsetsTopic
-    asked = [
-        topic.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=OffsetSpec.LATEST)
-        for partition in partitions
-    ]
-    topics = [topic(name=name, partitions=asked)]
-    return ListOffsetsRequest(replica_id=_DEBUGGING_REPLICA_ID, isolation_level=0, topics=topics, min_version=1)
+        leaders = {
+            partition["partition_index"]: Leader(partition["leader_id"], partition["leader_epoch"])
+            for partition in self._describe(name).get("partitions", ())
+        }
+        return read_log_ends(self._client, name, leaders) if leaders else {}
