@@ -127,10 +127,12 @@ class TickParts:
         if not self.every_tick:
             return
         newest = max(self.last.values(), default=first)
-        for partition, tick in self._ticks.items():
-            self._note_missing(partition, first, self.first[partition] - 1)
-            self._note_missing(partition, tick.number + 1, newest)
-            self._check(partition, tick)
+        for partition in range(self.partitions or 1):
+            tick = self._ticks.get(partition)
+            self._note_missing(partition, first, self.first.get(partition, newest + 1) - 1)
+            if tick is not None:
+                self._note_missing(partition, tick.number + 1, newest)
+                self._check(partition, tick)
 
     def _begin(self, partition: int, tick: int) -> _Tick:
         known = self._ticks.get(partition)

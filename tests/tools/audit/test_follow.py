@@ -10,7 +10,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -33,6 +33,7 @@ from tests.tools.audit.test_dwell import add_dwell
 
 LONGEST = str(2**63 - 1)
 STRANGE = "planted-person-7"
+HIDDEN = [f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)]
 
 
 @dataclass
@@ -134,45 +135,27 @@ def test_late_record_is_found(run: Published) -> None:
     assert set(run.judge().findings.totals) == {"safe"}
 
 
-def _false_safe(run: Published) -> str:
-    run.report([f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)])
-    return "safe"
-
-
-def _second_value(run: Published) -> str:
-    again = json.loads(json.dumps(next(line for line in run.tiny.records if line["value"]["tick"] == 6)))
-    again["value"]["status"] = "unknown"
-    run.tiny.records.append(again)
-    return "bytes"
-
-
-def _second_answer(run: Published) -> str:
+def plant_second_answer(run: Published) -> None:
+    """Let tick 3 answer although its ε is spent."""
     mark = {"noisy_count": 3, "epsilon": "1"}
     marks = [mark | {"tick": 1, "until": 4}, mark | {"tick": 3, "until": 6}]
     p_value = run.tiny["walk/park/1"]["p_value"]
     run.tiny.walk(3, "noisy_count", marks, noisy_count=3, count_at_most=3, p_value=p_value)
-    return "budget"
-
-
-def _stranger(run: Published) -> str:
-    visit = {"person_id": STRANGE, "location_id": "park", "tick": 10**9}
-    run.tiny.records.insert(5, {"key": STRANGE, "headers": {"ce_id": STRANGE}, "value": visit, "partition": 0})
-    return "form"
-
-
-PLANTED: list[Callable[[Published], str]] = [_false_safe, _second_value, _second_answer, _stranger]
 
 
 @pytest.mark.promise(37)
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__[1:])
-def test_planted_falsehood_is_found(run: Published, plant: Callable[[Published], str]) -> None:
-    """Each planted falsehood is found by its own kind alone, and no text repeats what a stranger wrote."""
-    kind = plant(run)
-    run.report()
-    run.publish(owner(charges()), *run.tiny.records)
+def test_planted_falsehoods_are_found(run: Published) -> None:
+    """A false "safe", a second value, a second answer and a stranger's record are found; nothing repeats its words."""
+    run.report([*run.tiny.lines[1:], *HIDDEN])  # two people at the park make the "safe" of tick 6 false
+    plant_second_answer(run)
+    again = json.loads(json.dumps(run.tiny.find("walk/park/6")))
+    again["value"]["status"] = "unknown"
+    visit = {"person_id": STRANGE, "location_id": "park", "tick": 10**9}
+    stranger = {"key": STRANGE, "headers": {"ce_id": STRANGE}, "value": visit, "partition": 0}
+    run.publish(owner(charges()), *run.tiny.records[:5], stranger, *run.tiny.records[5:], again)
     found = run.judge().findings
     # A second answer within a window may also cost more than stated.
-    assert {kind} <= set(found.totals) <= {kind} | ({"paid"} if kind == "budget" else set()), found.listed
+    assert {"safe", "bytes", "budget", "form"} <= set(found.totals) <= {"safe", "bytes", "budget", "form", "paid"}
     assert STRANGE not in str(found.listed)
 
 
@@ -233,9 +216,6 @@ def open_transaction(run: Published, *lines: str) -> Iterator[Any]:
             row.pop("reported_at")
             producer.send(run.visits, json.dumps(row).encode(), partition=0, timestamp_ms=stamp).get(timeout=10)
         yield producer
-
-
-HIDDEN = [f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)]
 
 
 @pytest.mark.promise(37)
@@ -425,7 +405,7 @@ def test_examined_overspending_hides_no_later_one(run: Published) -> None:
 
 def test_output_alone_is_checked_without_input(run: Published) -> None:
     """Without input the ε, pauses, form and bytes are checked, and no tick counts as proven."""
-    _second_answer(run)
+    plant_second_answer(run)
     run.publish(owner(charges()), *run.tiny.records)
     engine = run.judge(sources=run.make_sources(open_input=None))
     assert "budget" in engine.findings.totals
@@ -435,7 +415,7 @@ def test_output_alone_is_checked_without_input(run: Published) -> None:
 def test_lost_input_is_compared_later(run: Published) -> None:
     """While the input cannot be read, the follower reports it and checks the output; it compares all answers later."""
     run.report([*run.tiny.lines[1:], "q1,park,2026-01-01T00:10:00Z,2026-01-01T00:20:00Z,"])
-    _second_answer(run)
+    plant_second_answer(run)
     run.publish(owner(charges()), *run.tiny.records)
     down = [True]
 
