@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.scalars import MAX_SHARDS
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
-from monitor.config.servers import AuditorSettings, KafkaSettings, RedisSettings, find_url_password
+from monitor.config.servers import SASL_MECHANISMS, AuditorSettings, KafkaSettings, RedisSettings, find_url_password
 from monitor.contracts.instants import DAY, SECOND, format_duration, format_instant, to_datetime
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
@@ -304,23 +304,29 @@ def find_nearest_multiples(number: int, divisor: int) -> list[int]:
 
 
 def _check_sasl(sections: Sections) -> Iterator[Problem]:
-    kafka, protocol = sections.kafka, sections.kafka.security_protocol
+    kafka, protocol, mechanism = sections.kafka, sections.kafka.security_protocol, sections.kafka.sasl_mechanism
     is_set = {
-        "sasl_mechanism": kafka.sasl_mechanism is not None,
+        "sasl_mechanism": mechanism is not None,
         "username": kafka.username is not None,
         "password_file": kafka.password_file is not None or kafka.password is not None,
+        "token_file": kafka.token_file is not None,
     }
     remedies = {
-        "sasl_mechanism": "Add PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+        "sasl_mechanism": f"Add {', '.join(SASL_MECHANISMS[:-1])} or {SASL_MECHANISMS[-1]}.",
         "username": "Add it.",
         "password_file": "Add it, or set LOCATION_MONITOR__KAFKA__PASSWORD.",
+        "token_file": "Add it.",
     }
+    by_login = {"token_file"} if mechanism == "OAUTHBEARER" else {"username", "password_file"}
+    wanted = {"sasl_mechanism", *by_login} if kafka.uses_sasl else set()
     for name, present in is_set.items():
-        if not sections.has(f"kafka.{name}"):
+        if not sections.has(f"kafka.{name}") or present == (name in wanted):
             continue
-        if kafka.uses_sasl and not present:
+        if not present:
             yield Problem(f"kafka.{name}", "missing", f"a value with security_protocol {protocol}", remedies[name])
-        if not kafka.uses_sasl and present:
+        elif kafka.uses_sasl:
+            yield Problem(f"kafka.{name}", "set", f"no such key with sasl_mechanism {mechanism}", "Remove it.")
+        else:
             yield _report_unused_key(name, protocol, "SASL_SSL or SASL_PLAINTEXT")
 
 

@@ -79,14 +79,14 @@ def read_redis_password(redis: RedisSettings) -> SecretStr | None:
 
 
 def require_files(kafka: KafkaSettings | None, redis: RedisSettings | None) -> None:
-    """Check that the certificate files of the given sections can be read, so that `run` reports all problems at once.
+    """Check that the files of certificates and tokens can be read, so that `run` reports all problems at once.
 
     Raises:
         ConfigError: with one problem per file that cannot be read.
     """
     problems: list[Problem] = []
     for section, settings in {"kafka": kafka, "redis": redis}.items():
-        for name in ("ca_file", "certificate_file", "key_file"):
+        for name in ("ca_file", "certificate_file", "key_file", "token_file"):
             path: Path | None = getattr(settings, name, None)
             try:
                 if path is not None:

@@ -25,7 +25,7 @@ from monitor.config.scalars import (
 )
 from monitor.contracts.instants import MINUTE
 
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _URL: Final = "a URL such as redis://localhost:6379/0, rediss://redis.example:6380/0 or unix:///run/redis.sock?db=0"
 
@@ -70,8 +70,11 @@ class KafkaSettings(Section):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        default=None, description="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; required with SASL"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+        default=None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; required with SASL"
+    )
+    token_file: FilePath | None = Field(
+        default=None, description="the file with the token of OAUTHBEARER, which is read at each login"
     )
     username: Line | None = Field(default=None, description="the SASL user")
     password_file: FilePath | None = Field(default=None, description="the file with the user's password")
@@ -84,7 +87,7 @@ class KafkaSettings(Section):
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether a user and a password are required."""
+        """Whether a login is required: a user and a password, or a token."""
         return self.security_protocol.startswith("SASL_")
 
     @property
@@ -165,6 +168,7 @@ class AuditorSettings(Section):
     username: Line | None = Field(default=None, description="the auditor's SASL user")
     password_file: FilePath | None = Field(default=None, description="the file with the auditor's password")
     password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
+    token_file: FilePath | None = Field(default=None, description="the file with the auditor's token, with OAUTHBEARER")
     certificate_file: FilePath | None = Field(default=None, description="the auditor's client certificate")
     key_file: FilePath | None = Field(default=None, description="the private key of the auditor's certificate")
 
@@ -172,7 +176,8 @@ class AuditorSettings(Section):
         """Return the settings of Kafka with the auditor's identity."""
         user = {"username": self.username, "password_file": self.password_file, "password": self.password}
         certificate = {"certificate_file": self.certificate_file, "key_file": self.key_file}
-        update = (user if self.username is not None else {}) | (certificate if self.certificate_file else {})
+        token = {"token_file": self.token_file} if self.token_file else {}
+        update = (user if self.username is not None else {}) | (certificate if self.certificate_file else {}) | token
         return kafka.model_copy(update=update)
 
 

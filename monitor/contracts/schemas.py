@@ -162,6 +162,12 @@ _SECURITY: Final[Mapping[str, Schema]] = {
     "plain": {"type": "plain", "description": "kafka.sasl_mechanism is PLAIN."},
     "scramSha256": {"type": "scramSha256", "description": "kafka.sasl_mechanism is SCRAM-SHA-256."},
     "scramSha512": {"type": "scramSha512", "description": "kafka.sasl_mechanism is SCRAM-SHA-512."},
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "kafka.sasl_mechanism is OAUTHBEARER.",
+    },
 }
 
 
@@ -172,7 +178,7 @@ def _describe_servers() -> Schema:
         security = {"security": [_refer_to("securitySchemes", scheme) for scheme in schemes]} if schemes else {}
         return {**_ADDRESS, "protocol": protocol, "description": description, **security}
 
-    sasl = ("plain", "scramSha256", "scramSha512")
+    sasl = ("plain", "scramSha256", "scramSha512", "token")
     return {
         "open": describe("kafka", "PLAINTEXT: without credentials, for tests.", ()),
         "sasl": describe("kafka", "SASL_PLAINTEXT: within a protected network.", sasl),

@@ -20,6 +20,7 @@ from monitor.kafka.kafka_python_3_0.coordinator import Member
 from monitor.kafka.kafka_python_3_0.network import NetworkClient, ProducersNetworkClient
 from monitor.kafka.kafka_python_3_0.producer import REQUEST_TIMEOUT_MS, Producer
 from monitor.kafka.tls_errors import explain_tls_error
+from monitor.kafka.token_file import CHECK_IT, TokenFileError
 
 BOOTSTRAP_TIMEOUT_MS: Final = 5_000
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
@@ -86,11 +87,19 @@ class KafkaConnections:
 
     def make_unreachable_error(self, *reasons: BaseException) -> UnreachableError:
         """Return an error with the first of these reasons that can be explained, and the setting to check."""
-        explanation = next(filter(None, map(_explain, reasons)), None)
+        explanation = next(filter(None, map(self._explain, reasons)), None)
         if explanation is None and any(_DISCONNECTED in str(reason) for reason in reasons):
             explanation = self._explain_disconnect()
         explanation = explanation or next(filter(None, map(put_into_words, reasons)), None) or name_error(reasons[0])
         return UnreachableError(f"Kafka at {', '.join(self.bootstrap_servers)} cannot be used: {explanation}")
+
+    def _explain(self, error: BaseException) -> str | None:
+        """Return an explanation of an error of the login, of permissions or of TLS; None for any other error."""
+        if isinstance(error, TokenFileError):
+            return f"the login lacks a token: {error.args[0]}"
+        if isinstance(error, SaslAuthenticationFailedError):
+            return f"it refused the login: {self._login}"
+        return _explain_refusal(error)
 
     def _explain_disconnect(self) -> str:
         """Return the likely reason for a disconnect. kafka-python often reports a refused login only as such."""
@@ -99,7 +108,12 @@ class KafkaConnections:
         check_address = "and that the address in kafka.bootstrap_servers can be reached"
         if "sasl_mechanism" not in self.security:
             return f"it closed the connection: {check_protocol}, {check_address}"
-        return f"it closed the connection during the login: {_LOGIN}; {check_protocol}, {check_address}"
+        return f"it closed the connection during the login: {self._login}; {check_protocol}, {check_address}"
+
+    @property
+    def _login(self) -> str:
+        """What to check if the login fails."""
+        return CHECK_IT if "sasl_oauth_token_provider" in self.security else _LOGIN
 
     def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
         """Create a client. If this fails, close its network client; otherwise a thread and sockets would remain."""
@@ -148,10 +162,7 @@ class KafkaConnections:
         }
 
 
-def _explain(error: BaseException) -> str | None:
-    """Return an explanation of an error of authentication, authorization or TLS; None for any other error."""
-    if isinstance(error, SaslAuthenticationFailedError):
-        return f"it refused the login: {_LOGIN}"
+def _explain_refusal(error: BaseException) -> str | None:
     if isinstance(error, UnsupportedSaslMechanismError):
         return "it does not support this kafka.sasl_mechanism: set one that the brokers enable"
     # A missing permission may be the cause of another error, whose text names it.

@@ -26,6 +26,7 @@ from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import name_input_group, name_release_group
 from monitor.kafka.kafka_python_3_0.batches import Bounds
+from monitor.kafka.token_file import TokenFile
 from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
@@ -105,6 +106,8 @@ def build_kafka_connections(config: Config) -> KafkaConnections:
             "sasl_plain_username": kafka.username,
             "sasl_plain_password": password.get_secret_value() if password else None,
         }
+    if kafka.token_file is not None:
+        security["sasl_oauth_token_provider"] = TokenFile(kafka.token_file)
     if kafka.uses_tls:
         files = {"ssl_cafile": kafka.ca_file, "ssl_certfile": kafka.certificate_file, "ssl_keyfile": kafka.key_file}
         security |= {name: str(path) for name, path in files.items() if path is not None}

@@ -25,12 +25,12 @@ def find_line(word: str) -> str:
 
 def test_mechanisms_are_listed() -> None:
     """The page has the SASL mechanisms that the configuration accepts as supported."""
-    line = find_line("`SCRAM-SHA-512`, with")
-    assert [f"`{mechanism}`" in line for mechanism in SASL_MECHANISMS] == [True] * len(SASL_MECHANISMS)
-    assert "not supported" not in line
+    lines = {mechanism: find_line(f"SASL `{mechanism}`") for mechanism in ("PLAIN", "OAUTHBEARER")}
+    assert all(any(f"`{mechanism}`" in line for line in lines.values()) for mechanism in SASL_MECHANISMS)
+    assert not any("not supported" in line for line in lines.values())
 
 
-@pytest.mark.parametrize("mechanism", ["OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"])
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM"])
 def test_other_mechanisms_are_refused(mechanism: str) -> None:
     """A mechanism that the page calls not supported is refused by the configuration."""
     assert "**not supported**" in find_line(f"`{mechanism}`")

@@ -93,8 +93,11 @@ def follow_topics(
     result = None if options.result is None else ResultFile(options.result)
     config, files = load_config(list_configs(config_files)[0], environ), ConfigFiles(config_files)
     kafka = connect(config)
-    if config.auditor.username is None and config.kafka.uses_sasl:
-        log.warning("the auditor uses the service's user: set auditor.username to a user that may only read")
+    if config.kafka.uses_sasl and config.auditor.username is None and config.auditor.token_file is None:
+        log.warning(
+            "the auditor uses the service's user: set auditor.username or auditor.token_file, for a user that may only "
+            "read"
+        )
     metrics, health = AuditMetrics(), Health()
     facts = KafkaTopics(partial(_open, kafka.create_admin))
     sources = _make_sources(config, kafka, facts, output_only=options.output_only)
