@@ -42,10 +42,9 @@ from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext, StoreClock
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import ReleaseLoop
-from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
 from monitor.ticks.rollout import Candidate, DelayedMembership, compute_version
-from monitor.ticks.takeover import take_over
 
 log = logging.getLogger(__name__)
 
@@ -259,13 +258,14 @@ class Service:
         ledger = make_ledger_topic(settings, self._found, self._input_seen_at)
         records = OwnerRecords(ledger, parameters, self._cautious_now)
         check = self._create_period_check(records)
+
+        def own(partition: int) -> Owner:
+            return take_over(settings.kafka, partition, records, self._noise, self._clock, check.end_takeover)
+
         context = ReleaseContext(
             parameters,
             self._windows,
             InputTopic(settings.kafka, topics.visits, ledger.input_topic_id, (ledger.topic, ledger.topic_id)),
-            lambda partition: take_over(
-                settings.kafka, partition, records, self._noise, self._clock, check.end_takeover
-            ),
             self._metrics,
             self._clock,
             reader.progressed,
@@ -273,7 +273,7 @@ class Service:
             store_clock=self._store_clock,
             spans=settings.spans,
         )
-        return ReleaseLoop(context, self._membership, self.ledger_partitions)
+        return ReleaseLoop(context, own, self._membership, self.ledger_partitions)
 
     def _create_period_check(self, records: OwnerRecords) -> PeriodCheck:
         limits = PeriodLimits(self._settings.config.privacy.epsilon, self._settings.worst)

@@ -22,8 +22,7 @@ from monitor.kafka.topics import TopicNeeds, check_existing_topics, check_topics
 from monitor.observe.failpoints import failpoint
 from monitor.service.preflight import read_ledger, read_ledger_partitions, require_shards
 from monitor.store.redis_client import RedisAddress, create_client, read_server_time
-from monitor.ticks.ledger import Writer, read_first_offset
-from monitor.ticks.ledger_reader import LedgerReader
+from monitor.ticks.ledger import LedgerReader, Writer, read_first_offset
 from monitor.ticks.state import LedgerState
 
 

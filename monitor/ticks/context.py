@@ -13,7 +13,6 @@ from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.owner import Owner
 
 
 class StoreClock:
@@ -53,15 +52,14 @@ class StoreClock:
 class ReleaseContext:
     """The objects that the partition threads of an instance share. All of them are thread-safe.
 
-    `take_over` takes a partition over and returns its owner, which has fenced earlier owners. `progressed` is signalled
-    when this instance's reader has written to the windows; polling detects the writes of other instances. `tick_ends`
-    tells this reader the end offsets of the latest tick. `decided` is signalled after each decided tick.
+    `progressed` is signalled when this instance's reader has written to the windows; polling detects the writes of
+    other instances. `tick_ends` tells this reader the end offsets of the latest tick. `decided` is signalled after each
+    decided tick.
     """
 
     parameters: Parameters
     windows: RedisWindows
     input_topic: InputTopic
-    take_over: Callable[[int], Owner]
     metrics: Metrics
     clock: Clock
     progressed: Signal

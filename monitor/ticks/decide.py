@@ -23,7 +23,7 @@ from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.store.facts import Question, Reading
 from monitor.ticks.decide_over_time import OverTimeDecider
-from monitor.ticks.evidence import Evidence, find_input_since
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.state import LedgerState
 
 
@@ -285,6 +285,6 @@ class Decider:
         """Return why a shard with a reading cannot be answered at τ; None if it can."""
         if state.lost_at is not None and time < state.lost_at:
             return LEDGER_LOST
-        complete_from = max(reading.complete_from, find_input_since(state))
+        complete_from = max(reading.complete_from, state.input_since)
         is_complete = complete_from <= self._parameters.grid.find_slot(time) and time > reading.times_evicted_until
         return None if is_complete else FACTS_MISSING

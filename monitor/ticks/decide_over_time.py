@@ -15,7 +15,7 @@ from monitor.privacy import over_time
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
 from monitor.store.facts import Window
-from monitor.ticks.evidence import Evidence, find_input_since
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.state import LedgerState
 
 _Key = TypeVar("_Key", int, Fraction)
@@ -109,4 +109,4 @@ def _group(keys: Iterable[_Key]) -> dict[_Key, NDArray[np.int64]]:
 def _is_complete(shard: int, start: int, evidence: Evidence, state: LedgerState) -> bool:
     """Return whether a shard has a reading whose windows from the slot `start` on contain all visits."""
     complete_from = evidence.find_complete_from(shard)
-    return complete_from is not None and max(complete_from, find_input_since(state)) <= start
+    return complete_from is not None and max(complete_from, state.input_since) <= start

@@ -30,11 +30,19 @@ REPEAT_SECONDS: Final = 60.0  # how long before the same error is logged again
 class ReleaseLoop:
     """The runner of the owned partitions, each on a separate thread, so that none blocks another. Used by one thread.
 
-    `ledger_partitions` (Q) is the number of output partitions that have shards. Other partitions are not run.
+    `take_over` takes a partition over, and returns its owner. `ledger_partitions` (Q) is the number of output
+    partitions that have shards. Other partitions are not run.
     """
 
-    def __init__(self, context: ReleaseContext, membership: DelayedMembership, ledger_partitions: int) -> None:
+    def __init__(
+        self,
+        context: ReleaseContext,
+        take_over: Callable[[int], Owner],
+        membership: DelayedMembership,
+        ledger_partitions: int,
+    ) -> None:
         self._context = context
+        self._take_over = take_over
         self._membership = membership
         self._ledger_partitions = ledger_partitions
         self._upkeep = Upkeep(context.parameters, context.windows)
@@ -115,7 +123,7 @@ class ReleaseLoop:
         stopping = {running.release.partition for running in self._stopping}
         for partition in sorted(owned - self._running.keys() - stopping):
             self._running[partition] = _PartitionThread(
-                PartitionRelease(partition, self._context, self._upkeep), self._fail
+                PartitionRelease(partition, self._context, self._take_over, self._upkeep), self._fail
             )
 
     def _fail(self, error: BaseException) -> None:

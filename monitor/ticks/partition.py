@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from monitor.contracts.alerts import OutputRecord
@@ -21,8 +21,7 @@ from monitor.observe.failpoints import failpoint
 from monitor.observe.log_fields import log_fields
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
-from monitor.ticks.evidence import Evidence
-from monitor.ticks.evidence_reader import EvidenceReader
+from monitor.ticks.evidence import Evidence, EvidenceReader
 from monitor.ticks.owner import Owner
 from monitor.ticks.upkeep import Upkeep
 
@@ -47,9 +46,13 @@ class PartitionRelease:
     `owner`: the owner, None before the takeover. `trouble`: why no tick is decided now, empty if all is well.
     `last_heartbeat`: when the thread was last active, by the monotonic clock. `last_tick`, `last_records`: the last
     decision.
+
+    `take_over` takes a partition over, and returns its owner, which has fenced every earlier one.
     """
 
-    def __init__(self, partition: int, context: ReleaseContext, upkeep: Upkeep) -> None:
+    def __init__(
+        self, partition: int, context: ReleaseContext, take_over: Callable[[int], Owner], upkeep: Upkeep
+    ) -> None:
         self.partition = partition
         self.owner: Owner | None = None
         self.trouble = ""
@@ -58,6 +61,7 @@ class PartitionRelease:
         self.last_records: Sequence[OutputRecord] = ()
         self._context = context
         self._parameters = context.parameters
+        self._take_over = take_over
         self._upkeep = upkeep
         self._taken_at = 0
         self._reason = _NO_OWNER
@@ -113,7 +117,7 @@ class PartitionRelease:
             TopicError, LedgerError, PeriodError: the service must run its checks again.
         """
         try:
-            self.owner = self._context.take_over(self.partition)
+            self.owner = self._take_over(self.partition)
         except (UnreachableError, FencedError) as error:
             if self.trouble != f"taking over: {error}":
                 log.warning("ledger partition %d cannot be taken over yet: %s", self.partition, error)

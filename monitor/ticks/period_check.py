@@ -22,9 +22,8 @@ from monitor.contracts.charges import Charges
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ticks.ledger import Writer, require_ledger
-from monitor.ticks.ledger_reader import LedgerReader
-from monitor.ticks.owner_records import OwnerRecords
+from monitor.ticks.ledger import LedgerReader, Writer, require_ledger
+from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.period_account import PeriodAccount
 from monitor.ticks.state import LedgerState, Spent
 

@@ -149,6 +149,12 @@ class LedgerState:
         """
         return find_later(None if self.terms is None else self.terms.lost_at, self.expired_until)
 
+    @property
+    def input_since(self) -> int:
+        """The slot from which facts are complete if an earlier input topic was lost, else one before all others."""
+        complete_from = None if self.terms is None else self.terms.input_since
+        return -(2**62) if complete_from is None else complete_from
+
     def find_marks(self, monitor: str, location: str) -> tuple[Mark, ...]:
         """Return a location's marks in order of ticks."""
         marks = self.marks.get((monitor, location))

@@ -38,10 +38,8 @@ from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import Writer
-from monitor.ticks.owner import Owner
-from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords, take_over
 from monitor.ticks.partition import PartitionRelease
-from monitor.ticks.takeover import take_over
 from monitor.ticks.upkeep import Upkeep
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from simulators.bench.bench import Bench
@@ -114,8 +112,8 @@ def open_partition(bootstrap_servers: str, parameters: Parameters) -> Iterator[O
         def own(partition: int) -> Owner:
             return take_over(connections, partition, records, noise, clock, lambda _partition, _state: None)
 
-        context = ReleaseContext(parameters, windows, watching, own, Metrics(), clock, Signal())
-        release = stack.enter_context(closing(PartitionRelease(0, context, Upkeep(parameters, windows))))
+        context = ReleaseContext(parameters, windows, watching, Metrics(), clock, Signal())
+        release = stack.enter_context(closing(PartitionRelease(0, context, own, Upkeep(parameters, windows))))
         release.take_over()
         yield OpenPartition(release, windows, parameters, clock)
 

@@ -29,7 +29,7 @@ from monitor.store.facts import Question, Reading
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
-from monitor.ticks.evidence_reader import EvidenceReader
+from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.partition import find_release_time
 from monitor.ticks.upkeep import Upkeep
 from tests.builders import ORIGIN
@@ -77,7 +77,6 @@ class World:
             plan.parameters,
             self.windows,
             cast("Any", HandTopic(plan, self.clock)),
-            take_over=cast("Any", None),  # the owners are those of this world
             metrics=Metrics(),
             clock=self.clock,
             progressed=Signal(),

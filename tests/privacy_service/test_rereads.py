@@ -18,7 +18,7 @@ from monitor.observe.metrics import Metrics
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question
 from monitor.ticks.context import ReleaseContext
-from monitor.ticks.evidence_reader import EvidenceReader
+from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 
@@ -149,7 +149,7 @@ def test_reading_is_complete_and_timely(
     windows = MemoryWindows(parameters, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
-    parts = ReleaseContext(parameters, windows, *(cast("Any", None),) * 2, Metrics(), clock, Signal())
+    parts = ReleaseContext(parameters, windows, cast("Any", None), Metrics(), clock, Signal())
     reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, due, threading.Event(), lambda: None)
     reader.end_offsets = {0: 5, 1: 7}
     reader.read_once()

@@ -22,8 +22,7 @@ from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
-from monitor.ticks.owner import Owner
-from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.state import LedgerState
 from monitor.ticks.upkeep import Upkeep
@@ -129,10 +128,8 @@ def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> No
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    parts = ReleaseContext(
-        town.parameters, windows, cast("Any", Unread()), cast("Any", None), Metrics(), clock, Signal()
-    )
-    release = PartitionRelease(0, parts, Upkeep(town.parameters, windows))
+    parts = ReleaseContext(town.parameters, windows, cast("Any", Unread()), Metrics(), clock, Signal())
+    release = PartitionRelease(0, parts, cast("Any", None), Upkeep(town.parameters, windows))
     release.owner = owner
     assert not release.decide_tick(2, threading.Event())
     assert ledger.closed

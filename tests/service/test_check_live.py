@@ -23,9 +23,8 @@ from monitor.errors import PeriodError, RefusedError
 from monitor.kafka.groups import list_groups
 from monitor.service.run import prepare
 from monitor.service.service import Settings, create_noise, make_ledger_topic
-from monitor.ticks.owner_records import OwnerRecords
+from monitor.ticks.owner import OwnerRecords, take_over
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
-from monitor.ticks.takeover import take_over
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines

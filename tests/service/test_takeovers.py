@@ -16,7 +16,7 @@ from monitor.observe.metrics import Metrics
 from monitor.service.run import prepare
 from monitor.service.service import Service, Settings, create_noise, create_windows
 from monitor.service.setup import Beginning, set_up
-from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually
 from tests.service.running import to_replay

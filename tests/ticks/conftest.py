@@ -30,8 +30,7 @@ from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import Writer, read_partition
-from monitor.ticks.owner import Owner
-from monitor.ticks.owner_records import LedgerTopic
+from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
 from monitor.tools.servers import EmbeddedValkey
@@ -250,6 +249,7 @@ class Site:
     fingerprint: str
     place: LedgerTopic
     stop: threading.Event
+    take_over: Callable[[int], Owner]
 
     def statuses(self) -> list[str]:
         """Return the statuses of the last tick's records."""
@@ -261,7 +261,9 @@ class Site:
 
     def again(self) -> PartitionRelease:
         """Return the partition of another instance, before its takeover."""
-        return PartitionRelease(self.release.partition, self.context, Upkeep(self.context.parameters, self.windows))
+        return PartitionRelease(
+            self.release.partition, self.context, self.take_over, Upkeep(self.context.parameters, self.windows)
+        )
 
 
 @pytest.fixture
@@ -292,9 +294,11 @@ def make_site(
                 return own(connections, ledger, partition, parameters, clock, noise=noise)
 
             observer = RecordingObserver()
-            context = ReleaseContext(parameters, windows, watching, take_over, observer, clock, Signal())
-            release = opened.enter_context(closing(PartitionRelease(0, context, Upkeep(parameters, windows))))
-            return Site(release, context, windows, observer, name, mark, ledger, threading.Event())
+            context = ReleaseContext(parameters, windows, watching, observer, clock, Signal())
+            release = opened.enter_context(
+                closing(PartitionRelease(0, context, take_over, Upkeep(parameters, windows)))
+            )
+            return Site(release, context, windows, observer, name, mark, ledger, threading.Event(), take_over)
 
         yield make
 

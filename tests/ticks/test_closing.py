@@ -59,7 +59,7 @@ def test_closing_takes_no_longer_than_its_limit(
 ) -> None:
     """A loop whose topic check hangs closes within its limit, and the check ends, because its client is closed."""
     world = make_world()
-    loop = ReleaseLoop(replace(world.context, input_topic=input_topic), cast("Any", world), 1)
+    loop = ReleaseLoop(replace(world.context, input_topic=input_topic), world.take_over, cast("Any", world), 1)
     own_kafka.pause()
     eventually(lambda: has_stopped(own_kafka.pid))
     checking = in_thread(loop.check_topics)

@@ -19,8 +19,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.input_topic import InputTopic
-from monitor.ticks.owner import Owner
-from monitor.ticks.owner_records import LedgerTopic
+from monitor.ticks.owner import LedgerTopic, Owner
 from tests.ingest import crafted
 from tests.ticks.owning import publish
 from tests.ticks.worlds import release_instant

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -17,7 +16,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.observe import failpoints
 from monitor.ticks.loop import ReleaseLoop
-from monitor.ticks.owner_records import LedgerTopic
+from monitor.ticks.owner import LedgerTopic
 from tests.conftest import Eventually
 from tests.ticks.worlds import FakeWriter, FixedOwnership, World, release_instant
 
@@ -74,7 +73,7 @@ class TestOnRealServers:
         parameters = make_parameters()
         site = make_site(parameters, clock)
         loop, stop, wake = (
-            ReleaseLoop(site.context, cast("Any", FixedOwnership()), 1),
+            ReleaseLoop(site.context, site.take_over, cast("Any", FixedOwnership()), 1),
             threading.Event(),
             threading.Event(),
         )
@@ -103,7 +102,7 @@ class TestOnRealServers:
         """Owned partitions are taken over, lost ones are closed, and partitions beyond Q are ignored."""
         site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(ledger_partitions=2))
         owned = FixedOwnership(frozenset({0, 1, 2}))
-        with closing(ReleaseLoop(site.context, cast("Any", owned), 2)) as loop:
+        with closing(ReleaseLoop(site.context, site.take_over, cast("Any", owned), 2)) as loop:
             loop.reconcile()
             eventually(lambda: sorted(loop.owners) == [0, 1], 20)
             kept = loop.owners[1]
@@ -297,7 +296,7 @@ class TestOwnership:
             answering.wait(30)
             raise UnreachableError("no broker answers")
 
-        loop = ReleaseLoop(replace(world.context, take_over=hangs), cast("Any", world), 4)
+        loop = ReleaseLoop(world.context, hangs, cast("Any", world), 4)
         loop.reconcile()
         eventually(lambda: sorted(hanging) == [0, 1, 2, 3])
         began = time.monotonic()

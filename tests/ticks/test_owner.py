@@ -14,8 +14,7 @@ from monitor.errors import LedgerError
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.store.hashing import PersonHasher
-from monitor.ticks.owner import Owner
-from monitor.ticks.owner_records import LedgerTopic
+from monitor.ticks.owner import LedgerTopic, Owner
 from tests.ticks.owning import at, decide, ledger, list_kinds, read_owner_values
 
 Make = Callable[..., Parameters]

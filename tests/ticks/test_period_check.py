@@ -28,10 +28,8 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import compute_over_time_payment
 from monitor.service.setup import Beginning, set_up
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.ticks.ledger import Writer
-from monitor.ticks.ledger_reader import LedgerReader
-from monitor.ticks.owner import Owner
-from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.ledger import LedgerReader, Writer
+from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.period_account import declare_charges
 from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
 from monitor.ticks.state import LedgerState

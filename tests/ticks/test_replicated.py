@@ -24,7 +24,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import Span
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import Writer
-from monitor.ticks.owner_records import LedgerTopic
+from monitor.ticks.owner import LedgerTopic
 from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from monitor.tools.servers.kafka import Quorum
 from tests.conftest import Eventually

@@ -18,7 +18,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.membership import Membership
 from monitor.store.facts import Question, Span
 from monitor.ticks.loop import ReleaseLoop
-from monitor.ticks.owner_records import LedgerTopic
+from monitor.ticks.owner import LedgerTopic
 from tests.conftest import Eventually
 from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import FixedOwnership, World, make_short_slots
@@ -142,7 +142,7 @@ def test_recreated_input_ends_idle_instance(
     parameters = make_parameters()
     clock = make_world().clock
     site = make_site(parameters, clock)
-    with closing(ReleaseLoop(site.context, cast("Any", FixedOwnership(frozenset())), 1)) as loop:
+    with closing(ReleaseLoop(site.context, site.take_over, cast("Any", FixedOwnership(frozenset())), 1)) as loop:
         loop.check_topics()
         admin.delete_topics([site.input_topic])
         eventually(lambda: site.input_topic not in admin.list_topics())
@@ -181,7 +181,7 @@ def test_partition_of_foreign_member_is_reported(
 
         eventually(shared, 30)
         (own,) = ours.owned
-        with closing(ReleaseLoop(site.context, cast("Any", ours), 2)) as loop:
+        with closing(ReleaseLoop(site.context, site.take_over, cast("Any", ours), 2)) as loop:
             thread = in_thread(lambda: loop.run(stop, wake, troubles.append))
             try:
                 eventually(lambda: loop.last_tick is not None, 20)

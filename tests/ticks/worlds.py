@@ -21,8 +21,7 @@ from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.loop import ReleaseLoop
-from monitor.ticks.owner import Owner
-from monitor.ticks.owner_records import LedgerTopic, OwnerRecords
+from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.state import LedgerState, OwnerTerms
 from monitor.ticks.upkeep import Upkeep
@@ -256,15 +255,16 @@ class World:
 
     def __post_init__(self) -> None:
         self.store.begin(0, 0, COMPLETE_FROM_START)
-        topic, taking = cast("Any", self.input), cast("Any", self._take_over)
-        self.context = ReleaseContext(self.parameters, self.store, topic, taking, self.observer, self.clock, Signal())
-        self.loop = ReleaseLoop(self.context, cast("Any", self), self.ledger_partitions)
+        topic = cast("Any", self.input)
+        self.context = ReleaseContext(self.parameters, self.store, topic, self.observer, self.clock, Signal())
+        self.loop = ReleaseLoop(self.context, self.take_over, cast("Any", self), self.ledger_partitions)
 
     def partition(self, partition: int = 0) -> PartitionRelease:
         """Return a partition that is not taken over yet."""
-        return PartitionRelease(partition, self.context, Upkeep(self.parameters, self.store))
+        return PartitionRelease(partition, self.context, self.take_over, Upkeep(self.parameters, self.store))
 
-    def _take_over(self, partition: int) -> Owner:
+    def take_over(self, partition: int) -> Owner:
+        """Take an in-memory partition over."""
         self.takeover_attempts.append(partition)
         if partition in self.failing:
             raise UnreachableError(f"partition {partition} has no leader")

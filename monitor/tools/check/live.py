@@ -21,7 +21,7 @@ from monitor.service.run import check_clock
 from monitor.service.service import Settings, create_windows, make_ledger_topic
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.redis_store import RedisWindows
-from monitor.ticks.owner_records import OwnerRecords
+from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.period_account import declare_charges
 from monitor.ticks.period_check import PeriodLimits, TakeoverRules
 from monitor.ticks.rollout import compute_version, read_member_versions

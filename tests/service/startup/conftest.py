@@ -15,7 +15,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
 from monitor.service.preflight import Preflight, run_preflight
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.ticks.owner_records import LedgerTopic
+from monitor.ticks.owner import LedgerTopic
 from tests.builders import build_counts
 from tests.ticks import owning
 
