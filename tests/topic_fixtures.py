@@ -13,13 +13,21 @@ import pytest
 from kafka import OffsetSpec, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.config.servers import KafkaSettings
+from monitor.config.servers import KafkaSettings, TopicNames
 from monitor.contracts.instants import DAY, HOUR
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.topics import TopicNeeds, describe_topics, list_topic_needs
+from monitor.kafka.topics import (
+    TopicDescription,
+    TopicNeeds,
+    check_topics,
+    create_topics,
+    describe_topics,
+    list_topic_needs,
+)
 from monitor.privacy.over_time import OverTimeRule
+from monitor.service.preflight import Preflight, run_preflight
 from monitor.service.setup import Beginning, SetupResult, set_up
 from tests.builders import build_parameters, watch
 from tests.shared_kafka import SharedKafka
@@ -77,50 +85,74 @@ def kafka_settings(topic: Callable[[str], str]) -> KafkaSettings:
 
 
 @dataclass(frozen=True)
-class CreateTopics:
-    """A callable that runs `topics --create`."""
+class TopicSet:
+    """The three topics of `settings` on the session's Kafka, which do not exist yet, and their ledger."""
 
     connections: KafkaConnections
     parameters: Parameters
-    wanted: tuple[TopicNeeds, ...]
+    settings: KafkaSettings
+    admin: Any
+    eventually: Callable[..., Any]
 
-    def __call__(
+    @property
+    def names(self) -> TopicNames:
+        """The names of the topics."""
+        return self.settings.topics
+
+    @property
+    def needs(self) -> tuple[TopicNeeds, ...]:
+        """What each topic needs."""
+        return list_topic_needs(self.parameters, self.settings)
+
+    def describe(self, *topics: str) -> dict[str, TopicDescription]:
+        """Return the description of those topics that exist."""
+        return describe_topics(self.admin, topics)
+
+    def create(
         self,
         beginning: Beginning = Beginning.UNSPECIFIED,
         now: int = 0,
         parameters: Parameters | None = None,
         lost_by: int | None = None,
     ) -> SetupResult:
+        """Create the topics and begin the ledger, as `topics --create` does."""
         at = now or self.parameters.grid.start(10)
-        return set_up(self.connections, parameters or self.parameters, self.wanted, beginning, at, lost_by=lost_by)
+        return set_up(self.connections, parameters or self.parameters, self.needs, beginning, at, lost_by=lost_by)
 
+    def create_topics(self) -> list[str]:
+        """Create those topics that do not exist, with one replica and without a ledger, and return their names."""
+        return create_topics(self.connections, self.needs, 1)
 
-@pytest.fixture
-def create(connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings) -> CreateTopics:
-    """A callable that creates the topics of `kafka_settings` and initialises their ledger."""
-    return CreateTopics(connections, parameters, list_topic_needs(parameters, kafka_settings))
+    def check(self) -> dict[str, TopicDescription]:
+        """Check the settings of the topics."""
+        return check_topics(self.connections, self.needs)
 
+    def preflight(self, parameters: Parameters | None = None) -> Preflight:
+        """Run the preflight checks as `run` does."""
+        of = parameters or self.parameters
+        return run_preflight(self.connections, of, list_topic_needs(of, self.settings), self.names.alerts)
 
-@pytest.fixture
-def empty_partition(admin: Any, eventually: Callable[..., Any]) -> Callable[[str, int], None]:
-    """`empty_partition(topic, partition)` deletes the first record and its marker, as retention does."""
-
-    def empty(topic: str, partition: int) -> None:
-        place = TopicPartition(topic, partition)
-        # The transaction marker is written shortly after the commit.
-        eventually(lambda: admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset == 2)
-        admin.delete_records({place: 2})
-
-    return empty
-
-
-@pytest.fixture
-def alter_topic(admin: Any, eventually: Callable[..., Any]) -> Callable[..., None]:
-    """`alter_topic(topic, retention_ms="1000")` changes settings, and waits until the broker returns them."""
-
-    def alter(topic: str, **settings: str) -> None:
+    def alter(self, topic: str, **settings: str) -> None:
+        """Change settings, such as retention_ms="1000", and wait until the broker returns them."""
         configs = {key.replace("_", "."): value for key, value in settings.items()}
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=configs)])
-        eventually(lambda: describe_topics(admin, [topic])[topic].settings.items() >= configs.items())
+        self.admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=configs)])
+        self.eventually(lambda: self.describe(topic)[topic].settings.items() >= configs.items())
 
-    return alter
+    def empty(self, partition: int) -> None:
+        """Delete the first record of a ledger partition and its marker, as retention does."""
+        place = TopicPartition(self.names.alerts, partition)
+        # The transaction marker is written shortly after the commit.
+        self.eventually(lambda: self.admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset == 2)
+        self.admin.delete_records({place: 2})
+
+
+@pytest.fixture
+def topic_set(
+    connections: KafkaConnections,
+    parameters: Parameters,
+    kafka_settings: KafkaSettings,
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> TopicSet:
+    """The three topics of `kafka_settings`."""
+    return TopicSet(connections, parameters, kafka_settings, admin, eventually)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError
 
-from monitor.config.servers import KafkaSettings
-from monitor.contracts.parameters import Parameters
 from monitor.errors import TopicError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.topics import TopicNeeds, TopicWatch, create_topics, list_topic_needs
+from monitor.kafka.topics import TopicWatch
+from tests.topic_fixtures import TopicSet
 
 
 class Monotonic:
@@ -25,14 +23,9 @@ class Monotonic:
         return self.now
 
 
-@pytest.fixture
-def wanted(
-    connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
-) -> tuple[TopicNeeds, ...]:
-    """The needs of topics that exist with these settings."""
-    needs = list_topic_needs(parameters, kafka_settings)
-    create_topics(connections, needs, 1)
-    return needs
+@pytest.fixture(autouse=True)
+def _create(topic_set: TopicSet) -> None:
+    topic_set.create_topics()
 
 
 @pytest.mark.promise(36)
@@ -47,22 +40,14 @@ def wanted(
         ("alerts", "unclean.leader.election.enable", "true"),
     ],
 )
-def test_next_check_refuses_changed_setting(
-    topic_of: str,
-    setting: str,
-    value: str,
-    connections: KafkaConnections,
-    wanted: tuple[TopicNeeds, ...],
-    kafka_settings: KafkaSettings,
-    alter_topic: Callable[..., None],
-) -> None:
+def test_next_check_refuses_changed_setting(topic_of: str, setting: str, value: str, topic_set: TopicSet) -> None:
     """A changed setting is refused at the next scheduled check, with the command that corrects it."""
     monotonic = Monotonic()
-    watch = TopicWatch(connections, wanted, 60, monotonic)
+    watch = TopicWatch(topic_set.connections, topic_set.needs, 60, monotonic)
     monotonic.now = 60
     assert watch.look()
-    name = getattr(kafka_settings.topics, topic_of)
-    alter_topic(name, **{setting.replace(".", "_"): value})
+    name = getattr(topic_set.names, topic_of)
+    topic_set.alter(name, **{setting.replace(".", "_"): value})
     monotonic.now = 119
     assert not watch.look()
     monotonic.now = 120
@@ -70,18 +55,16 @@ def test_next_check_refuses_changed_setting(
         watch.look()
 
 
-def test_deleted_topic_is_ignored(
-    connections: KafkaConnections, wanted: tuple[TopicNeeds, ...], admin: Any, eventually: Callable[..., Any]
-) -> None:
+def test_deleted_topic_is_ignored(topic_set: TopicSet) -> None:
     """A deleted topic is left to the parts that use it."""
     monotonic = Monotonic()
-    watch = TopicWatch(connections, wanted, 60, monotonic)
-    admin.delete_topics([wanted[2].topic])
+    watch = TopicWatch(topic_set.connections, topic_set.needs, 60, monotonic)
+    topic_set.admin.delete_topics([topic_set.needs[2].topic])
     monotonic.now = 60
     assert watch.look()
 
 
-def test_unreachable_brokers_are_retried(wanted: tuple[TopicNeeds, ...]) -> None:
+def test_unreachable_brokers_are_retried(topic_set: TopicSet) -> None:
     """If Kafka does not answer, the check is repeated later."""
 
     class Away(KafkaConnections):
@@ -89,6 +72,6 @@ def test_unreachable_brokers_are_retried(wanted: tuple[TopicNeeds, ...]) -> None
             raise self.make_unreachable_error(KafkaConnectionError("refused"))
 
     monotonic = Monotonic()
-    watch = TopicWatch(Away(("nowhere:9092",)), wanted, 60, monotonic)
+    watch = TopicWatch(Away(("nowhere:9092",)), topic_set.needs, 60, monotonic)
     monotonic.now = 60
     assert not watch.look()

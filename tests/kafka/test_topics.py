@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -29,16 +28,26 @@ from monitor.kafka.topics import (
     list_topic_needs,
 )
 from monitor.tools.replay.topics import adapt_topic_needs
+from tests.topic_fixtures import TopicSet
 
 
 def read_settings(wanted: TopicNeeds) -> dict[str, str]:
     return {setting.key: setting.create for setting in wanted.settings}
 
 
+Needs = tuple[TopicNeeds, ...]
+
+
+@pytest.fixture
+def needs(parameters: Parameters, kafka_settings: KafkaSettings) -> Needs:
+    """What each topic needs."""
+    return list_topic_needs(parameters, kafka_settings)
+
+
 class TestNeeds:
-    def test_input_topic_settings(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
+    def test_input_topic_settings(self, needs: Needs, kafka_settings: KafkaSettings) -> None:
         """The brokers stamp the input, and retention is by time: windows and horizons are read again from it."""
-        visits, _, _ = list_topic_needs(parameters, kafka_settings)
+        visits, _, _ = needs
         assert visits.topic == kafka_settings.topics.visits
         assert visits.partitions == 3
         assert (
@@ -52,9 +61,9 @@ class TestNeeds:
         )
         assert int(read_settings(visits)["retention.ms"]) >= (24 + 1) * HOUR / MILLISECOND
 
-    def test_ledger_topic_settings(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
+    def test_ledger_topic_settings(self, parameters: Parameters, needs: Needs) -> None:
         """The ledger is retained for a period, W + F and a horizon; compaction would drop aborted records."""
-        _, alerts, _ = list_topic_needs(parameters, kafka_settings)
+        _, alerts, _ = needs
         assert alerts.partitions == 2
         assert (
             read_settings(alerts).items()
@@ -75,9 +84,9 @@ class TestNeeds:
         for wanted in list_topic_needs(patient, kafka_settings)[:2]:
             assert int(read_settings(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
 
-    def test_replay_topics_keep_any_timestamp(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
+    def test_replay_topics_keep_any_timestamp(self, needs: Needs) -> None:
         """The topics of a replay accept any timestamp and retain records for ever."""
-        for wanted in adapt_topic_needs(list_topic_needs(parameters, kafka_settings))[:2]:
+        for wanted in adapt_topic_needs(needs)[:2]:
             assert (
                 read_settings(wanted).items()
                 >= {
@@ -131,74 +140,57 @@ def _measure(record: Any) -> int:
 
 
 class TestCreate:
-    def test_created_topics_pass_the_check(
-        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
-    ) -> None:
+    def test_created_topics_pass_the_check(self, topic_set: TopicSet) -> None:
         """Created topics pass the check, and creating them again changes nothing."""
-        wanted = list_topic_needs(parameters, kafka_settings)
-        names = kafka_settings.topics
-        assert create_topics(connections, wanted, 1) == [names.visits, names.alerts, names.dead_letters]
-        topics = check_topics(connections, wanted)
+        names = topic_set.names
+        assert topic_set.create_topics() == [names.visits, names.alerts, names.dead_letters]
+        topics = topic_set.check()
         assert {name: topic.partitions for name, topic in topics.items()} == {
             names.visits: 3,
             names.alerts: 2,
             names.dead_letters: 2,
         }
-        assert create_topics(connections, wanted, 1) == []
-        assert check_topics(connections, wanted) == topics
+        assert topic_set.create_topics() == []
+        assert topic_set.check() == topics
 
-    def test_only_missing_topics_are_created(
-        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
-    ) -> None:
+    def test_only_missing_topics_are_created(self, topic_set: TopicSet) -> None:
         """Only missing topics are created, with the brokers' default number of replicas."""
-        names = kafka_settings.topics
+        names = topic_set.names
         existing = {names.dead_letters: {"num_partitions": 1, "replication_factor": 1}}
-        admin.create_topics(existing, wait_for_metadata=True)
-        wanted = list_topic_needs(parameters, kafka_settings)
-        assert create_topics(connections, wanted, None) == [names.visits, names.alerts]
-        assert check_topics(connections, wanted)[names.dead_letters].partitions == 1
+        topic_set.admin.create_topics(existing, wait_for_metadata=True)
+        assert create_topics(topic_set.connections, topic_set.needs, None) == [names.visits, names.alerts]
+        assert topic_set.check()[names.dead_letters].partitions == 1
 
-    def test_replay_topics_are_created(
-        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
-    ) -> None:
+    def test_replay_topics_are_created(self, topic_set: TopicSet) -> None:
         """The topics of a replay pass their own check, but not that of the service."""
-        wanted = adapt_topic_needs(list_topic_needs(parameters, kafka_settings))
-        create_topics(connections, wanted, 1)
-        check_topics(connections, wanted)
+        wanted = adapt_topic_needs(topic_set.needs)
+        create_topics(topic_set.connections, wanted, 1)
+        check_topics(topic_set.connections, wanted)
         with pytest.raises(TopicError, match="LogAppendTime"):
-            check_topics(connections, list_topic_needs(parameters, kafka_settings))
+            topic_set.check()
 
 
 class TestCheckTopics:
-    def test_missing_topics_are_reported(
-        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
-    ) -> None:
+    def test_missing_topics_are_reported(self, topic_set: TopicSet) -> None:
         """All missing topics are reported with their keys and the command that creates them."""
         with pytest.raises(TopicError) as raised:
-            check_topics(connections, list_topic_needs(parameters, kafka_settings))
+            topic_set.check()
         lines = str(raised.value).splitlines()
-        for line, (key, name) in zip(lines, kafka_settings.topics, strict=True):
+        for line, (key, name) in zip(lines, topic_set.names, strict=True):
             assert line == (
                 f"kafka.topics.{key} is {name!r}: there is no such topic; create it with "
                 "`location-monitor topics --create`"
             )
 
     @pytest.mark.promise(36)
-    def test_wrong_settings_are_reported(
-        self,
-        connections: KafkaConnections,
-        parameters: Parameters,
-        kafka_settings: KafkaSettings,
-        alter_topic: Callable[..., None],
-    ) -> None:
-        """All wrong settings are reported with the commands that correct them."""
-        wanted = list_topic_needs(parameters, kafka_settings)
-        create_topics(connections, wanted, 1)
-        names = kafka_settings.topics
-        alter_topic(names.visits, message_timestamp_type="CreateTime", retention_ms="60000")
-        alter_topic(names.alerts, cleanup_policy="compact", retention_bytes="1000000", max_message_bytes="9000")
+    def test_wrong_settings_are_reported(self, topic_set: TopicSet) -> None:
+        """All wrong settings are reported with commands, and the commands correct them."""
+        topic_set.create_topics()
+        names = topic_set.names
+        topic_set.alter(names.visits, message_timestamp_type="CreateTime", retention_ms="60000")
+        topic_set.alter(names.alerts, cleanup_policy="compact", retention_bytes="1000000", max_message_bytes="9000")
         with pytest.raises(TopicError) as raised:
-            check_topics(connections, wanted)
+            topic_set.check()
         lines = str(raised.value).splitlines()
         expected = {
             (names.visits, "message.timestamp.type"): "CreateTime",
@@ -210,62 +202,36 @@ class TestCheckTopics:
         assert len(lines) == len(expected)
         for (name, setting), value in expected.items():
             (line,) = (line for line in lines if f"{name!r}, whose {setting} is {value}: expected" in line)
-            assert (
-                f"`kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic {name} --add-config {setting}="
-                in line
-            )
-
-    def test_reported_commands_correct_the_settings(
-        self,
-        connections: KafkaConnections,
-        parameters: Parameters,
-        kafka_settings: KafkaSettings,
-        alter_topic: Callable[..., None],
-    ) -> None:
-        """The commands in the message correct the settings."""
-        wanted = list_topic_needs(parameters, kafka_settings)
-        create_topics(connections, wanted, 1)
-        alter_topic(kafka_settings.topics.alerts, cleanup_policy="compact", retention_ms="1000")
-        with pytest.raises(TopicError) as raised:
-            check_topics(connections, wanted)
-        for line in str(raised.value).splitlines():
-            name, _, setting = line.split("--topic ")[1].rstrip("`").partition(" --add-config ")
-            alter_topic(name, **dict([setting.split("=")]))
-        check_topics(connections, wanted)
+            tool = f"`kafka-configs.sh --bootstrap-server localhost:9092 --alter --topic {name} --add-config "
+            _, _, command = line.partition(tool)
+            assert command.startswith(f"{setting}=")
+            topic_set.alter(name, **dict([command.rstrip("`").split("=")]))
+        topic_set.check()
 
     @pytest.mark.promise(36)
     @pytest.mark.parametrize(("kept", "suffices"), [(-1, True), (0, True), (1, False)])
     def test_short_retention_is_refused(
-        self,
-        kept: int,
-        suffices: bool,
-        connections: KafkaConnections,
-        parameters: Parameters,
-        kafka_settings: KafkaSettings,
-        alter_topic: Callable[..., None],
+        self, kept: int, suffices: bool, parameters: Parameters, topic_set: TopicSet
     ) -> None:
         """A retention one millisecond too short is refused; the exact one and an unlimited one are accepted."""
-        wanted = list_topic_needs(parameters, kafka_settings)
-        create_topics(connections, wanted, 1)
+        topic_set.create_topics()
         least = (parameters.mark_lifetime + 2 + parameters.period_slots) * HOUR // MILLISECOND
-        alter_topic(kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
+        topic_set.alter(topic_set.names.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
         if suffices:
-            check_topics(connections, wanted)
+            topic_set.check()
         else:
             with pytest.raises(TopicError, match=rf"retention\.ms is {least - 1}: expected at least {least} \(4d4h\)"):
-                check_topics(connections, wanted)
+                topic_set.check()
 
 
-def test_description_has_all_settings(
-    connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
-) -> None:
+def test_description_has_all_settings(topic_set: TopicSet) -> None:
     """A description has the existing topics with all settings, including defaults."""
-    create_topics(connections, list_topic_needs(parameters, kafka_settings), 1)
-    names = kafka_settings.topics
-    topics = describe_topics(admin, [names.dead_letters, "nowhere"])
+    topic_set.create_topics()
+    names = topic_set.names
+    topics = topic_set.describe(names.dead_letters, "nowhere")
     assert list(topics) == [names.dead_letters]
     assert topics[names.dead_letters].settings["max.message.bytes"] == "1048588"
-    assert describe_topics(admin, ["nowhere"]) == {}
+    assert topic_set.describe("nowhere") == {}
 
 
 @pytest.mark.parametrize("topic_id", [None, "", UUID(int=0)])
@@ -302,29 +268,25 @@ class TestRisks:
         ],
     )
     def test_few_replicas_are_reported(
-        self, replicas: int, in_sync: str, warning: str | None, parameters: Parameters, kafka_settings: KafkaSettings
+        self, replicas: int, in_sync: str, warning: str | None, needs: Needs, kafka_settings: KafkaSettings
     ) -> None:
         """Few replicas of the input or the ledger are reported, those of dead letters are not."""
-        wanted = list_topic_needs(parameters, kafka_settings)
-        topics = {need.topic: TopicDescription("id", 1, replicas, {"min.insync.replicas": in_sync}) for need in wanted}
-        warnings = list_risks(wanted, topics)
+        topics = {need.topic: TopicDescription("id", 1, replicas, {"min.insync.replicas": in_sync}) for need in needs}
+        warnings = list_risks(needs, topics)
         names = kafka_settings.topics
         assert len(warnings) == (0 if warning is None else 2)
         for name, text in zip((names.visits, names.alerts), warnings, strict=False):
             assert re.search((warning or "").format(name), text), text
-        assert list_risks(adapt_topic_needs(list_topic_needs(parameters, kafka_settings)), topics) == []
+        assert list_risks(adapt_topic_needs(needs), topics) == []
 
-    def test_replicas_of_real_topics_are_counted(
-        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
-    ) -> None:
+    def test_replicas_of_real_topics_are_counted(self, topic_set: TopicSet) -> None:
         """The single replica on one broker is reported."""
-        wanted = list_topic_needs(parameters, kafka_settings)
-        create_topics(connections, wanted, 1)
-        assert len(list_risks(wanted, check_topics(connections, wanted))) == 2
+        topic_set.create_topics()
+        assert len(list_risks(topic_set.needs, topic_set.check())) == 2
 
     @pytest.mark.parametrize(("factor", "in_sync"), [(None, None), (1, None), (2, None), (3, "2"), (5, "2")])
     def test_created_topics_tolerate_one_broker_down(
-        self, factor: int | None, in_sync: str | None, parameters: Parameters, kafka_settings: KafkaSettings
+        self, factor: int | None, in_sync: str | None, needs: Needs, kafka_settings: KafkaSettings
     ) -> None:
         """With three or more replicas min.insync.replicas is 2, so one broker may be down."""
         created: dict[str, Any] = {}
@@ -343,7 +305,7 @@ class TestRisks:
             def create_admin(self) -> Admin:
                 return Admin()
 
-        create_topics(Connections(("nowhere:9092",)), list_topic_needs(parameters, kafka_settings), factor)
+        create_topics(Connections(("nowhere:9092",)), needs, factor)
         names = kafka_settings.topics
         for name, expected in ((names.visits, in_sync), (names.alerts, in_sync), (names.dead_letters, None)):
             assert created[name]["configs"].get("min.insync.replicas") == expected

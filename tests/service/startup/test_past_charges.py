@@ -11,9 +11,10 @@ import pytest
 from monitor.contracts.parameters import Parameters
 from monitor.errors import PeriodError
 from monitor.privacy.over_time import Mark
-from monitor.service.preflight import Preflight, check_past_charges
+from monitor.service.preflight import check_past_charges
 from monitor.ticks.state import LedgerState
 from tests.service.startup.ledger_states import noon, state_with_answers, states_with_marks
+from tests.topic_fixtures import TopicSet
 
 HALF = Fraction(1, 2)
 
@@ -111,7 +112,7 @@ class TestMarks:
         check_past_charges(parameters, states_with_marks(marks), Fraction(10), Fraction(4), 72 + 97)
 
     def test_answers_on_real_ledger_are_added(
-        self, preflight: Callable[[Parameters], Preflight], parameters: Parameters, published: Callable[..., None]
+        self, parameters: Parameters, published: Callable[..., None], topic_set: TopicSet
     ) -> None:
         """Charges of answers on a real ledger are added.
 
@@ -120,7 +121,7 @@ class TestMarks:
         """
         published(10)
         without = replace(parameters, over_time=())
-        states = preflight(without).states
+        states = topic_set.preflight(without).states
         with pytest.raises(PeriodError, match=r"1 \+ 1 = 2, which is 1 too much.*from 2026-01-04T19:00:00Z on"):
             check_past_charges(without, states, Fraction(1), Fraction(1), 11)
         check_past_charges(without, states, Fraction(1), Fraction(1), 91)

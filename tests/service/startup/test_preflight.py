@@ -6,185 +6,127 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
-from monitor.config.servers import KafkaSettings
 from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import OverTime, Parameters, Registry
 from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
-from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.topics import list_topic_needs
 from monitor.privacy.over_time import Mark
-from monitor.service.preflight import Preflight, require_room
+from monitor.service.preflight import require_room
 from monitor.service.setup import Beginning
 from monitor.ticks.ledger import Writer
 from monitor.ticks.state import OwnerTerms
 from tests.service.startup.ledger_states import states_with_marks
+from tests.topic_fixtures import TopicSet
 
 HALF = Fraction(1, 2)
-Create = Callable[..., Any]
 
 
 class TestRunPreflight:
-    def test_preflight_returns_topics_and_states(
-        self,
-        create: Create,
-        preflight: Callable[[Parameters], Preflight],
-        parameters: Parameters,
-        kafka_settings: KafkaSettings,
-    ) -> None:
+    def test_preflight_returns_topics_and_states(self, topic_set: TopicSet) -> None:
         """The result has the topics with ids, the terms, and a state per ledger partition."""
-        create()
-        checked = preflight(parameters)
-        terms = OwnerTerms("town", 2, input_topic_id=checked.topics[kafka_settings.topics.visits].topic_id)
+        topic_set.create()
+        checked = topic_set.preflight()
+        terms = OwnerTerms("town", 2, input_topic_id=checked.topics[topic_set.names.visits].topic_id)
         assert checked.terms == terms
         assert [state.terms for state in checked.states] == [terms] * 2
-        assert set(checked.topics) == {name for _, name in kafka_settings.topics}
+        assert set(checked.topics) == {name for _, name in topic_set.names}
         assert len({topic.topic_id for topic in checked.topics.values()}) == 3
 
-    def test_missing_first_record_is_refused(
-        self,
-        create: Create,
-        preflight: Callable[[Parameters], Preflight],
-        parameters: Parameters,
-        admin: Any,
-    ) -> None:
+    def test_missing_first_record_is_refused(self, topic_set: TopicSet) -> None:
         """Topics created by hand are not an initialised ledger."""
-        admin.create_topics(
-            {
-                need.topic: {
-                    "num_partitions": 1,
-                    "replication_factor": 1,
-                    "configs": {setting.key: setting.create for setting in need.settings},
-                }
-                for need in create.wanted  # type: ignore[attr-defined]  # the fixture's own class
-            },
-            wait_for_metadata=True,
-        )
+        topic_set.create_topics()
         with pytest.raises(LedgerError, match=r"has no first record.*`location-monitor topics --create`"):
-            preflight(parameters)
+            topic_set.preflight()
 
     @pytest.mark.parametrize(
         ("partition", "message"), [(0, r"begins above offset 0.*--ledger-lost"), (1, "partition 1 of")]
     )
-    def test_expired_ledger_is_refused(
-        self,
-        partition: int,
-        message: str,
-        create: Create,
-        preflight: Callable[[Parameters], Preflight],
-        parameters: Parameters,
-        kafka_settings: KafkaSettings,
-        empty_partition: Callable[[str, int], None],
-    ) -> None:
+    def test_expired_ledger_is_refused(self, partition: int, message: str, topic_set: TopicSet) -> None:
         """An empty partition that does not begin at offset 0, whichever it is, is an expired ledger."""
-        create()
-        empty_partition(kafka_settings.topics.alerts, partition)
+        topic_set.create()
+        topic_set.empty(partition)
         with pytest.raises(LedgerError, match=message):
-            preflight(parameters)
+            topic_set.preflight()
 
     @pytest.mark.promise(35)
-    def test_another_services_ledger_is_refused(
-        self, create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
-    ) -> None:
+    def test_another_services_ledger_is_refused(self, parameters: Parameters, topic_set: TopicSet) -> None:
         """The ledger of another service is refused with both names."""
-        create()
+        topic_set.create()
         with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
-            preflight(replace(parameters, name="osaka"))
+            topic_set.preflight(replace(parameters, name="osaka"))
 
     @pytest.mark.promise(33)
     def test_other_slot_grid_is_refused(
-        self, preflight: Callable[[Parameters], Preflight], parameters: Parameters, published: Callable[..., None]
+        self, parameters: Parameters, published: Callable[..., None], topic_set: TopicSet
     ) -> None:
         """Another slot grid is refused if a tick has been decided."""
         published(10)
-        preflight(parameters)
+        topic_set.preflight()
         halves = replace(parameters, grid=replace(parameters.grid, length=parameters.grid.length // 2))
         with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 10 at"):
-            preflight(halves)
+            topic_set.preflight(halves)
 
     @pytest.mark.promise(33)
-    def test_other_number_of_shards_is_refused(
-        self, create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
-    ) -> None:
+    def test_other_number_of_shards_is_refused(self, parameters: Parameters, topic_set: TopicSet) -> None:
         """Another number of shards is refused if it moves locations to other ledger partitions.
 
         With two ledger partitions, four shards leave each location where it was with two; three do not. The check
         applies even before anything is published, because another instance may publish at any time.
         """
-        create()
-        preflight(replace(parameters, registry=Registry(parameters.registry.ids, 4)))
+        topic_set.create()
+        topic_set.preflight(replace(parameters, registry=Registry(parameters.registry.ids, 4)))
         moved = Registry(parameters.registry.ids, 3)
         assert any(moved.shard % 2 != parameters.registry.shard % 2)
         with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
-            preflight(replace(parameters, registry=moved))
+            topic_set.preflight(replace(parameters, registry=moved))
         with pytest.raises(LedgerError, match=r"service\.shards is 1.*expected a multiple of 2, such as 2$"):
-            preflight(replace(parameters, registry=Registry(parameters.registry.ids, 1)))
+            topic_set.preflight(replace(parameters, registry=Registry(parameters.registry.ids, 1)))
 
     @pytest.mark.parametrize(("first", "other"), [(2, 3), (1, 2)])
-    def test_contradictory_first_records_are_refused(
-        self,
-        first: int,
-        other: int,
-        preflight: Callable[[Parameters], Preflight],
-        parameters: Parameters,
-        kafka_settings: KafkaSettings,
-        connections: KafkaConnections,
-        create: Create,
-        empty_partition: Callable[[str, int], None],
-    ) -> None:
+    def test_contradictory_first_records_are_refused(self, first: int, other: int, topic_set: TopicSet) -> None:
         """First records with different numbers of ledger partitions are refused."""
-        create()
-        ledger = kafka_settings.topics.alerts
-        with closing(connections.create_admin()) as admin:
-            topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
+        topic_set.create()
+        ledger = topic_set.names.alerts
+        topic_id = topic_set.describe(ledger)[ledger].topic_id
+
         for partition, ledger_partitions in enumerate((first, other)):
-            empty_partition(ledger, partition)
+            topic_set.empty(partition)
             record = make_ledger_record(
                 source="town", service="town", partitions=ledger_partitions, lost_at=None, partition=partition, at=0
             )
-            with closing(Writer(connections, ledger, topic_id, partition)) as writer:
+            with closing(Writer(topic_set.connections, ledger, topic_id, partition)) as writer:
                 writer.append([record])
         with pytest.raises(LedgerError, match=rf"differ in the number of ledger partitions \({first}, {other}\)"):
-            preflight(parameters)
+            topic_set.preflight()
 
     @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
     def test_ledger_with_compression_is_read(
-        self,
-        codec: str,
-        preflight: Callable[[Parameters], Preflight],
-        parameters: Parameters,
-        kafka_settings: KafkaSettings,
-        published: Callable[..., None],
-        alter_topic: Callable[..., None],
-        create: Create,
+        self, codec: str, published: Callable[..., None], topic_set: TopicSet
     ) -> None:
         """The ledger can be read with each compression.type, in which the broker rewrites batches."""
-        create()
-        alter_topic(kafka_settings.topics.alerts, compression_type=codec)
+        topic_set.create()
+        topic_set.alter(topic_set.names.alerts, compression_type=codec)
         published(10)
-        marked = {key for state in preflight(parameters).states for key in state.marks}
+        marked = {key for state in topic_set.preflight().states for key in state.marks}
         assert marked == {("stations", "place-0"), ("stations", "place-1")}
 
     def test_one_ledger_partition_allows_any_shards(
-        self,
-        preflight: Callable[[Parameters], Preflight],
-        parameters: Parameters,
-        kafka_settings: KafkaSettings,
-        published: Callable[..., None],
-        admin: Any,
+        self, parameters: Parameters, published: Callable[..., None], topic_set: TopicSet
     ) -> None:
         """With one ledger partition any number of shards is valid."""
         single = {"num_partitions": 1, "replication_factor": 1}
-        settings = list_topic_needs(parameters, kafka_settings)[1].settings
+        settings = topic_set.needs[1].settings
         configs = {setting.key: setting.create for setting in settings}
-        admin.create_topics({kafka_settings.topics.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
+        topic_set.admin.create_topics({topic_set.names.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
         published(10, ledger_partitions=1)
         for shards in (1, 3, 7):
-            assert len(preflight(replace(parameters, registry=Registry(parameters.registry.ids, shards))).states) == 1
+            assert (
+                len(topic_set.preflight(replace(parameters, registry=Registry(parameters.registry.ids, shards))).states)
+                == 1
+            )
 
 
 class TestRoom:
@@ -208,11 +150,9 @@ class TestRoom:
         require_room(parameters, state, "alerts", {"max.message.bytes": required})
 
 
-def test_lost_ledger_passes_preflight(
-    create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
-) -> None:
+def test_lost_ledger_passes_preflight(parameters: Parameters, topic_set: TopicSet) -> None:
     """A ledger initialised after a loss passes the checks, and its terms contain the time of the loss."""
     now = parameters.grid.start(30)
-    create(Beginning.LEDGER_LOST, now)
-    terms = preflight(parameters).terms
+    topic_set.create(Beginning.LEDGER_LOST, now)
+    terms = topic_set.preflight().terms
     assert (terms.service, terms.partitions, terms.lost_at) == ("town", 2, now)

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 
-from monitor.config.servers import KafkaSettings
 from monitor.contracts.clock import SteppedClock, SystemClock
 from monitor.contracts.instants import HOUR, SECOND, format_instant
 from monitor.contracts.parameters import Parameters, Registry
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.kafka.topics import describe_topics, list_topic_needs
 from monitor.service.preflight import read_ledger
 from monitor.service.setup import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.store.redis_client import RedisAddress, create_client
@@ -26,8 +23,7 @@ from monitor.ticks.owner import LedgerTopic
 from monitor.ticks.state import OwnerTerms
 from monitor.tools.servers import EmbeddedValkey
 from tests.ticks.owning import own, publish
-
-Create = Callable[..., SetupResult]
+from tests.topic_fixtures import TopicSet
 
 
 @pytest.fixture
@@ -52,62 +48,49 @@ def ran_before(
         admin.delete_groups([group])
 
 
-def read_terms(
-    connections: KafkaConnections, parameters: Parameters, ledger: str, partition: int = 0
-) -> OwnerTerms | None:
+def read_terms(topic_set: TopicSet, partition: int = 0) -> OwnerTerms | None:
     """Return the terms of the ledger's first record, without the id of the input topic."""
-    first = read_ledger(connections, parameters, ledger, partition + 1).states[partition].terms
+    ledger = read_ledger(topic_set.connections, topic_set.parameters, topic_set.names.alerts, partition + 1)
+    first = ledger.states[partition].terms
     return None if first is None else replace(first, input_topic_id="")
 
 
-def test_first_start_initialises_all_partitions(
-    create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
-) -> None:
+def test_first_start_initialises_all_partitions(parameters: Parameters, topic_set: TopicSet) -> None:
     """A first start initialises all ledger partitions; repeated calls change nothing."""
-    names = kafka_settings.topics
-    result = create()
+    names = topic_set.names
+    result = topic_set.create()
     assert result == SetupResult((names.visits, names.alerts, names.dead_letters), (0, 1), None, ANY)
     assert str(result).endswith("initialised ledger partitions 0, 1")
     for partition in (0, 1):
-        assert read_terms(connections, parameters, names.alerts, partition) == OwnerTerms(parameters.name, 2)
+        assert read_terms(topic_set, partition) == OwnerTerms(parameters.name, 2)
     for beginning in Beginning:
-        again = create(beginning)
+        again = topic_set.create(beginning)
         assert again == SetupResult((), (), None, ANY)
         assert str(again) == "all topics existed; the ledger was initialised before"
-    assert read_ledger(connections, parameters, names.alerts, 1).states[0].records == 1
+    assert read_ledger(topic_set.connections, parameters, names.alerts, 1).states[0].records == 1
 
 
 @pytest.mark.promise(32, 39)
-def test_empty_ledger_needs_an_explanation(
-    create: Create,
-    connections: KafkaConnections,
-    parameters: Parameters,
-    kafka_settings: KafkaSettings,
-    ran_before: str,
-) -> None:
+def test_empty_ledger_needs_an_explanation(parameters: Parameters, ran_before: str, topic_set: TopicSet) -> None:
     """If the service ran before, the operator must say what an empty ledger means. The message has the consequences."""
     with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost") as refused:
-        create()
+        topic_set.create()
     assert "places of over_time monitors for the window plus visits.accept_ahead" in str(refused.value)
-    assert read_terms(connections, parameters, kafka_settings.topics.alerts) is None
+    assert read_terms(topic_set) is None
     with pytest.raises(LedgerError):
-        create()
+        topic_set.create()
 
 
 @pytest.mark.usefixtures("ran_before")
-def test_first_start_pauses_nothing(
-    create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
-) -> None:
+def test_first_start_pauses_nothing(parameters: Parameters, topic_set: TopicSet) -> None:
     """--first-start pauses no location."""
-    assert create(Beginning.FIRST_START).lost_at is None
-    assert read_terms(connections, parameters, kafka_settings.topics.alerts) == OwnerTerms(parameters.name, 2)
+    assert topic_set.create(Beginning.FIRST_START).lost_at is None
+    assert read_terms(topic_set) == OwnerTerms(parameters.name, 2)
 
 
 @pytest.mark.promise(32)
 @pytest.mark.usefixtures("ran_before")
-def test_ledger_lost_pauses_all_locations(
-    create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
-) -> None:
+def test_ledger_lost_pauses_all_locations(parameters: Parameters, topic_set: TopicSet) -> None:
     """
     --ledger-lost pauses all locations of over_time monitors for W + F ticks.
 
@@ -117,20 +100,17 @@ def test_ledger_lost_pauses_all_locations(
                   p  p  p   s
     """
     now = parameters.grid.start(10) + 1
-    result = create(Beginning.LEDGER_LOST, now)
+    result = topic_set.create(Beginning.LEDGER_LOST, now)
     assert result.lost_at == now
     assert "all ε counts as spent at 2026-01-01T10:00:00.000001Z" in str(result)
-    ledger = kafka_settings.topics.alerts
-    assert [read_terms(connections, parameters, ledger, partition) for partition in (0, 1)] == [
-        OwnerTerms(parameters.name, 2, now)
-    ] * 2
-    with closing(connections.create_admin()) as admin:
-        topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
+    ledger = topic_set.names.alerts
+    assert [read_terms(topic_set, partition) for partition in (0, 1)] == [OwnerTerms(parameters.name, 2, now)] * 2
+    topic_id = topic_set.describe(ledger)[ledger].topic_id
     clock = SteppedClock(now)
     statuses: dict[int, set[str]] = {}
     for partition in (0, 1):
         place = LedgerTopic(ledger, topic_id, "input", "fingerprint", now)
-        with closing(own(connections, place, partition, parameters, clock)) as owner:
+        with closing(own(topic_set.connections, place, partition, parameters, clock)) as owner:
             for tick in (10, 34, 35):
                 answers = publish(owner, tick, {}).answers
                 statuses[tick] = statuses.get(tick, set()) | {
@@ -139,70 +119,46 @@ def test_ledger_lost_pauses_all_locations(
     assert statuses == {10: {"paused"}, 34: {"paused"}, 35: {"unknown"}}
 
 
-def test_first_record_names_the_input_topic(
-    create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
-) -> None:
+def test_first_record_names_the_input_topic(parameters: Parameters, topic_set: TopicSet) -> None:
     """The first record contains the input topic's id, so a recreated input is noticed."""
-    create()
-    ledger, visits = kafka_settings.topics.alerts, kafka_settings.topics.visits
-    topics = describe_topics(admin, [ledger, visits])
-    first = read_ledger(connections, parameters, ledger, 1).states[0].terms
+    topic_set.create()
+    ledger, visits = topic_set.names.alerts, topic_set.names.visits
+    topics = topic_set.describe(ledger, visits)
+    first = read_ledger(topic_set.connections, parameters, ledger, 1).states[0].terms
     assert first is not None
     assert first.input_topic_id == topics[visits].topic_id
     clock = SteppedClock(parameters.grid.start(10))
     seen = parameters.grid.start(30)
     for input_id, complete_from in ((topics[visits].topic_id, None), ("another", 32)):
         place = LedgerTopic(ledger, topics[ledger].topic_id, input_id, "fingerprint", seen)
-        with closing(own(connections, place, 0 if complete_from is None else 1, parameters, clock)) as owner:
+        with closing(own(topic_set.connections, place, 0 if complete_from is None else 1, parameters, clock)) as owner:
             assert owner.state.terms is not None
             assert owner.state.terms.input_since == complete_from
 
 
-def test_partly_lost_ledger_is_refused(
-    create: Create,
-    connections: KafkaConnections,
-    parameters: Parameters,
-    kafka_settings: KafkaSettings,
-    empty_partition: Callable[[str, int], None],
-) -> None:
+def test_partly_lost_ledger_is_refused(parameters: Parameters, topic_set: TopicSet) -> None:
     """If one partition lost its first record, the operator must say what that means."""
-    create()
-    ledger = kafka_settings.topics.alerts
-    empty_partition(ledger, 1)
+    topic_set.create()
+    topic_set.empty(1)
     with pytest.raises(LedgerError, match="only some partitions are initialised"):
-        create()
+        topic_set.create()
     now = parameters.grid.start(12)
-    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (1,), now, ANY)
-    assert read_terms(connections, parameters, ledger, 0) == OwnerTerms(parameters.name, 2)
-    assert read_terms(connections, parameters, ledger, 1) == OwnerTerms(parameters.name, 2, now)
+    assert topic_set.create(Beginning.LEDGER_LOST, now) == SetupResult((), (1,), now, ANY)
+    assert read_terms(topic_set, 0) == OwnerTerms(parameters.name, 2)
+    assert read_terms(topic_set, 1) == OwnerTerms(parameters.name, 2, now)
 
 
-def test_added_partitions_stay_outside_the_ledger(
-    create: Create,
-    connections: KafkaConnections,
-    parameters: Parameters,
-    kafka_settings: KafkaSettings,
-    admin: Any,
-    eventually: Callable[..., Any],
-) -> None:
+def test_added_partitions_stay_outside_the_ledger(parameters: Parameters, topic_set: TopicSet) -> None:
     """Partitions added later do not become ledger partitions, because the first record states Q."""
-    create()
-    ledger = kafka_settings.topics.alerts
-    admin.create_partitions({ledger: 4})
-    eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
-    assert create().partitions == ()
-    assert read_terms(connections, parameters, ledger, 3) is None
+    topic_set.create()
+    ledger = topic_set.names.alerts
+    topic_set.admin.create_partitions({ledger: 4})
+    topic_set.eventually(lambda: len(topic_set.admin.describe_topics([ledger])[0]["partitions"]) == 4)
+    assert topic_set.create().partitions == ()
+    assert read_terms(topic_set, 3) is None
 
 
-def test_q_comes_from_any_remaining_record(
-    create: Create,
-    connections: KafkaConnections,
-    parameters: Parameters,
-    kafka_settings: KafkaSettings,
-    admin: Any,
-    eventually: Callable[..., Any],
-    empty_partition: Callable[[str, int], None],
-) -> None:
+def test_q_comes_from_any_remaining_record(parameters: Parameters, topic_set: TopicSet) -> None:
     """
     The number of ledger partitions comes from any first record that is left.
 
@@ -212,38 +168,36 @@ def test_q_comes_from_any_remaining_record(
                     lost   Q = 2  (added)
         created     Q = 2
     """
-    create()
-    ledger = kafka_settings.topics.alerts
-    admin.create_partitions({ledger: 4})
-    eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
-    empty_partition(ledger, 0)
+    topic_set.create()
+    ledger = topic_set.names.alerts
+    topic_set.admin.create_partitions({ledger: 4})
+    topic_set.eventually(lambda: len(topic_set.admin.describe_topics([ledger])[0]["partitions"]) == 4)
+    topic_set.empty(0)
     now = parameters.grid.start(12)
-    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now, ANY)
-    assert read_terms(connections, parameters, ledger, 0) == OwnerTerms(parameters.name, 2, now)
+    assert topic_set.create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now, ANY)
+    assert read_terms(topic_set, 0) == OwnerTerms(parameters.name, 2, now)
 
 
-def test_wrong_number_of_shards_creates_nothing(
-    create: Create, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
-) -> None:
+def test_wrong_number_of_shards_creates_nothing(parameters: Parameters, topic_set: TopicSet) -> None:
     """A number of shards that does not fit the partitions is refused before any topic is created."""
     with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
-        create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3)))
-    assert describe_topics(admin, [name for _, name in kafka_settings.topics]) == {}
+        topic_set.create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3)))
+    assert topic_set.describe(*(name for _, name in topic_set.names)) == {}
 
 
-def test_shards_must_fit_an_existing_topic(
-    create: Create, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
-) -> None:
+def test_shards_must_fit_an_existing_topic(parameters: Parameters, topic_set: TopicSet) -> None:
     """The shards must fit the partitions of an existing output topic, here three."""
-    ledger = kafka_settings.topics.alerts
-    _, alerts, _ = list_topic_needs(parameters, kafka_settings)
+    ledger = topic_set.names.alerts
+    _, alerts, _ = topic_set.needs
     configs = {setting.key: setting.create for setting in alerts.settings}
     three_partitions = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
-    admin.create_topics({ledger: three_partitions}, wait_for_metadata=True)
+    topic_set.admin.create_topics({ledger: three_partitions}, wait_for_metadata=True)
     with pytest.raises(LedgerError, match=r"service\.shards is 2.*expected a multiple of 3, such as 3"):
-        create()
-    assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}
-    assert create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3))).partitions == (0, 1, 2)
+        topic_set.create()
+    assert set(topic_set.describe(*(name for _, name in topic_set.names))) == {ledger}
+    assert topic_set.create(
+        parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3))
+    ).partitions == (0, 1, 2)
 
 
 class TestDateLedgerLoss:
@@ -280,37 +234,29 @@ class TestDateLedgerLoss:
             assert windows.is_empty()
 
     @pytest.mark.usefixtures("ran_before")
-    def test_first_record_contains_the_loss(self, create: Create, parameters: Parameters) -> None:
+    def test_first_record_contains_the_loss(self, parameters: Parameters, topic_set: TopicSet) -> None:
         """The ledger's first record contains the time of the loss."""
         now = parameters.grid.start(10)
-        result = create(Beginning.LEDGER_LOST, now, lost_by=now + HOUR)
+        result = topic_set.create(Beginning.LEDGER_LOST, now, lost_by=now + HOUR)
         assert result.lost_at == now + HOUR
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_ledger_of_another_service_is_refused(
-    lost: bool,
-    create: Create,
-    parameters: Parameters,
-    kafka_settings: KafkaSettings,
-    empty_partition: Callable[[str, int], None],
-) -> None:
+def test_ledger_of_another_service_is_refused(lost: bool, parameters: Parameters, topic_set: TopicSet) -> None:
     """Another service's ledger is refused, whether complete or partly lost."""
-    create()
+    topic_set.create()
     if lost:
-        empty_partition(kafka_settings.topics.alerts, 1)
+        topic_set.empty(1)
     with pytest.raises(LedgerError, match=rf"service\.name is 'osaka'.*belongs to '{parameters.name}'"):
-        create(Beginning.FIRST_START, parameters=replace(parameters, name="osaka"))
+        topic_set.create(Beginning.FIRST_START, parameters=replace(parameters, name="osaka"))
 
 
-def test_topic_with_wrong_settings_is_refused(
-    create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
-) -> None:
+def test_topic_with_wrong_settings_is_refused(parameters: Parameters, topic_set: TopicSet) -> None:
     """An existing topic with wrong settings is refused, and no other topic is created."""
-    ledger = kafka_settings.topics.alerts
+    ledger = topic_set.names.alerts
     compacted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
-    admin.create_topics({ledger: compacted}, wait_for_metadata=True)
+    topic_set.admin.create_topics({ledger: compacted}, wait_for_metadata=True)
     with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
-        create()
-    assert read_terms(connections, parameters, ledger) is None
-    assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+        topic_set.create()
+    assert read_terms(topic_set) is None
+    assert set(topic_set.describe(*(name for _, name in topic_set.names))) == {ledger}
