@@ -65,7 +65,7 @@ def test_page_shows_what_the_auditor_proved(run: Published, kafka: SharedKafka, 
         assert line(page) == ""
         with run_auditor(config, result=result) as auditor:
             eventually(result.exists, 30)
-            words = "Recounted independently from 2026-01-01 01:00 up to 2026-01-01 {} UTC: {} false, at most ε = 3/2"
+            words = "Recounted independently from 1 Jan 2026, 01:00 up to 1 Jan 2026, {} UTC: {} false, at most ε = 3/2"
             assert line(page) == words.format("05:00", 0) + " for each person."
             run.report([f"planted-{n},park,2026-01-01T05:10:00Z,2026-01-01T05:20:00Z," for n in range(47)])
             run.publish(*ticks(run, 5))

@@ -108,13 +108,6 @@ def test_incomplete_past_is_not_shown() -> None:
     assert kept.ticks[0].as_of == 13_000_000
 
 
-def test_as_of_orders_records() -> None:
-    """The order of as_of decides: a change of the slot grid numbers the ticks differently."""
-    first, later = entry(0, "m/a", 5), entry(1, "m/a", 6)
-    assert [each.offset for each in board(later, first).find_state()] == [1]
-    assert [each.offset for each in board(first, later).find_state()] == [1]
-
-
 def test_late_shard_keeps_its_times() -> None:
     """If a shard stops, its latest times stay in the state, although other shards have later ones."""
     keys = ["noon/2026-01-01T12:00:00Z/1", *(f"noon/2026-01-0{day}T12:00:00Z/0" for day in range(1, 6))]
