@@ -199,7 +199,7 @@ class Reader:
     def _count_written(self, batch: Batch, lowest: Mapping[int, int]) -> bool:
         reasons = count_by_reason(batch.accepted.refused)
         self._metrics.count_batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
-        self._metrics.record_timestamps(batch.oldest_stamp, batch.newest_stamps)
+        self._metrics.observe_timestamps(batch.oldest_stamp, batch.newest_stamps)
         self._metrics.count_several_places(self._several_places.count_in(batch.accepted.facts))
         self._metrics.count_cut(batch.accepted.cut)
         behind = {

@@ -84,11 +84,6 @@ class Membership:
             ) from self._failure
         return self._ownership.owned
 
-    @property
-    def joined(self) -> bool:
-        """Whether this instance is in the group: always true."""
-        return True
-
     def _run(self) -> None:
         try:
             self._poll()

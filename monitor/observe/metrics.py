@@ -73,8 +73,8 @@ class Metrics(Collectors):
             self._counter("dead_letters").labels(reason).inc(count)
         self._histogram("ingest_batch_seconds").observe(seconds)
 
-    def record_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
-        """Record the age of a written batch's oldest record, and its newest timestamp by input partition."""
+    def observe_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+        """Observe the age of a written batch's oldest record, and its newest timestamp by input partition."""
         if oldest_seconds is not None:
             self._histogram("fact_delay_seconds").observe(max(0.0, self._unix_time() - oldest_seconds))
         for partition, seconds in newest_seconds.items():
@@ -176,7 +176,7 @@ class Metrics(Collectors):
             with suppress(KeyError):
                 self._gauge(name).remove(str(partition))
 
-    def record_tick(self, seconds: float, delay_seconds: float) -> None:
-        """Record the duration of a tick without waiting, and the time from its as_of to its answers."""
+    def observe_tick(self, seconds: float, delay_seconds: float) -> None:
+        """Observe the duration of a tick without waiting, and the time from its as_of to its answers."""
         self._histogram("tick_seconds").observe(seconds)
         self._histogram("answer_delay_seconds").observe(max(0.0, delay_seconds))

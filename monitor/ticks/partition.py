@@ -205,7 +205,7 @@ class PartitionRelease:
         if decision is None:
             return False
         delay = (self._context.clock.now() - self._parameters.grid.as_of(tick)) / SECOND
-        self._context.metrics.record_tick(time.perf_counter() - began - self._waited, delay)
+        self._context.metrics.observe_tick(time.perf_counter() - began - self._waited, delay)
         self.last_records = decision.records
         self.last_tick = tick
         self._report_decision(tick, decision)

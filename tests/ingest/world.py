@@ -98,7 +98,7 @@ class Seen(Metrics):
     def set_lag(self, records: Mapping[int, int]) -> None:
         self.lags = dict(records)
 
-    def record_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+    def observe_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
         self.oldest.append(oldest_seconds)
         self.newest.update(newest_seconds)
 

@@ -29,7 +29,7 @@ def metrics() -> Metrics:
     metrics.watch_readiness(lambda: True)
     fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
     metrics.count_batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
-    metrics.record_timestamps(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
+    metrics.observe_timestamps(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
     metrics.count_several_places(2)
     metrics.count_cut(4)
     metrics.set_lag({0: 7, 3: 0})
@@ -40,7 +40,7 @@ def metrics() -> Metrics:
     metrics.count_tick(1, 1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
     metrics.count_lost(1, ["stations", "noon"], 3)
     metrics.count_refused(0, ["stations"])
-    metrics.record_tick(0.3, 30.2)
+    metrics.observe_tick(0.3, 30.2)
     metrics.count_unknown({"input_behind": 2})
     metrics.set_missing({2: 7, 3: 0})
     metrics.describe_instance("0123456789abcdef", "3f2a", "redis://redis:6379")

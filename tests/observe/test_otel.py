@@ -78,7 +78,7 @@ def test_metrics_equal_the_page(collector: Collector) -> None:
     """Every sample of /metrics arrives with the same name, labels and value, and nothing else arrives."""
     metrics = Metrics(unix_time=lambda: 100.0)
     metrics.count_batch(7, {"applied": 5, "expired": 2}, {"not_json": 1}, 0.003)
-    metrics.record_timestamps(96.0, {0: 99.0, 1: 98.0})
+    metrics.observe_timestamps(96.0, {0: 99.0, 1: 98.0})
     metrics.count_tick(1, 3_600.0, {"places": "decided"}, {("places", "safe"): 4})
     expected = {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value

@@ -171,7 +171,7 @@ class Silent:
     def count_recovery(self, cause: str) -> None:
         """Count nothing."""
 
-    def record_timestamps(self, *_: Any) -> None:
+    def observe_timestamps(self, *_: Any) -> None:
         """Count nothing."""
 
     def set_lag(self, *_: Any) -> None:

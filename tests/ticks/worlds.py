@@ -98,7 +98,7 @@ class RecordingObserver(Metrics):
     def forget_partition(self, partition: int) -> None:
         self.forgotten.append(partition)
 
-    def record_tick(self, seconds: float, delay_seconds: float) -> None:
+    def observe_tick(self, seconds: float, delay_seconds: float) -> None:
         assert seconds >= 0
         self.delays.append(delay_seconds)
 

@@ -175,7 +175,7 @@ class Places:
         first = instant - FINAL_FOR - VALID_SLOTS * self._slot
         with self._reading:
             # The timestamp of an answer is the as_of of its tick. Other records have later ones, and may precede it.
-            records = self._subscriber.read_span(first // MILLISECOND, (instant + self._slot) // MILLISECOND + 1)
+            records = self._subscriber.read_between(first // MILLISECOND, (instant + self._slot) // MILLISECOND + 1)
         _fold(view, (record for record in records if _read_as_of(record, instant) <= instant))
         return KnownPlaces(view, self._slot, lambda: instant, FINAL_FOR)
 

@@ -157,9 +157,9 @@ class Subscriber:
 
     def read_tick(self, timestamp_ms: int) -> list[Published]:
         """Return the records of one tick, given its timestamp, and maybe some of the next tick."""
-        return self.read_span(timestamp_ms, timestamp_ms)
+        return self.read_between(timestamp_ms, timestamp_ms)
 
-    def read_span(self, first_ms: int, last_ms: int) -> list[Published]:
+    def read_between(self, first_ms: int, last_ms: int) -> list[Published]:
         """Return the records of the ticks from one timestamp to another. The consumer's position does not change.
 
         Records written between two ticks, such as owner records, have timestamps later than that of the first tick. The

@@ -45,7 +45,7 @@ class Design:
         return self.window + self.max_lead
 
     @property
-    def span(self) -> int:
+    def window_length(self) -> int:
         """The length of the window in microseconds; 0 for an instant."""
         return self.window * self.slot
 

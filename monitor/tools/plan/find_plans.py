@@ -153,7 +153,7 @@ def show_choices(config: Config, targets: Targets, output: PlanOutput) -> None:
 
 def _format_title(plan: Plan) -> str:
     design = plan.design
-    window = f", window {format_duration(design.span)}, k = {design.answers}" if design.mark_lifetime else ""
+    window = f", window {format_duration(design.window_length)}, k = {design.answers}" if design.mark_lifetime else ""
     epsilon = format_epsilon(plan.smallest_answer)
     return f"T = {plan.threshold}, ε of an answer {epsilon}{window}, one update per {format_duration(design.slot)}"
 

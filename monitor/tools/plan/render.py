@@ -41,7 +41,7 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
             format_epsilon(outcome.pays),
             format_epsilon(outcome.plan.epsilon),
             str(outcome.plan.threshold),
-            format_duration(design.span) if design.span else "",
+            format_duration(design.window_length) if design.window_length else "",
             format_duration(design.slot),
             str(design.answers) if design.mark_lifetime else "",
             *_format_measures(outcome),
@@ -128,7 +128,7 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
     }
     if design.mark_lifetime:
         tree |= {
-            "window": format_duration(design.span),
+            "window": format_duration(design.window_length),
             "accept_ahead": format_duration(design.max_lead * design.slot),
             "answers_per_window": design.answers,
             "silence": format_duration(outcome.silence),

@@ -161,7 +161,7 @@ def rank(plans: Sequence[Plan], period: int) -> tuple[Plan, ...]:
     return tuple(
         sorted(
             (plan for plan in plans if not any(_beats(other, plan, period) for other in plans)),
-            key=lambda plan: (_score(plan, period), plan.design.span),
+            key=lambda plan: (_score(plan, period), plan.design.window_length),
         )
     )
 
@@ -169,7 +169,7 @@ def rank(plans: Sequence[Plan], period: int) -> tuple[Plan, ...]:
 def _beats(other: Plan, plan: Plan, period: int) -> bool:
     theirs, mine = _score(other, period), _score(plan, period)
     return (
-        other.design.span == plan.design.span
+        other.design.window_length == plan.design.window_length
         and theirs != mine
         and all(their <= my for their, my in zip(theirs, mine, strict=True))
     )
