@@ -15,6 +15,14 @@ def compute_false_alarm(epsilon: Fraction, threshold: int, count: int) -> float:
     return math.exp(-float(epsilon * max(threshold - count, 0)))
 
 
+def compute_belief(epsilon: Fraction, before: float) -> float:
+    """Return the largest chance that a reader of all answers can give a person's visits, from the chance `before`.
+
+    All answers are at most e^ε times as likely with the visits as without them, so the odds grow by e^ε at most.
+    """
+    return before / (before + (1 - before) * math.exp(-float(epsilon)))
+
+
 def compute_mean_noise(epsilon: Fraction) -> float:
     """Return the average difference between a noisy count and the true count, in people: 1/(e^ε - 1)."""
     try:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.privacy.odds import compute_false_alarm, compute_mean_noise, compute_over_updates
+from monitor.privacy.odds import compute_belief, compute_false_alarm, compute_mean_noise, compute_over_updates
 
 
 @pytest.mark.parametrize(("threshold", "share"), [(5, 0.90), (10, 0.015)])
@@ -28,6 +28,14 @@ def test_chances_of_zero_and_one() -> None:
     assert compute_over_updates(1.0, 3) == compute_over_updates(1.0, 1) == 1.0
     assert compute_over_updates(1.0, 0) == compute_over_updates(0.3, 0) == compute_over_updates(0.0, 9) == 0.0
     assert compute_false_alarm(Fraction(10**12), 10**6, 0) == 0.0
+
+
+def test_belief_follows_bayes() -> None:
+    """The odds of a visit grow by e^ε at most; with ε = 0 nothing is learnt, with a large ε everything."""
+    assert compute_belief(Fraction(0), 0.01) == pytest.approx(0.01)
+    after = compute_belief(Fraction(3), 0.01)
+    assert after / (1 - after) == pytest.approx(math.exp(3) * 0.01 / 0.99)
+    assert compute_belief(Fraction(10**12), 0.01) == 1
 
 
 def test_mean_noise() -> None:

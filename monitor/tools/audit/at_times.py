@@ -68,7 +68,9 @@ class AtTimesCheck(Check):
             row_of = self._terms.rows.get(location)
             if noisy.tick != form.tick or row_of is None:
                 continue
-            if presence.count(form.time, row_of, form.tick) > noisy.noisy_count:
+            exact = presence.count(form.time, row_of, form.tick)
+            self.false_alarms += exact < threshold
+            if exact > noisy.noisy_count:
                 self._findings.add(NOISY, f"{where}, {location}: there were more people than the noisy count")
         if self._recount.whole:
             self._prove_bounds(form, where, presence)

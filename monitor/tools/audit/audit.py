@@ -105,6 +105,7 @@ def _make_report(engine: Engine, totals: VisitTotals, fates: Mapping[str, int] |
         safe=sum(check.safe for _name, check in checks),
         noisy=sum(check.noisy for _name, check in checks),
         bounds=sum(check.bounds for _name, check in checks),
+        false_alarms=sum(check.false_alarms for _name, check in checks),
         violations=findings.listed,
         totals=dict(findings.totals),
         spent=engine.payments.most_spent,

@@ -35,7 +35,7 @@ class Check(ABC):
     """The check of one monitor's records, which it takes in order of tick.
 
     `statuses` counts the records by status. `safe`, `noisy` and `bounds` are the numbers of "safe" answers, noisy
-    counts and lower bounds that were checked.
+    counts and lower bounds that were checked. `false_alarms`: the noisy counts of fewer people than the threshold.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -45,7 +45,7 @@ class Check(ABC):
         self._answers = scope.answers
         self._findings = scope.findings
         self.statuses: Counter[str] = Counter()
-        self.safe = self.noisy = self.bounds = 0
+        self.safe = self.noisy = self.bounds = self.false_alarms = 0
 
     @abstractmethod
     def take(self, record: Record) -> Prove | None:

@@ -60,8 +60,10 @@ class OverTimeCheck(Check):
         threshold = self._monitor.threshold
         if form.status == "safe" and exact >= threshold:
             self._findings.add(SAFE, f'{where}: "safe" is false, there were {threshold} people or more')
-        if isinstance(form, Noisy) and exact > form.noisy_count:
-            self._findings.add(NOISY, f"{where}: there were more people than the noisy count")
+        if isinstance(form, Noisy):
+            self.false_alarms += exact < threshold
+            if exact > form.noisy_count:
+                self._findings.add(NOISY, f"{where}: there were more people than the noisy count")
 
     def _find_inconsistent(self, form: Noisy) -> Iterator[str]:
         threshold, cost = self._monitor.threshold, self._cost[form.location_id]

@@ -89,6 +89,8 @@ def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locatio
         epsilon=monitor.epsilon,
         charge=charge,
         explanation=explanation,
+        one_visit=_charge_one_visit(monitor),
+        per="place" if isinstance(monitor, OverTimeMonitor) else "designated time that it covers",
         updates=updates,
         pause=pause,
         odds=odds,
@@ -96,6 +98,16 @@ def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locatio
         lower_bounds=_compute_lower_bounds(monitor) if isinstance(monitor, AtTimesMonitor) else None,
         dwell=_compute_dwell_noise(monitor) if isinstance(monitor, DwellMonitor) else None,
     )
+
+
+def _charge_one_visit(monitor: AnyMonitor) -> Fraction:
+    """Return the most ε that one visit costs at its place, or for each designated time that it covers."""
+    if isinstance(monitor, OverTimeMonitor):
+        return max(monitor.compute_shares().values())
+    if isinstance(monitor, DwellMonitor):
+        return monitor.epsilon / monitor.visits_per_person  # another visit may count instead (docs/rules.md, rule 14)
+    bounds = monitor.at_least if isinstance(monitor, AtTimesMonitor) else None
+    return monitor.epsilon if bounds is None else max(monitor.epsilon, bounds.epsilon)
 
 
 def _compute_dwell_noise(monitor: DwellMonitor) -> DwellNoise:

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.live_report import LiveReport
@@ -24,7 +25,14 @@ from monitor.tools.check.report import (
     Pause,
     Ranking,
 )
-from monitor.tools.check.wording import format_amount, format_factor, format_percent, format_power, spell_duration
+from monitor.tools.check.wording import (
+    describe_belief,
+    format_amount,
+    format_factor,
+    format_percent,
+    format_power,
+    spell_duration,
+)
 
 PAUSE: Final = (
     "A noisy answer counts for W + F ticks. W is the window, and F is how far after its report a visit may end "
@@ -94,26 +102,32 @@ def _render_counts(report: CheckReport, say: _Printer) -> None:
 def _render_payments(report: CheckReport, say: _Printer) -> None:
     total, stated = format_epsilon(report.total), format_epsilon(report.stated)
     say.print_heading("What one person pays")
-    say(f"At most {total} within any {spell_duration(report.period)}; privacy.epsilon states {stated}.")
-    factor = _format_factor(report.total)
-    say(f"Everything published is at most {factor} times as likely as without some of the person's visits.")
+    terms = " + ".join(f"{format_epsilon(each.charge.amount)} ({each.name})" for each in report.monitors)
+    say(f"  ε stated for any {spell_duration(report.period)}: {stated}")
+    say(f"  ε in the worst case of this configuration: {total} = {terms}")
+    say("  ε charged so far: 0 before the first answer; `location-monitor audit` computes it from the answers")
+    say(
+        f"In the worst case everything published is at most {_format_factor(report.total)} times as likely as without "
+        f"some of the person's visits: {describe_belief(report.total)}."
+    )
     say(ASSUMPTION)
     if report.overlap is not None:
         say(report.overlap.describe())
     for monitor in report.monitors:
-        say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {monitor.explanation}")
-    terms = " + ".join(format_epsilon(monitor.charge.amount) for monitor in report.monitors)
-    say(f"  Sum: {terms}{f' = {total}' if len(report.monitors) > 1 else ''} ≤ {stated}.")
+        one = f"One visit costs {format_epsilon(monitor.one_visit)} at most for each {monitor.per}."
+        say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {one} {monitor.explanation}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Printer:
-    """Prints texts verbatim, so that an id in brackets is not interpreted as markup."""
+    """Prints texts verbatim, so that an id in brackets is not interpreted as markup. All lines keep the indentation."""
 
     console: Console
 
     def __call__(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False)
+        indent = len(text) - len(text.lstrip())
+        for line in Text(text.lstrip()).wrap(self.console, self.console.width - indent):
+            self.console.print(" " * indent + line.plain, markup=False, highlight=False)
 
     def print_heading(self, text: str) -> None:
         self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")

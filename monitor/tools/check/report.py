@@ -101,6 +101,7 @@ class DwellNoise:
 class MonitorReport:
     """The cost of one monitor, and the chances of its false alarms.
 
+    `one_visit`: the most ε that one visit costs for each `per`, a place or a designated time.
     `updates`: W for `over_time`, the most ticks within a horizon for `at_times`, or 1 for `hot_spots` and `dwell`.
     """
 
@@ -110,6 +111,8 @@ class MonitorReport:
     epsilon: Fraction
     charge: Charge
     explanation: str
+    one_visit: Fraction
+    per: str
     updates: int
     pause: Pause | None
     odds: tuple[Odds, ...]

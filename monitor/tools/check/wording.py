@@ -8,10 +8,14 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, format_duration
+from monitor.privacy.odds import compute_belief
 
 _THREE_DIGITS: Final = Context(prec=3, rounding=ROUND_CEILING)
 _SIX_DIGITS: Final = Context(prec=6, rounding=ROUND_CEILING)
 _WHOLE_FROM: Final = 100
+
+BELIEVED: Final = 0.01
+"""The chance of a visit, before any answer is known, that explains ε in words."""
 
 
 def spell_duration(duration: int) -> str:
@@ -36,6 +40,12 @@ def format_percent(chance: float) -> str:
     if percent < 1e-4:  # noqa: PLR2004  # one in a million
         return "< 0.0001 %"
     return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
+
+
+def describe_belief(epsilon: Fraction) -> str:
+    """Return in words what a reader of answers that cost this ε can learn about one person at most."""
+    after = format_percent(compute_belief(epsilon, BELIEVED))
+    return f"a reader who gave the person's visits a chance of {format_percent(BELIEVED)} gives them {after} at most"
 
 
 def format_amount(amount: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
@@ -48,10 +48,18 @@ def chance(p_value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Describes records. `grid` is the slot grid, which turns ticks into times. `people` names the people counted."""
+    """Describes records. `grid` is the slot grid, which turns ticks into times. `people` names the people counted.
+
+    `names`: the names of locations by id. A location without a name is called by its id.
+    """
 
     grid: SlotGrid
     people: str = "target people"
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def name(self, location_id: str) -> str:
+        """Return what a location is called."""
+        return self.names.get(location_id, location_id)
 
     def alert(self, alert: Alert) -> str:
         """Describe the state of one location (`over_time`) at its latest tick."""
@@ -79,7 +87,7 @@ class Words:
     def at_time(self, at: AtTime) -> str:
         """Describe all locations at one designated time."""
         parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {self.people})"]
-        parts += [f"{place} {_describe_bounds(at, place)}" for place in at.bounds]
+        parts += [f"{self.name(place)} {_describe_bounds(at, place)}" for place in at.bounds]
         parts += _describe_unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
 
@@ -87,7 +95,7 @@ class Words:
         """Describe the hot spots of one designated time. Name at most `most` locations."""
         if snapshot.status == "unknown":
             return _UNKNOWN
-        named = [f"{spot.location_id} at most {spot.noisy_count}" for spot in snapshot.hot_spots[:most]]
+        named = [f"{self.name(spot.location_id)} at most {spot.noisy_count}" for spot in snapshot.hot_spots[:most]]
         left = len(snapshot.hot_spots) - len(named)
         return f"{', '.join(named)}{f' and {left} more' if left else ''} ({self.people}; noisy, drawn once)"
 
@@ -110,12 +118,13 @@ class Words:
         alert = change.now
         if isinstance(alert, NoisyCountAlert):
             window = span(parse_instant(alert.as_of) - parse_instant(alert.window_start))
-            return f"{alert.location_id}: at most {alert.count_at_most} {self.people} in the last {window} (noisy)"
+            most = f"at most {alert.count_at_most} {self.people}"
+            return f"{self.name(alert.location_id)}: {most} in the last {window} (noisy)"
         if isinstance(alert, PausedAlert) and isinstance(change.before, NoisyCountAlert):
-            return f"{alert.location_id}: paused until {moment(alert.resumes_at)}, its ε is spent"
+            return f"{self.name(alert.location_id)}: paused until {moment(alert.resumes_at)}, its ε is spent"
         if alert.status == "safe" and isinstance(change.before, PausedAlert):
-            return f"{alert.location_id}: answers again; safe: fewer than {alert.threshold} {self.people}"
-        return f"{alert.location_id}: {self.alert(alert)}"
+            return f"{self.name(alert.location_id)}: answers again; safe: fewer than {alert.threshold} {self.people}"
+        return f"{self.name(alert.location_id)}: {self.alert(alert)}"
 
     def time_news(self, at: AtTime, fresh: Mapping[str, int]) -> str:
         """Describe the change of one designated time: the number of safe locations, and the new bounds.
@@ -124,7 +133,7 @@ class Words:
         """
         parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_describe_unknown(at)]
         places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.bounds.keys()))
-        parts += [f"{place} {_describe_bounds(at, place, f' {self.people}')}" for place in places]
+        parts += [f"{self.name(place)} {_describe_bounds(at, place, f' {self.people}')}" for place in places]
         return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
 
 

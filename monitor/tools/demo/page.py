@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Self
 
 from monitor.config import Location
+from monitor.config.sections import PageSettings
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import DAY, format_instant
+from monitor.errors import FailedError
 from monitor.privacy.epsilon import format_epsilon
 from monitor.service.service import Settings
 from monitor.tools.audit import AuditReport
@@ -33,7 +36,7 @@ class DemoPage:
     """The page of a demo. `port`: 0 for any free port, None for no page. `linger` returns when the page is to end.
 
     Raises:
-        FailedError: the packages of the page are missing (constructor), or the port cannot be used (`open`).
+        FailedError: the packages of the page are missing, or the port is taken (constructor).
     """
 
     port: int | None = None
@@ -42,9 +45,10 @@ class DemoPage:
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
-        """Check that the page can be served."""
+        """Check that the page can be served, before servers are started for it."""
         if self.port is not None:
             require_page()
+            self.port = _find_free_port(self.port)
 
     def __enter__(self) -> Self:
         """Return this page. It is opened later, because it needs the topics."""
@@ -65,6 +69,25 @@ class DemoPage:
         config = settings.config.model_copy(update={"page": page})
         parts = PageParts(config, settings.parameters, locations, settings.kafka)
         self.url = self._stack.enter_context(Page(parts, clock)).url
+
+
+def choose_port() -> int:
+    """Return the usual port of the page if it is free, else 0 for any free port."""
+    try:
+        return _find_free_port(PageSettings().port)
+    except FailedError:
+        return 0
+
+
+def _find_free_port(port: int) -> int:
+    """Return a port that can be listened on: this one, or any for 0. Raise FailedError if it is taken."""
+    try:
+        with socket.create_server((PageSettings().host, port)) as listening:
+            found: int = listening.getsockname()[1]
+    except OSError as error:
+        reason = f"{port}, which cannot be used ({error.strerror})"
+        raise FailedError(f"--port is {reason}: give a free port, or leave --port out to use any") from error
+    return found
 
 
 def write_recount(path: Path, report: AuditReport, up_to: int) -> None:

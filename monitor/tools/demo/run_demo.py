@@ -21,9 +21,10 @@ from monitor.contracts.instants import DAY
 from monitor.errors import FailedError
 from monitor.service.service import Settings
 from monitor.tools.audit import audit
+from monitor.tools.check.wording import describe_belief
 from monitor.tools.client.words import moment
 from monitor.tools.demo.examples import copy_examples
-from monitor.tools.demo.page import DemoPage, write_recount
+from monitor.tools.demo.page import DemoPage, choose_port, write_recount
 from monitor.tools.demo.screen import Screen
 from monitor.tools.demo.story import Item, Story
 from monitor.tools.demo.summary import DemoOutcome, show
@@ -37,11 +38,10 @@ SECONDS: Final = 38.0
 LINE_SECONDS: Final = 4.0
 
 _INTRO: Final = """\
-The location-safety monitor publishes where it is safe to go, and reveals next to nothing about where any infected \
-person has been.
-In a simulated town of {people:,} people, some are infected. People who test positive report the places of their \
-last two weeks. The reports go through a real Kafka and a real Valkey (both run in temporary folders). \
-{days} days pass in less than a minute."""
+The service publishes at which places fewer infected people were reported than a threshold. Whoever reads all answers \
+of a week learns little about one person: {belief}.
+This town of {people:,} people is simulated. People who test positive report the places of their last two weeks. The \
+reports go through a real Kafka and a real Valkey, in temporary folders. {days} days pass in less than a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,17 @@ class Length:
     seconds: float = SECONDS
 
 
-def demo_command(seed: int, console: Console, page_port: int | None = None) -> None:
+def demo_command(seed: int, console: Console, *, with_page: bool = False, port: int | None = None) -> None:
     """Run the demo. `seed` determines the town; the noise differs in each run.
 
-    With `page_port` the public page is served on this port, also after the demo, until SIGINT or SIGTERM.
+    With `with_page` the public page is served on a port, any free one by default, also after the demo, until SIGINT or
+    SIGTERM.
 
     Raises:
         EmbeddedError: the servers could not be fetched or started.
         FailedError: the recount found a broken promise, or the port or the packages of the page cannot be used.
     """
-    page = DemoPage(page_port)
+    page = DemoPage((choose_port() if port is None else port) if with_page else None)
     with _treat_sigterm_as_interrupt():
         run_demo(seed, console, Length(), page)
 
@@ -78,25 +79,27 @@ def _treat_sigterm_as_interrupt() -> Iterator[None]:
 
 def run_demo(seed: int, console: Console, length: Length, page: DemoPage | None = None) -> DemoOutcome:
     """Run a demo of any length and return its outcome. Raise the same errors as `demo_command`."""
-    _print(console, _INTRO.format(people=POPULATION, days=length.days))
+    page = page or DemoPage()
     with TemporaryDirectory(prefix="location-monitor-demo-") as name:
         files = _Files.prepare(Path(name))
         # The audit reads only the file, so environment variables must not override the configuration.
         valid = load_valid_config(files.config, {})
-        config, places = valid.config, [location.id for location in valid.locations]
-        write_visits(files.visits, seed, places, config.clock.origin, length.days)
-        with start_embedded(valid, lambda text: _print(console, text)) as settings, page or DemoPage() as served:
+        belief = describe_belief(valid.config.privacy.epsilon)
+        _print(console, _INTRO.format(people=POPULATION, days=length.days, belief=belief))
+        config, names = valid.config, {location.id: location.name or location.id for location in valid.locations}
+        write_visits(files.visits, seed, list(names), config.clock.origin, length.days)
+        with start_embedded(valid, lambda text: _print(console, text)) as settings, page as served:
             started = time.monotonic()
 
-            def open_page(clock: Clock) -> str:
+            def start_story(clock: Clock, ticks: range) -> Story:
                 served.open(settings, valid.locations, clock, files.recount)
-                return served.url
+                return Story(settings.parameters, ticks[0], ticks[-1], names, page_url=served.url)
 
-            story, summary = _play(settings, files.visits, console, length, open_page)
+            story, summary = _play(settings, files.visits, console, length, start_story)
             topic = config.kafka.topics.alerts
             write_output(settings.kafka, topic, config.kafka.partitions.alerts, files.alerts)
             report = audit(files.visits, files.config, files.alerts)
-            outcome = DemoOutcome(summary, report, config.privacy.period, time.monotonic() - started)
+            outcome = DemoOutcome(summary, report, valid.worst, config.privacy.period, time.monotonic() - started)
             write_recount(files.recount, report, story.now)
             show(outcome, console)
             if served.url:
@@ -121,11 +124,11 @@ class _Files:
 
 
 def _play(
-    settings: Settings, visits: Path, console: Console, length: Length, open_page: Callable[[Clock], str]
+    settings: Settings, visits: Path, console: Console, length: Length, start_story: Callable[[Clock, range], Story]
 ) -> tuple[Story, Summary]:
     """Run the whole service on a stepped clock, as `replay` does, at a pace that people can follow.
 
-    `open_page` opens the page once the topics exist, and returns its address, if there is one.
+    `start_story` is called with the ticks once the topics exist. It also opens the page, if there is one.
     """
     grid = settings.parameters.grid
     planned = plan_replay(visits, settings.parameters, grid.origin + length.days * DAY, lambda: None)
@@ -133,12 +136,13 @@ def _play(
         clock = SteppedClock(grid.start(planned.first_tick))
         preflight = prepare_empty(settings, clock)
         with Replay(settings, preflight, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
-            story = Story(settings.parameters, planned.first_tick, planned.last_tick, page_url=open_page(clock))
+            ticks = range(planned.first_tick, planned.last_tick + 1)
+            story = start_story(clock, ticks)
             if story.page_url:
                 _print(console, f"The page is at {story.page_url}")
             began = time.monotonic()
             with _open_display(story, console) as display:
-                for turn, tick in enumerate(range(planned.first_tick, planned.last_tick + 1), 1):
+                for turn, tick in enumerate(ticks, 1):
                     # After a turn that took too long, the next waits are shorter.
                     time.sleep(max(0.0, began + turn * length.seconds / story.ticks - time.monotonic()))
                     feed.produce_until(grid.as_of(tick))

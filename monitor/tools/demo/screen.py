@@ -37,7 +37,7 @@ class Screen:
         """Show places left and news right on a wide terminal, news below places on a narrow one."""
         width, height = options.size
         head, foot = self._draw_head(), self._draw_foot()
-        room = height - 3
+        room = height - 3 - bool(self._story.page_url)
         if width >= _WIDE:
             left = width * 3 // 5
             body = Table.grid(padding=(0, 2, 0, 0))
@@ -67,13 +67,13 @@ class Screen:
             Text(f"{SYMBOLS[status]} {name}", style=STYLES[status])
             for status, name in (("safe", "safe"), ("noisy_count", "noisy count"), ("paused", "paused"))
         )
-        page = f"  {self._story.page_url}" if self._story.page_url else ""
-        read = Text(f"{intake.visits:,} visits read; dead letters: {intake.dead_letters}{page}")
+        read = Text(f"{intake.visits:,} visits read; dead letters: {intake.dead_letters}")
         foot = Table.grid(expand=True, padding=(0, 1))
         foot.add_column(no_wrap=True)
         foot.add_column(no_wrap=True, justify="right")
         foot.add_row(read, legend)
-        return foot
+        page = [Text(f"The page: {self._story.page_url}")] if self._story.page_url else []
+        return Group(foot, *page)
 
     def _draw_places(self) -> Iterator[RenderableType]:
         for monitor in self._story.parameters.over_time:
@@ -92,14 +92,18 @@ class Screen:
         for alert in alerts:
             style = STYLES[alert.status]
             table.add_row(
-                Text(f"{SYMBOLS[alert.status]} {alert.location_id}", style=style), Text(_describe(alert), style)
+                Text(f"{SYMBOLS[alert.status]} {self._story.words.name(alert.location_id)}", style=style),
+                Text(_describe(alert), style),
             )
         return table
 
     def _draw_at_times(self, shown: list[AtTime]) -> RenderableType:
         """Show every place with one symbol per time, the latest last. A place with a noisy count is coloured."""
         return Columns(
-            [_draw_cell(place, [at.statuses[place] for at in shown]) for place in self._story.parameters.registry.ids],
+            [
+                _draw_cell(self._story.words.name(place), [at.statuses[place] for at in shown])
+                for place in self._story.parameters.registry.ids
+            ],
             width=_CELL,
             padding=(0, 1),
             column_first=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -39,11 +39,15 @@ class Intake:
 
 @dataclass
 class Story:
-    """The demo's state, updated tick by tick from the first to the last. `page_url`: where the page is, if anywhere."""
+    """The demo's state, updated tick by tick from the first to the last.
+
+    `names`: the names of the places by id. `page_url`: the address of the page; "" without one.
+    """
 
     parameters: Parameters
     first_tick: int
     last_tick: int
+    names: Mapping[str, str] = field(default_factory=dict)
     intake: Intake = Intake(0, 0)
     page_url: str = ""
     tick: int | None = None
@@ -54,7 +58,7 @@ class Story:
         """Create the view of a subscriber that has read no record yet."""
         keep = keep_for(self.parameters.grid.length)
         self.subscriber_view = SubscriberView(self.parameters.registry, keep)
-        self.words = Words(self.parameters.grid, NOUN)
+        self.words = Words(self.parameters.grid, NOUN, self.names)
         self._news = News(self.words)
 
     def add_tick(self, tick: int, records: Iterable[OutputRecord], metrics: CollectorRegistry) -> list[Item]:

@@ -10,7 +10,7 @@ from typing import Final
 from monitor.contracts.instants import DAY, format_instant
 from monitor.tools.town import Town
 
-POPULATION: Final = 6_000
+POPULATION: Final = 80_000
 
 _HEADER: Final = ("person_id", "location_id", "arrived_at", "left_at", "reported_at")
 

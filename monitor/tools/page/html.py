@@ -63,9 +63,11 @@ def count_pages(places: int) -> int:
 
 
 class Html:
-    """The template of the page. `setup` is what the script needs to know."""
+    """The template of the page. `setup` is what the script needs to know. `epsilons`: `stated` and `worst`."""
 
-    def __init__(self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static) -> None:
+    def __init__(
+        self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static, epsilons: Mapping[str, str]
+    ) -> None:
         environment = Environment(
             loader=PackageLoader("monitor.tools.page"),
             autoescape=select_autoescape(default=True),
@@ -73,7 +75,7 @@ class Html:
             lstrip_blocks=True,
         )
         self._template = environment.get_template("page.html")
-        self._texts, self._setup, self._static = texts, setup, static
+        self._texts, self._setup, self._static, self._epsilons = texts, setup, static, epsilons
 
     def write(
         self, view: View, places: Sequence[Place], as_of: int | None, recount: Recount | None, left: int
@@ -100,7 +102,7 @@ class Html:
             places=[_describe(place, words) for place in ordered[start : start + PAGE_SIZE]],
             page=view.page,
             pages=count_pages(len(places)),
-            audit=_write_audit_line(words, recount),
+            audit=_write_audit_line(words, recount, self._epsilons),
             setup=self._write_setup(view, texts),
         ).encode()
 
@@ -137,13 +139,14 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
     }
 
 
-def _write_audit_line(words: Words, recount: Recount | None) -> str:
+def _write_audit_line(words: Words, recount: Recount | None, epsilons: Mapping[str, str]) -> str:
     if recount is None:
         return ""
     result = {
         "up_to": f"{words.format_time(recount.up_to)} UTC",
         "false": recount.false,
         "epsilon": recount.epsilon_at_most,
+        **epsilons,
     }
     if recount.since is None:
         return words.texts["audit"].format(**result)

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, cast
@@ -17,6 +18,7 @@ from typing import Any, Final, Self, cast
 import uvicorn
 
 from monitor.config import Config, Location, ValidConfig
+from monitor.config.charges import compute_charges
 from monitor.config.sections import PageSettings
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import MILLISECOND, SECOND
@@ -24,6 +26,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.health import Endpoint
+from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 from monitor.tools.page.app import Site
@@ -94,7 +97,9 @@ class Page:
             "unreachableMs": settings.unreachable_after // MILLISECOND,
             "background": background is not None,
         }
-        html = Html(build_texts(settings), setup, static)
+        worst = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
+        epsilons = {"stated": format_epsilon(config.privacy.epsilon), "worst": format_epsilon(worst)}
+        html = Html(build_texts(settings), setup, static, epsilons)
         self._site = Site(
             present,
             html,

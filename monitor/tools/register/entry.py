@@ -128,8 +128,8 @@ def _describe_loss(figures: Figures, period: str) -> str:
     stated = f"Stated for any {period}: ε = {format_epsilon(report.stated)}. The worst case of this configuration is"
     details = [f"{stated} {worst}"]
     for each in figures.monitors:
-        paid, factor = format_epsilon(each.one_visit), format_factor(each.one_visit)
-        details.append(f"{each.report.name}: one visit costs at most ε = {paid} for each {each.per} ({factor}).")
+        paid, factor = format_epsilon(each.report.one_visit), format_factor(each.report.one_visit)
+        details.append(f"{each.report.name}: one visit costs at most ε = {paid} for each {each.report.per} ({factor}).")
     if figures.has_threshold:
         details.append("The answer 'safe' costs nothing: only published numbers cost ε.")
     if report.overlap is not None:

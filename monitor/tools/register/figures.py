@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Final
 
 from monitor.config import ValidConfig
-from monitor.config.monitors import AnyMonitor, AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
+from monitor.config.monitors import AnyMonitor, AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor
 from monitor.contracts.instants import MILLISECOND
 from monitor.kafka.topics import TopicNeeds, list_topic_needs
 from monitor.privacy.epsilon import format_epsilon
@@ -62,16 +62,13 @@ class MonitorFigures:
     """One monitor: its report from `check`, and sentences about it.
 
     `asks`: the question that it answers. `width`: how far a published number may be from the truth. `alarms`: how often
-    a number appears where nobody was; "" if there is no threshold. `one_visit`: the most ε that one visit costs for
-    each `per`.
+    a number appears where nobody was; "" if there is no threshold.
     """
 
     report: MonitorReport
     asks: str
     width: str
     alarms: str
-    one_visit: Fraction
-    per: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +135,7 @@ def _read_retention(needs: TopicNeeds) -> int:
 
 
 def _describe(valid: ValidConfig, monitor: AnyMonitor, report: MonitorReport) -> MonitorFigures:
-    if isinstance(monitor, OverTimeMonitor):
-        one_visit, per = max(monitor.compute_shares().values()), "place"
-    elif isinstance(monitor, AtTimesMonitor) and monitor.at_least is not None:
-        one_visit, per = max(monitor.epsilon, monitor.at_least.epsilon), "designated time that it covers"
-    else:
-        one_visit, per = monitor.epsilon, "designated time that it covers"
-    if isinstance(monitor, DwellMonitor):
-        one_visit /= monitor.visits_per_person  # another visit may count in its place (docs/rules.md, rule 14)
-    return MonitorFigures(
-        report, _ask(valid, monitor), _describe_width(report), _describe_alarms(report), one_visit, per
-    )
+    return MonitorFigures(report, _ask(valid, monitor), _describe_width(report), _describe_alarms(report))
 
 
 def _ask(valid: ValidConfig, monitor: AnyMonitor) -> str:

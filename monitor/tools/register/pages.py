@@ -133,8 +133,8 @@ def _list_payments(figures: Figures) -> Iterator[Sequence[str]]:
         names = ", ".join(f"`{each.report.name}`" for each in figures.monitors if each.report.threshold is not None)
         yield f"every place where you were is called safe ({names})", "0", format_factor(figures.report.total * 0)
     for each in figures.monitors:
-        situation = f"one visit is counted in a number of `{each.report.name}`, for each {each.per}"
-        yield situation, format_epsilon(each.one_visit), format_factor(each.one_visit)
+        situation = f"one visit is counted in a number of `{each.report.name}`, for each {each.report.per}"
+        yield situation, format_epsilon(each.report.one_visit), format_factor(each.report.one_visit)
     period = spell_duration(figures.report.period)
     total = figures.report.total
     yield f"you are everywhere you could be, for {period}", format_epsilon(total), format_factor(total)

@@ -32,6 +32,16 @@ def test_faultless_run_passes(tiny: Tiny) -> None:
     assert report.may_pay == 2
 
 
+def test_false_alarms_are_counted(tiny: Tiny) -> None:
+    """A noisy count of fewer than T people is a false alarm, and no violation. Each is counted once."""
+    # people at the park: 1 2 2 1; without the second, the noisy count of tick 1 is a false alarm
+    assert tiny.audit().false_alarms == 0
+    del tiny.lines[1:]
+    report = tiny.audit()
+    assert report.ok, report.violations
+    assert report.false_alarms == report.noisy == 2
+
+
 @pytest.mark.promise(1)
 def test_safe_false_by_one_is_found(tiny: Tiny) -> None:
     """A "safe" is false if there are exactly T people."""

@@ -72,8 +72,8 @@ def test_report_has_the_sum() -> None:
     text = " ".join(format_text(report).split())
     for part in (
         "200 locations, 4 monitors",
-        "At most 59/4 within any 14 days; privacy.epsilon states 15.",
-        "Sum: 4 + 2 + 15/4 + 5 = 59/4 ≤ 15.",
+        "ε stated for any 14 days: 15",
+        "ε in the worst case of this configuration: 59/4 = 4 (hubs) + 2 (clinics) + 15/4 (evening) + 5 (busiest)",
         "e^14.75 = 2,545,914 times",
         "one place at a time",
         "N = H + W + F - 1 = 674",

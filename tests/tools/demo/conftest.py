@@ -22,7 +22,9 @@ from monitor.tools.demo.story import Story
 def story(tmp_path: Path) -> Story:
     """Two days of the demo's own configuration."""
     config = load_config(copy_examples(tmp_path), {})
-    return Story(derive_parameters(config, load_registry(config.locations.file)), 0, 47)
+    locations = load_registry(config.locations.file)
+    names = {location.id: location.name for location in locations if location.name}
+    return Story(derive_parameters(config, locations), 0, 47, names)
 
 
 Published = Callable[..., list[OutputRecord]]
@@ -54,7 +56,7 @@ def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[Output
     monitor = parameters.over_time[0]
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
         mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.mark_lifetime - 2)
-        answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 20 if n < noisy else 0, 0)
+        answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 70 if n < noisy else 0, 0)
         yield make_over_time_record(
             source="demo",
             monitor=monitor.name,

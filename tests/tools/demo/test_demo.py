@@ -41,7 +41,8 @@ def test_short_demo_prints_true_summary() -> None:
     text = file.getvalue()
     assert f"The page is at {page.url}" in text
     assert f"The page stays at {page.url} until Ctrl-C." in text
-    assert f"0 false, at most ε = {outcome.report.spent} for each person." in shown[""]
+    figures = ("3 stated", "3 in the worst case of this configuration", f"{outcome.report.spent} charged so far")
+    assert f"0 false. ε for each person: {', '.join(figures)} at most." in shown[""]
     counts = json.loads(shown["v1/locations"])["counts"]
     assert sum(counts.values()) == 40
     assert counts["unknown"] == 0
@@ -51,8 +52,12 @@ def test_short_demo_prints_true_summary() -> None:
     assert outcome.summary.visits == outcome.report.fates
     assert outcome.summary.visits["dead_letter"] > 0
     assert {status for _, status in outcome.summary.answers} <= {"safe", "noisy_count", "paused", "complete"}
-    assert re.search(r'False "safe" +0 of [0-9,]+', text)
-    assert re.search(r"One person paid +ε = \d+ at most, of the 17 stated for any 7 days", text)
+    numbers = re.search(r"([\d,]+) safe, (\d+) alarms and \d+ paused.*?([\d,]+) safe and (\d+) al", text, re.DOTALL)
+    assert numbers is not None
+    safe, alarms, safe_at_midday, alarms_at_midday = (int(number.replace(",", "")) for number in numbers.groups())
+    assert re.search(rf" 0 of {safe + safe_at_midday:,} safe are false", text)
+    assert re.search(rf" \d+ of {alarms + alarms_at_midday} alarms are false", text)
+    assert all(f" {figure}" in text for figure in figures)
     assert "location-monitor replay" in text
     assert "\x1b" not in text
 

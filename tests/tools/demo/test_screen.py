@@ -35,11 +35,20 @@ def test_frame_fits_terminal(story: Story, published: Published, metrics: Metric
     assert all(len(line) <= width for line in shown)
     text = "\n".join(shown)
     assert "Tue 6 Jan 06:00  day 2 of 2" in text
-    assert "◌ station-central paused until Tue 13 Jan" in text
-    assert "▲ market          at most 20" in text
-    assert "● clinic          safe" in text
+    assert "◌ Central Station paused until Tue 13 Jan" in text
+    assert "▲ Market Hall     at most 70" in text
+    assert "● Town Clinic     safe" in text
     assert "100 visits read; dead letters: 2" in text
     assert text.count("▲") > 2
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_address_is_shown_whole(story: Story, width: int) -> None:
+    """The address of the page is whole at 80 columns, beside all other parts of the frame."""
+    story.page_url = "http://localhost:45678/"
+    shown = frame(story, width, 24)
+    assert len(shown) <= 24
+    assert shown[-1] == "The page: http://localhost:45678/"
 
 
 def test_first_safe_answers_are_no_news(story: Story, published: Published, metrics: Metrics) -> None:
@@ -58,7 +67,7 @@ def test_noisy_counts_are_news(story: Story, published: Published, metrics: Metr
     story.add_tick(12, published(12), metrics.registry)
     news = story.add_tick(13, published(13, 2), metrics.registry)
     assert [item.status for item in news] == ["paused", "noisy_count", "noisy_count"]
-    assert news[1].text == "market: at most 20 infected people in the last 7 days (noisy)"
+    assert news[1].text == "Market Hall: at most 70 infected people in the last 7 days (noisy)"
     assert news[2].text.startswith("Mon 5 Jan 12:30 midday: 36 of 40 locations safe, ")
 
 

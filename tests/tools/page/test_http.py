@@ -503,7 +503,10 @@ def test_recount_is_shown(town: Town, open_page: OpenPage, tmp_path: Path) -> No
         file.write_text(f'{{"up_to": {up_to}, "false": 0, "epsilon_at_most": "1/2"}}')
         assert shown() == ""
     file.write_text('{"up_to": "2026-01-06T00:30:00+00:00", "false": 0, "epsilon_at_most": "1/2"}')
-    line = "Recounted independently up to 6 Jan 2026, 00:30 UTC: 0 false, at most ε = 1/2 for each person."
+    line = (
+        "Recounted independently up to 6 Jan 2026, 00:30 UTC: 0 false. ε for each person: 3 stated, 3 in the worst "
+        "case of this configuration, 1/2 charged so far at most."
+    )
     assert shown() == line
     town.clock.move_to(town.clock.now() + 47 * HOUR)
     assert shown() == line

@@ -25,9 +25,11 @@ FIRST = 24
 
 
 def load_parts(folder: Path, kafka: KafkaConnections, **page: Any) -> PageParts:
-    """Return the parts of a page: the demo's configuration with another place, which has no coordinates."""
-    for name in ("demo.yaml", "demo-map.geojson"):
-        shutil.copy(CONFIG / name, folder)
+    """Return the parts of a page: the demo's configuration with low thresholds and a place without coordinates."""
+    shutil.copy(CONFIG / "demo-map.geojson", folder)
+    text = (CONFIG / "demo.yaml").read_text(encoding="utf-8")  # with thresholds that few people reach
+    text = text.replace("threshold: 60", "threshold: 10").replace("threshold: 80", "threshold: 9")
+    (folder / "demo.yaml").write_text(text, encoding="utf-8")
     registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
     (folder / "demo-locations.csv").write_text(f"{registry}bus-library,Library on Wheels,,,library\n", encoding="utf-8")
     valid = load_valid_config(folder / "demo.yaml", {})

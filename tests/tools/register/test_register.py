@@ -137,10 +137,10 @@ def test_documents_state_the_figures_of_check(valid: ValidConfig) -> None:
 
 def test_one_visit_pays_the_largest_share(every_kind: ValidConfig) -> None:
     """One visit pays a place's share, ε of a time, the larger ε with lower bounds, and ε of dwell times."""
-    paid = {each.report.name: each.one_visit for each in collect_figures(every_kind).monitors}
+    paid = {each.report.name: each.report.one_visit for each in collect_figures(every_kind).monitors}
     assert paid == {
-        "places": Fraction(1),
-        "midday": Fraction(1),
+        "places": Fraction(1, 5),
+        "midday": Fraction(1, 7),
         "busiest": Fraction(1, 3),
         "lengths": Fraction(1, 3),
         "bounds": Fraction(1, 3),
@@ -158,7 +158,7 @@ def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: in
         for monitor in every_kind.config.monitors
     ]
     changed = replace(every_kind, config=every_kind.config.model_copy(update={"monitors": tuple(monitors)}))
-    (stated,) = [each.one_visit for each in collect_figures(changed).monitors if each.report.kind == "dwell"]
+    (stated,) = [each.report.one_visit for each in collect_figures(changed).monitors if each.report.kind == "dwell"]
     rule = DwellRule(Fraction(1, 3), 1, per_person)
     known = {
         lengths: step(
@@ -178,7 +178,7 @@ def test_removal_costs_at_most_the_share(every_kind: ValidConfig, per_person: in
 def test_one_visit_to_a_weighted_place() -> None:
     """If places have weights, one visit pays the largest share."""
     valid = load_valid_config(ROOT / "config" / "city.yaml", {})
-    paid = {each.report.name: each.one_visit for each in collect_figures(valid).monitors}
+    paid = {each.report.name: each.report.one_visit for each in collect_figures(valid).monitors}
     assert paid["hubs"] == Fraction(2) * 6 / 10
 
 
