@@ -199,8 +199,8 @@ def open_record(value: bytes | None) -> list[Any] | Fault:
 
 
 def _report_invalid_json(error: ValueError) -> Fault:
-    place = str(error).rpartition(" at ")[2]
-    return Fault(Reason.NOT_JSON, f"value: invalid JSON at {place}")
+    where = str(error).rpartition(" at ")[2]
+    return Fault(Reason.NOT_JSON, f"value: invalid JSON at {where}")
 
 
 _IDS: Final = ("person_id", "location_id")
@@ -237,7 +237,7 @@ def _check_keys_and_ids(value: object) -> Fault | None:
     return None
 
 
-_ORDER: Final = {reason: place for place, reason in enumerate(Reason)}
+_ORDER: Final = {reason: index for index, reason in enumerate(Reason)}
 
 
 def _find_order(fault: Fault) -> int:

@@ -147,8 +147,8 @@ def _decompress_snappy_block(block: bytes) -> bytes:
         CodecError: the block states a length that compression cannot reach.
     """
     length = 0
-    for place, byte in enumerate(block[:5]):
-        length |= (byte & 0x7F) << 7 * place
+    for index, byte in enumerate(block[:5]):
+        length |= (byte & 0x7F) << 7 * index
         if byte < 0x80:  # noqa: PLR2004  # the last byte of the varint
             break
     if length > _SNAPPY_RATIO * len(block):

@@ -78,9 +78,9 @@ def read_committed_offsets(
             admin.close()
     offsets: dict[int, list[int]] = {}
     for group_commits in commits.values():
-        for place, commit in group_commits.items():
-            if place.topic == topic and commit.metadata == topic_id and commit.offset >= 0:
-                offsets.setdefault(place.partition, []).append(int(commit.offset))
+        for topic_partition, commit in group_commits.items():
+            if topic_partition.topic == topic and commit.metadata == topic_id and commit.offset >= 0:
+                offsets.setdefault(topic_partition.partition, []).append(int(commit.offset))
     return {partition: CommittedOffsets(min(of_groups), max(of_groups)) for partition, of_groups in offsets.items()}
 
 

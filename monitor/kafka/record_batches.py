@@ -17,7 +17,7 @@ from typing import Final
 
 _MORE: Final = 0x80  # this bit is set in each byte of a varint except the last
 _BATCH_HEADER_BYTES: Final = 61
-_MOST_DELTA_BYTES: Final = 15  # of a record's length, timestamp and offset, which depend on its place in the batch
+_MOST_DELTA_BYTES: Final = 15  # of a record's length, timestamp and offset, which depend on its index in the batch
 
 
 Headers = Sequence[tuple[str, bytes | None]]

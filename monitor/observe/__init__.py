@@ -1,1 +1,1 @@
-"""How a running process is observed and tested: metrics, health, logs, spans, places of errors, failpoints."""
+"""How a running process is observed and tested: metrics, health, logs, spans, where errors occurred, failpoints."""

@@ -130,8 +130,8 @@ class OneSidedNoise:
             law = self._find_law(epsilon)
             drawn = self._draw_with_restarts(law.high, size)
             drawn <<= len(law.low)
-            for place, digit in enumerate(law.low):
-                drawn |= digit.count_cuts(self._entropy, size) << place
+            for bit, digit in enumerate(law.low):
+                drawn |= digit.count_cuts(self._entropy, size) << bit
             return drawn
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -150,9 +150,9 @@ class OneSidedNoise:
             cuts = law.find_cuts(gaps)
             drawn = _draw_first_bits(self._entropy, gaps.size)
             reached: NDArray[np.bool_] = drawn < cuts
-            for place in np.flatnonzero(drawn == cuts).tolist():
-                floor = partial(floor_exp, epsilon * int(gaps[place]))
-                reached[place] = _settle(self._entropy, int(drawn[place]), _FIRST_BITS, (floor,)) == 1
+            for index in np.flatnonzero(drawn == cuts).tolist():
+                floor = partial(floor_exp, epsilon * int(gaps[index]))
+                reached[index] = _settle(self._entropy, int(drawn[index]), _FIRST_BITS, (floor,)) == 1
             return reached
 
     def _find_law(self, epsilon: Fraction) -> _Law:
@@ -197,8 +197,8 @@ class _Law:
         """Return floor(2^16 · e^(-ε·gap)) for each gap. Few different gaps (T - count) occur, so cuts are cached."""
         largest = int(gaps.max())
         if largest >= _DENSE_GAPS:
-            distinct, places = np.unique(gaps, return_inverse=True)
-            return self._compute_cuts(distinct.tolist())[places]
+            distinct, indexes = np.unique(gaps, return_inverse=True)
+            return self._compute_cuts(distinct.tolist())[indexes]
         if largest >= self._dense.size:
             self._dense = np.concatenate([self._dense, self._compute_cuts(range(self._dense.size, largest + 1))])
         return self._dense[gaps]
@@ -236,8 +236,8 @@ class _Table:
         drawn = (first.astype(np.uint64) << np.uint64(64 - _FIRST_BITS)) | (more >> np.uint64(_FIRST_BITS))
         below = self.length - np.searchsorted(self._ascending, drawn, side="right")
         below_or_tied = self.length - np.searchsorted(self._ascending, drawn, side="left")
-        for place in np.flatnonzero(below != below_or_tied).tolist():
-            below[place] = _settle(entropy, int(drawn[place]), 64, self._floors)
+        for index in np.flatnonzero(below != below_or_tied).tolist():
+            below[index] = _settle(entropy, int(drawn[index]), 64, self._floors)
         return below
 
 

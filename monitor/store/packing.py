@@ -114,12 +114,12 @@ def group_by_shard(
     stays: Iterable[tuple[int, int, bytes]] = (),
 ) -> dict[int, list[ShardFacts]]:
     """Return the facts of each stamp by shard; the arguments yield (shard, stamp, packed)."""
-    by_place: dict[tuple[int, int], list[bytes]] = {}
+    by_slot: dict[tuple[int, int], list[bytes]] = {}
     for at, kind in enumerate((seen, present, stays)):
         for shard, stamp, packed in kind:
-            by_place.setdefault((shard, stamp), [b"", b"", b""])[at] = packed
+            by_slot.setdefault((shard, stamp), [b"", b"", b""])[at] = packed
     facts: dict[int, list[ShardFacts]] = {}
-    for (shard, stamp), packed_kinds in sorted(by_place.items()):
+    for (shard, stamp), packed_kinds in sorted(by_slot.items()):
         facts.setdefault(shard, []).append(ShardFacts(stamp, *packed_kinds))
     return facts
 
@@ -167,8 +167,8 @@ def count_members(members: bytes, rows: Ints) -> tuple[Ints, Ints]:
         raise WindowsError(f"a designated time's set has members that are not {size} bytes long: {_REMEDY}")
     member_rows = np.frombuffer(members, MEMBER)["row"].astype(np.int64)
     consented, member_rows = member_rows >= CONSENT, member_rows % CONSENT
-    places = np.searchsorted(rows, member_rows)
-    if places.size and (places.max() == rows.size or not np.array_equal(rows[places], member_rows)):
+    indexes = np.searchsorted(rows, member_rows)
+    if indexes.size and (indexes.max() == rows.size or not np.array_equal(rows[indexes], member_rows)):
         raise WindowsError(f"a designated time's set has locations of another shard: {_REMEDY}")
-    people, consenting = (np.bincount(places[which], minlength=rows.size) for which in (~consented, consented))
+    people, consenting = (np.bincount(indexes[which], minlength=rows.size) for which in (~consented, consented))
     return people, consenting

@@ -182,7 +182,7 @@ def find_error_code(error: Exception) -> str:
     return match[1] if match else ""
 
 
-def translate_error(error: Exception, place: str) -> FailedError:
+def translate_error(error: Exception, server: str) -> FailedError:
     """Return our error for an error of redis-py. Its text is left out, because it may contain a whole command."""
     while isinstance(error, RedisClusterException) and isinstance(
         cause := error.__cause__ or error.__context__, REDIS_ERRORS
@@ -190,21 +190,21 @@ def translate_error(error: Exception, place: str) -> FailedError:
         error = cause
     refused = _find_refused_permission(error)
     if refused is not None:
-        return WindowsError(f"{place} refused {refused} (NOPERM): check the permissions of its user")
+        return WindowsError(f"{server} refused {refused} (NOPERM): check the permissions of its user")
     code = "ASK" if isinstance(error, AttributeError) else find_error_code(error)
     if code in _TRANSIENT:
-        return UnreachableError(f"{place}: {_TRANSIENT[code]}")
+        return UnreachableError(f"{server}: {_TRANSIENT[code]}")
     if isinstance(error, SlowError):
         hint = _CHECK_PORT if _CONNECTING in str(error) else ""
-        return UnreachableError(f"{place} did not answer within {_RESPONSE_SECONDS:g} s{hint}")
+        return UnreachableError(f"{server} did not answer within {_RESPONSE_SECONDS:g} s{hint}")
     if isinstance(error, LostError | OSError):
         reason = explain_tls_error(str(error), "redis") or "the connection was refused or lost"
-        return UnreachableError(f"{place} cannot be reached: {reason}")
+        return UnreachableError(f"{server} cannot be reached: {reason}")
     if isinstance(error, ResponseError):
         return WindowsError(
-            f"{place} refused a command ({code or type(error).__name__}): check the permissions of its user"
+            f"{server} refused a command ({code or type(error).__name__}): check the permissions of its user"
         )
-    return UnreachableError(f"{place} failed ({type(error).__name__})")
+    return UnreachableError(f"{server} failed ({type(error).__name__})")
 
 
 def _find_refused_permission(error: Exception) -> str | None:

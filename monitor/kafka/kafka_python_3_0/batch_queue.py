@@ -39,13 +39,13 @@ def enqueue_batch(producer: Any, topic: str, partition: int, batch: RecordBatch)
 
     `KafkaProducer.flush` sends it. Read the future with `find_first_offset` after the flush.
     """
-    place = TopicPartition(topic, partition)
+    topic_partition = TopicPartition(topic, partition)
     accumulator = producer._accumulator
     if producer._transaction_manager.is_transactional():
-        producer._transaction_manager.maybe_add_partition_to_transaction(place)
-    enqueued = ProducerBatch(place, _FilledBuilder(batch))
-    with accumulator._tp_lock(place):
-        accumulator._batches[place].append(enqueued)
+        producer._transaction_manager.maybe_add_partition_to_transaction(topic_partition)
+    enqueued = ProducerBatch(topic_partition, _FilledBuilder(batch))
+    with accumulator._tp_lock(topic_partition):
+        accumulator._batches[topic_partition].append(enqueued)
         accumulator._incomplete.add(enqueued)
     producer._sender.wakeup()
     return enqueued.produce_future

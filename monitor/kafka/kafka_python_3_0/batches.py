@@ -188,8 +188,8 @@ def _read_old_records(batch: Any, _raw: bytes, bounds: Bounds) -> Iterator[Fetch
     """Yield the records of a batch in a format that Kafka no longer writes; timestamps may be missing."""
     codec = batch.compression_type
     if codec:
-        place = batch.KEY_OFFSET_V1 if batch.magic else batch.KEY_OFFSET_V0
-        feed = _Feed(codec, batch._read_key_value(place)[1], bounds)  # noqa: SLF001  # as above
+        key_offset = batch.KEY_OFFSET_V1 if batch.magic else batch.KEY_OFFSET_V0
+        feed = _Feed(codec, batch._read_key_value(key_offset)[1], bounds)  # noqa: SLF001  # as above
         feed.fill(0, bounds.batch_bytes)
         batch._buffer, batch._decompressed = memoryview(feed.buffer), True  # noqa: SLF001  # as above
     for record in batch:
@@ -211,8 +211,8 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
     limit = bounds.record_bytes if codec else len(data)
     for index in range(count):
         at, end = _read_frame(feed, at, limit)
-        place, after, delta, value = _read_fields(feed, at, end)
-        offset = batch.base_offset + (index if without_gaps else place)
+        number, after, delta, value = _read_fields(feed, at, end)
+        offset = batch.base_offset + (index if without_gaps else number)
         if offset > batch.last_offset:
             raise InconsistentError("a record is after the end of the batch")
         yield FetchedRecord(offset, stamp if appended else _clamp(stamp + delta), value, batch.timestamp_type)
@@ -242,11 +242,11 @@ def _read_frame(feed: _Feed, at: int, limit: int) -> tuple[int, int]:
 
 
 def _read_fields(feed: _Feed, at: int, end: int) -> tuple[int, int, int, bytes | None]:
-    """Read a record; return its place in the batch, its end in the buffer, its timestamp delta and its value."""
+    """Read a record; return its index in the batch, its end in the buffer, its timestamp delta and its value."""
     buffer = feed.buffer
     try:
         delta, at = _read_varint(buffer, at + 1)
-        place, at = _read_varint(buffer, at)
+        number, at = _read_varint(buffer, at)
         size, at = _read_varint(buffer, at)
         at += max(size, 0)  # the key
         size, at = _read_varint(buffer, at)
@@ -262,7 +262,7 @@ def _read_fields(feed: _Feed, at: int, end: int) -> tuple[int, int, int, bytes |
         raise feed.explain_end()
     if at != end:
         raise InconsistentError("one of its records has the wrong length")
-    return place, at, delta, value
+    return number, at, delta, value
 
 
 def _read_varint(buffer: bytes, at: int) -> tuple[int, int]:

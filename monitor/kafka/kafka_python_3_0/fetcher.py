@@ -46,11 +46,11 @@ class FetchState:
     left: int = 0
     _failed: dict[Any, tuple[int, int]] = field(default_factory=dict)
 
-    def try_again(self, place: Any, offset: int) -> bool:
+    def try_again(self, topic_partition: Any, offset: int) -> bool:
         """Return whether to fetch from an offset again, after damaged data."""
-        before, times = self._failed.get(place, (offset, 0))
+        before, times = self._failed.get(topic_partition, (offset, 0))
         times = times + 1 if before == offset else 1
-        self._failed[place] = offset, times
+        self._failed[topic_partition] = offset, times
         return times < self.tries
 
 
@@ -89,8 +89,10 @@ class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
         except (KafkaError, struct.error, ValueError):
             if completed_fetch.partition_data.error_code:
                 raise
-            place, offset = completed_fetch.topic_partition, completed_fetch.fetched_offset
-            return self.PartitionRecords(offset, place, _NoBatches(), on_drain=self._on_partition_records_drain)
+            topic_partition, offset = completed_fetch.topic_partition, completed_fetch.fetched_offset
+            return self.PartitionRecords(
+                offset, topic_partition, _NoBatches(), on_drain=self._on_partition_records_drain
+            )
 
 
 class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
