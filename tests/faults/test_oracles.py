@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from tests.faults.bad_records import KINDS, make_bad_records
 from tests.faults.facts import (
     Comparison,
     Shard,
@@ -22,10 +19,9 @@ from tests.faults.facts import (
     find_shown_early,
     unpack,
 )
-from tests.faults.oracles import find_misplaced, write_alerts
-from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
+from tests.faults.oracles import find_misplaced
+from tests.faults.recount import DeadLetter, Fates, LastSeen, Present
 from tests.faults.town import FaultTown, Shape
-from tests.kit.town import KEY
 
 NOW = 1_800_000_000_000  # a broker's timestamp, in milliseconds; a slot of two seconds begins then
 SECOND = 1_000_000
@@ -42,63 +38,8 @@ def terms(town: FaultTown) -> AuditTerms:
     return read_terms(town.config)
 
 
-@pytest.fixture
-def recount(terms: AuditTerms) -> Recount:
-    """The recount of a configuration whose only designated time is four seconds ago."""
-    timed = replace(terms.at_times[0], instants=(NOW * 1_000 - 4 * SECOND,))
-    return Recount(replace(terms, at_times=(timed,), hot_spots=()), KEY.encode())
-
-
 def record(value: bytes | None, offset: int = 0) -> Any:
     return SimpleNamespace(partition=0, offset=offset, timestamp=NOW, key=None, value=value, headers=[])
-
-
-def visit(arrived: float, left: float, location: str = "edge-0") -> bytes:
-    """Return a visit with times in seconds from now."""
-    from monitor.tools.audit.text import format_utc  # noqa: PLC0415  # the audit's format of times
-
-    times = {
-        "arrived_at": format_utc(NOW * 1_000 + int(arrived * SECOND)),
-        "left_at": format_utc(NOW * 1_000 + int(left * SECOND)),
-    }
-    return json.dumps({"person_id": "p", "location_id": location, **times}).encode()
-
-
-def test_recount_refuses_each_bad_record(recount: Recount) -> None:
-    """The recount refuses each kind of invalid record for the expected reason, and has no facts of it."""
-    bad = dict(zip(KINDS, make_bad_records("planted"), strict=False))
-    fates = {kind: recount.fates(record(bad_record.value)) for kind, bad_record in bad.items()}
-    refused = {kind: {(letter.place, letter.reason) for letter in fate.letters} for kind, fate in fates.items()}
-    assert refused == {kind: bad_record.letters for kind, bad_record in bad.items()}
-    assert not any(fate.seen or fate.present for fate in fates.values())
-
-
-def test_stamp_decides_refusal_cut_and_expiry(recount: Recount, terms: AuditTerms) -> None:
-    """The stamp of a record decides whether its visit is refused, cut or expired."""
-    #   slots       -5            0 (now)     1 (accept_ahead)   2 (F)
-    #   begins      expired │ ├── applied ────────────────────┤ refused
-    #   ends                                                     ──────┤ cut
-    now = terms.grid.find_slot(NOW * 1_000)
-
-    def slots(arrived: float, left: float, location: str = "edge-0") -> list[int]:
-        return [fact.slot - now for fact in recount.fates(record(visit(arrived, left, location))).seen]
-
-    assert slots(-20, -10) == []
-    assert slots(-20, -8) == [-5] == slots(-10, -8.5)
-    assert slots(0, 30) == [2] == slots(3.9, 30)
-    assert {letter.reason for letter in recount.fates(record(visit(4, 30))).letters} == {"too_far_ahead"}
-    assert slots(0, 1, "yard-0") == []
-    assert recount.fates(record(visit(-40, -39))).unasked == 1
-
-
-def test_horizon_ends_a_designated_time(recount: Recount) -> None:
-    """A visit has a fact for a designated time only within the horizon of that time."""
-    assert [fact.time for fact in recount.fates(record(visit(-4, -3))).present] == [NOW * 1_000 - 4 * SECOND]
-    assert not recount.fates(record(visit(-5, -4))).present
-    for horizon, asked in ((6 * SECOND, True), (6 * SECOND - 1, False)):  # the slot of the record ends in 2 s
-        shorter = replace(recount.terms.at_times[0], horizon=horizon)
-        other = Recount(replace(recount.terms, at_times=(shorter,)), KEY.encode())
-        assert bool(other.fates(record(visit(-4, -3))).present) is asked
 
 
 def test_missing_and_extra_facts_are_found(terms: AuditTerms) -> None:
@@ -182,12 +123,3 @@ def test_misplaced_answer_is_found(town: FaultTown) -> None:
     assert len(find_misplaced(town, [answer("owner", 2)])) == 1
     places = [answer("over_time", partition, location_id="edge-0") for partition in (0, 1)]
     assert len(find_misplaced(town, places)) == 1
-
-
-def test_records_are_ordered_by_tick(tmp_path: Path) -> None:
-    """Records are written by tick, and those without a tick with the tick before them."""
-    records = [answer("owner", 0), answer("over_time", 0, tick=8), answer("owner", 0), answer("over_time", 1, tick=7)]
-    write_alerts(records, tmp_path / "alerts.jsonl")
-    lines = [json.loads(line) for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
-    ticks = [cast("dict[str, int]", line["value"]).get("tick") for line in lines]
-    assert ticks == [None, 7, 8, None]

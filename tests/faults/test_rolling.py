@@ -221,25 +221,3 @@ def test_recreate_update_takes_over(
     groups = list_groups(scene.town.settings.kafka, scene.town.name)
     assert len(groups) == 3  # one per configuration, and the release group
     assert f"{scene.town.name}-release" in groups
-
-
-@pytest.mark.promise(39)
-@ONE_IN_SOAK
-def test_kill_all_during_update(scene: Scene) -> None:
-    """If all instances are killed during an update, a new one waits for the end of their sessions and then answers.
-
-    old   ├──────────┤ kill -9
-    old   ├──────────┤ kill -9
-    new       ├ ready ┤ kill -9
-    new                  ├ ready, waits ├────
-    """
-    old, new = Version(scene.town), add_annex(scene)
-    start_all(scene, old, 2)
-    coming = new.start()
-    until(lambda: is_ready(coming), 60, "the new instance is ready")
-    for instance in (*old.instances, coming):
-        instance.kill()
-    start_all(scene, new, 1)
-    _ledger, broken = settle(scene, [old, new])
-    assert broken == []
-    assert find_annex_ticks(scene)

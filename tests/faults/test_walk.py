@@ -61,20 +61,6 @@ def finish(walk: Walk) -> None:
     assert verdict.report.noisy > 0
 
 
-def test_seed_decides_all_faults() -> None:
-    """The seed alone decides the faults, their order and their durations."""
-    drawn = list(islice(schedule(17), 200))
-    assert list(islice(schedule(17), 200)) == drawn
-    assert list(islice(schedule(18), 200)) != drawn
-
-
-def test_each_kind_comes_once_first() -> None:
-    """Each kind of fault comes once before any kind is repeated."""
-    for seed in range(50):
-        kinds = [step.kind for step in islice(schedule(seed), len(FAULTS))]
-        assert sorted(kinds) == sorted(FAULTS)
-
-
 @pytest.mark.promise(1, 26, 27, 29)
 @pytest.mark.timeout(900)
 def test_all_faults_one_after_another(start: StartWalk) -> None:

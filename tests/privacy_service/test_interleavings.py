@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -253,14 +252,3 @@ def test_many_sampled_orders_on_real_store(valkey: EmbeddedValkey, name: str) ->
     choose = random.Random(seed)
     observed = [walk(REDIS_PLANS[name], choose, store_in(valkey)).observed for _ in range(1_000)]
     assert sum(result.readings for result in observed) > 200
-
-
-def test_wrong_expected_count_is_detected() -> None:
-    """If the expected counts are those of a log with one record less, the comparison fails."""
-    plan = Plan((SHORT["late"],), FEWER, 2, 1)
-    world = World(plan)
-    world.expected = {tick: replace(plan, log=((SHORT["late"][0],),)).counts(tick) for tick in range(2)}
-    for action in [("idle", 0), ("clock",), ("poll", 0, {0: 3}), ("clock",), ("clock",), ("idle", 0)]:
-        world.do(action)
-    with pytest.raises(AssertionError, match="inn"):
-        world.do(("look", 0))

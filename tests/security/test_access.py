@@ -115,7 +115,11 @@ _MESSAGES = {
     "kafka: TLS where there is none": _KAFKA + "it does not use TLS on this port",
     "kafka: no certificate": _KAFKA + r"it ended the TLS handshake \(certificate required\)",
     "kafka: certificate of others": _KAFKA + r"it ended the TLS handshake \(.*(certificate|ca)",
-    "kafka: nobody there": _KAFKA + ".*ECONNREFUSED",
+    "kafka: nobody there": _KAFKA + "nothing listens at this address and port: check .*ECONNREFUSED",
+    "kafka: no such host": r"Kafka at no-such-host\.invalid:9092 cannot be used: no address was found for its host",
+    "kafka: login where there is none": _KAFKA
+    + r"the port does not expect this login: .* uses kafka\.security_protocol",
+    "kafka: no login": _KAFKA + r"no broker answered: check kafka\.bootstrap_servers, and that the port uses",
     "redis: authority of others": _REDIS + " cannot be reached: " + _UNTRUSTED.format("certificate"),
     "redis: another name": r"Redis at localhost:\d+ cannot be reached: " + _UNTRUSTED.format("Hostname mismatch"),
     "redis: no certificate": _REDIS + r" cannot be reached: it ended the TLS handshake \(certificate required\)",
@@ -186,6 +190,12 @@ def _make_settings_by_fault(
         "kafka: no certificate": (by_certificate(certificates, mutual_kafka, None), stored()),
         "kafka: certificate of others": (by_certificate(certificates, mutual_kafka, "impostor"), stored()),
         "kafka: nobody there": (kafka(bootstrap_servers=["127.0.0.1:9"]), stored()),
+        "kafka: no such host": (kafka(bootstrap_servers=["no-such-host.invalid:9092"]), stored()),
+        "kafka: login where there is none": (
+            kafka(bootstrap_servers=[server.bootstrap_servers], security_protocol="SASL_PLAINTEXT", ca_file=None),
+            stored(),
+        ),
+        "kafka: no login": (by_certificate(certificates, server, None), stored()),
         "redis: authority of others": (kafka(), stored(ca_file=certificates.stranger)),
         "redis: no certificate": (kafka(), stored(certificate_file=None, key_file=None)),
         "redis: certificate of others": (kafka(), stored(certificate_file=impostor[0], key_file=impostor[1])),
@@ -248,6 +258,7 @@ def test_fault_is_logged_in_one_line(
     eventually(lambda: len(message.findall(run.text)) >= 3, deadline_seconds=180)
     assert run.code is None
     assert "Traceback" not in run.text
+    assert "[Error" not in run.text  # of kafka-python
     assert shows_no_secret(run, (*secrets, "planted-and-wrong"))
 
 

@@ -69,15 +69,6 @@ def test_systemd_accepts_unit(
     assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")
 
 
-def test_verification_finds_misspelt_setting(
-    unit: Path, tmp_path: Path, analyze: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    """The verification reports a misspelt setting, which systemd would ignore."""
-    file = tmp_path / unit.name
-    file.write_text(unit.read_text(encoding="utf-8").replace("ProtectSystem", "ProtectSytem"), encoding="utf-8")
-    assert "ProtectSytem" in analyze("verify", str(file)).stderr
-
-
 def test_unit_is_hardened(unit: Path, analyze: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """The exposure that systemd computes for the unit is at most 1.5 of 10."""
     ended = analyze("security", "--offline=true", "--threshold=15", "--no-pager", str(unit))
