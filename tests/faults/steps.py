@@ -24,6 +24,7 @@ from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
+from tests.shared_kafka import SharedKafka
 
 RUN_FAILPOINTS: Final = tuple(name for name in FAILPOINTS if not name.startswith("setup."))
 CROWD: Final = 3
@@ -45,6 +46,11 @@ class Step:
     rest: float
     failpoint: str
     nth: int
+
+    @classmethod
+    def alone(cls, kind: str) -> Step:
+        """Return a fault of two slots, of every second key, for a test of one kind."""
+        return cls(0, kind, int("01" * 16, 2), 1.4, 0.0, "", 1)
 
     def __str__(self) -> str:
         return f"{self.number}. {self.kind} (index {self.index}, lasts {self.lasts:.2f}, {self.failpoint}:{self.nth})"
@@ -77,9 +83,15 @@ class Walk:
     """The servers and instances of a walk, and the number of faults of each kind."""
 
     scene: Scene
-    kafka: EmbeddedKafka
+    kafka: EmbeddedKafka | SharedKafka
     store: EmbeddedValkey
     done: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def own_kafka(self) -> EmbeddedKafka:
+        """The broker, which the walk may break."""
+        assert isinstance(self.kafka, EmbeddedKafka)
+        return self.kafka
 
     @property
     def running(self) -> list[Instance]:
@@ -259,14 +271,14 @@ def pause_store(walk: Walk, step: Step) -> None:
 
 
 def restart_kafka(walk: Walk, _step: Step) -> None:
-    walk.kafka.kill()
-    walk.kafka.restart()
+    walk.own_kafka.kill()
+    walk.own_kafka.restart()
 
 
 def pause_kafka(walk: Walk, step: Step) -> None:
-    walk.kafka.pause()
+    walk.own_kafka.pause()
     sleep_within(step, 0.5, 3.0)
-    walk.kafka.resume()
+    walk.own_kafka.resume()
 
 
 def leave_a_transaction_open(walk: Walk, step: Step) -> None:

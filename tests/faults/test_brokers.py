@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.tools.servers.kafka import Quorum
 from tests.faults.conftest import MakeScene
 from tests.faults.town import FaultTown, Shape
+from tests.kit.network import find_free_ports
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
@@ -32,15 +32,6 @@ REPLICATED: Final = {
     "leader.imbalance.check.interval.seconds": "5",
     "process.roles": "broker,controller",
 }
-
-
-def find_free_ports(count: int) -> list[int]:
-    """Return different free ports."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
-        for bound in sockets:
-            bound.bind(("127.0.0.1", 0))
-        return [int(bound.getsockname()[1]) for bound in sockets]
 
 
 def make_nodes() -> list[NodeSettings]:

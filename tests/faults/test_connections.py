@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.forwarder import parse_address
 from tests.faults.oracles import judge
 from tests.faults.toxiproxy import Toxiproxy
 from tests.go_programs import TOXIPROXY, GoError, install_program
+from tests.kit.network import find_free_ports, parse_address
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
-
-
-def find_free_port() -> int:
-    with closing(socket.socket()) as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +26,7 @@ def toxiproxy() -> Iterator[Toxiproxy]:
         binary = install_program(TOXIPROXY)
     except GoError as error:
         report_missing(f"toxiproxy ({error})", "install Go, with its module proxy in reach once")
-    port = find_free_port()
+    (port,) = find_free_ports(1)
     arguments = [str(binary), "-host", "127.0.0.1", "-port", str(port)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     client = Toxiproxy(port)
@@ -51,7 +43,7 @@ def scene(
     toxiproxy: Toxiproxy, kafka: SharedKafka, valkey: EmbeddedValkey, make_module_scene: MakeScene
 ) -> Iterator[Scene]:
     """A service that reaches both servers through toxiproxy. The broker advertises the proxy's address."""
-    broker_port, proxy_port, store_port = find_free_port(), find_free_port(), find_free_port()
+    broker_port, proxy_port, store_port = find_free_ports(3)
     properties = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
     toxiproxy.proxy("kafka", proxy_port, ("127.0.0.1", broker_port))
     with EmbeddedValkey() as store, EmbeddedKafka(NodeSettings(properties=properties, port=broker_port)):

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import pytest
 import redis
 
-from monitor.kafka.topics import list_topic_needs
 from monitor.service.preflight import run_preflight
 from monitor.service.service import create_windows
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
-from tests.faults.conftest import MakeScene, Scene
-from tests.faults.forwarder import Forwarder, parse_address
-from tests.faults.oracles import judge
+from tests.faults import steps
+from tests.faults.conftest import MakeScene
+from tests.faults.steps import Step, Walk
 from tests.faults.town import Shape
-from tests.kit.processes import Instance
+from tests.kit.network import Forwarder, parse_address
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
-
-Fault = Callable[[EmbeddedValkey, Scene], None]
 
 NOWHERE = ("127.0.0.1", 1)
 
@@ -32,94 +28,46 @@ def connect(url: str) -> Iterator[redis.Redis]:
         yield client
 
 
-def restart(store: EmbeddedValkey, _scene: Scene) -> None:
-    """Kill the store and start it empty."""
-    store.kill()
-    store.restart()
-
-
-def flush(store: EmbeddedValkey, _scene: Scene) -> None:
-    with connect(store.url) as client:
-        client.flushall()
-
-
-def flush_twice(store: EmbeddedValkey, scene: Scene) -> None:
+def flush_twice(walk: Walk, step: Step) -> None:
     """Flush the store again while the lost facts are being read again."""
-    flush(store, scene)
-    scene.subscriber.wait_new()
-    flush(store, scene)
+    steps.flush(walk, step)
+    walk.scene.subscriber.wait_new()
+    steps.flush(walk, step)
 
 
-def flush_scripts(store: EmbeddedValkey, _scene: Scene) -> None:
-    with connect(store.url) as client:
-        client.script_flush()
-
-
-def run_out_of_memory(store: EmbeddedValkey, scene: Scene) -> None:
-    """Let the store run out of memory for a slot or two."""
-    with connect(store.url) as client:
-        client.config_set("maxmemory", "1")
-        scene.subscriber.wait_new()
-        client.config_set("maxmemory", "0")
-
-
-def become_read_only(store: EmbeddedValkey, scene: Scene) -> None:
-    """Make the store a replica of an absent primary, then a primary again."""
-    with connect(store.url) as client:
-        client.config_set("replica-serve-stale-data", "yes")
-        client.replicaof("127.0.0.1", "1")
-        scene.subscriber.wait_new()
-        client.replicaof("NO", "ONE")
-
-
-def delete_half(store: EmbeddedValkey, _scene: Scene) -> None:
-    """Delete every second meta key, as an operator may by mistake."""
-    with connect(store.url) as client:
-        metas = sorted(client.scan_iter(match="*:meta", count=1_000))
-        client.delete(*metas[::2])
-
-
-def pause(store: EmbeddedValkey, scene: Scene) -> None:
-    """Keep connections open and answer nothing for two slots."""
-    store.pause()
-    try:
-        time.sleep(4)  # the duration is part of the fault, so there is no condition to wait for
-    finally:
-        store.resume()
-
-
-def spoil_a_key(store: EmbeddedValkey, scene: Scene) -> None:
+def spoil_a_key(walk: Walk, _step: Step) -> None:
     """Make a data command fail within its transaction, until the keys are deleted. Progress must not advance."""
-    with connect(store.url) as client:
+    with connect(walk.store.url) as client:
         key = min(client.scan_iter(match="*:w:*", count=1_000))
         client.delete(key)
         client.set(key, "not ours")
-        until(lambda: "has data of another program" in find_running(scene).text, 40, "it is noticed")
-        scene.subscriber.wait_new()
+        until(lambda: "has data of another program" in walk.running[0].text, 40, "it is noticed")
+        walk.scene.subscriber.wait_new()
         tag = key.partition(b"}")[0].decode()
         client.delete(*client.scan_iter(match=f"{tag}*", count=1_000))
 
 
-def evict_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
+def evict_by_a_fast_clock(walk: Walk, _step: Step) -> None:
     """Evict present facts, as an instance with a fast clock would: answers are unknown until a window has passed."""
-    town = scene.town
-    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka)
-    preflight = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
-    with closing(create_windows(town.settings, preflight)) as windows:
+    town = walk.scene.town
+    settings = town.settings
+    preflight = run_preflight(settings.kafka, settings.parameters, settings.needs, town.topics.alerts)
+    with closing(create_windows(settings, preflight)) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 
 
-FAULTS: dict[str, Fault] = {
+FAULTS = {
     fault.__name__: fault
     for fault in (
-        restart,
-        flush,
+        steps.restart_store,
+        steps.flush,
         flush_twice,
-        flush_scripts,
-        run_out_of_memory,
-        become_read_only,
-        delete_half,
-        pause,
+        steps.flush_scripts,
+        steps.run_out_of_memory,
+        steps.become_read_only,
+        steps.delete_some_progress,
+        steps.pause_store,
+        steps.cut_connections,
         spoil_a_key,
         evict_by_a_fast_clock,
     )
@@ -133,30 +81,26 @@ def broken_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 
 @pytest.fixture(scope="module")
-def scene(kafka: SharedKafka, broken_store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
+def walk(kafka: SharedKafka, broken_store: EmbeddedValkey, make_module_scene: MakeScene) -> Walk:
     """A service that runs through all faults without a restart."""
-    scene = make_module_scene(kafka.bootstrap_servers, broken_store.url)
-    scene.start()
-    scene.subscriber.wait_complete()
-    return scene
-
-
-def find_running(scene: Scene) -> Instance:
-    return next(instance for instance in scene.town.instances if instance.code is None)
+    walk = Walk(make_module_scene(kafka.bootstrap_servers, broken_store.url), kafka, broken_store)
+    walk.start()
+    walk.scene.subscriber.wait_complete()
+    return walk
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_redis_fault_breaks_no_promise(fault: str, scene: Scene, broken_store: EmbeddedValkey) -> None:
+def test_redis_fault_breaks_no_promise(fault: str, walk: Walk) -> None:
     """After the fault, the service recovers without a restart, and no answer is false."""
-    FAULTS[fault](broken_store, scene)
-    scene.subscriber.wait_complete(60)
-    assert judge(scene.town).broken == []
+    FAULTS[fault](walk, Step.alone(fault))
+    walk.rest()
+    assert len(walk.running) == len(walk.scene.town.instances) == 1
 
 
 @pytest.mark.promise(6)
-def test_promises_after_redis_faults(scene: Scene) -> None:
+def test_promises_after_redis_faults(walk: Walk) -> None:
     """After all faults of Redis, no promise is broken."""
-    verdict = scene.settle(find_running(scene))
+    verdict = walk.scene.settle(walk.running[0])
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0

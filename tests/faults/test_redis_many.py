@@ -11,8 +11,8 @@ import pytest
 
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene
-from tests.faults.forwarder import Forwarder, parse_address
 from tests.faults.town import Shape
+from tests.kit.network import Forwarder, parse_address
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
 from tests.redis_cluster import SLOTS, connect, join_nodes

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from monitor.contracts.clock import SteppedClock
+from monitor.contracts.instants import MINUTE
 from monitor.contracts.parameters import Parameters
 from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.source import Fetched
@@ -17,6 +18,7 @@ from monitor.ingest.write_queue import Batch
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.store.hashing import PersonHasher
+from monitor.ticks.decide import Decider
 from tests.privacy_service.cells import Cell, Visit, encode_record, stamp_ms
 from tests.privacy_service.states import ShardState, shard_of_state, shard_state
 from tests.store.memory import MemoryWindows
@@ -125,6 +127,27 @@ class Driver:
         for _ in range(2 if twice else 1):
             windows.write(batch.spans, batch.accepted.facts)
         return len(batch.letters)
+
+
+def read_ticks(parameters: Parameters, decider: Decider, visits: Mapping[int, Sequence[bytes]]) -> list[Reading]:
+    """Return what the owner of one shard reads at each tick, if these records are stamped late in the tick's slot."""
+    clock = SteppedClock(parameters.grid.origin)
+    windows = MemoryWindows(parameters, clock)
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    offset, readings = 0, []
+    for tick, values in visits.items():
+        for value in values:
+            stamp = (parameters.grid.as_of(tick) - 15 * MINUTE) // 1_000
+            fetched = Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, value)])
+            batch = prepare_batch(parameters, HASHER, [fetched])
+            assert not batch.letters
+            windows.write(batch.spans, batch.accepted.facts)
+            offset += 1
+        clock.move_to(parameters.grid.as_of(tick) + parameters.tolerance)
+        readings += [windows.read({0: decider.build_questions(tick)[0]})[0]]
+        assert readings[-1].settled
+        windows.open([0], tick + 1)
+    return readings
 
 
 def _fetch(records: Records, offset: int) -> Fetched:

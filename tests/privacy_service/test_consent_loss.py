@@ -24,20 +24,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule
-from monitor.ingest.prepare import prepare_batch
-from monitor.ingest.source import Fetched
-from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
-from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.state import LedgerState, TimeAnswers
 from tests.builders import ORIGIN, build_parameters, build_visit
-from tests.store.memory import MemoryWindows
+from tests.privacy_service.driving import read_ticks
 
 Q: Final = Fraction(1, 2)
 PLACES: Final = ("inn", "mill")
@@ -80,28 +75,13 @@ def encode(person: str, visit: ReportedVisit) -> bytes:
 def drive(people: Mapping[str, Set]) -> Counts:
     """Return the counts of the service at both ticks, with each visit in its own record."""
     town = parameters(1)
-    clock = SteppedClock(ORIGIN)
-    windows = MemoryWindows(town, clock)
-    windows.begin(0, 0, COMPLETE_FROM_START)
-    hasher = PersonHasher(b"0123456789abcdef")
-    decider = Decider(town, [0], cast("Any", None))
-    offset, counts = 0, []
-    for tick in TICKS:
-        for person, visit in ((person, visit) for person, visits in people.items() for visit in visits):
-            if visit.slot == tick:
-                stamp = (town.grid.start(tick) + 45 * MINUTE) // 1_000
-                fetched = Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, encode(person, visit))])
-                batch = prepare_batch(town, hasher, [fetched])
-                assert not batch.letters
-                windows.write(batch.spans, batch.accepted.facts)
-                offset += 1
-        clock.move_to(town.grid.as_of(tick) + town.tolerance)
-        reading = windows.read({0: decider.build_questions(tick)[0]})[0]
-        assert reading.settled
-        counts.append(tuple(next(iter(reading.present.values())).tolist()))
-        windows.open([0], tick + 1)
-    consented = tuple(next(iter(reading.consenting.values())).tolist())
-    return counts[0], counts[1], consented
+    by_tick = {
+        tick: [encode(person, visit) for person, visits in people.items() for visit in visits if visit.slot == tick]
+        for tick in TICKS
+    }
+    readings = read_ticks(town, Decider(town, [0], cast("Any", None)), by_tick)
+    first, last = (tuple(next(iter(reading.present.values())).tolist()) for reading in readings)
+    return first, last, tuple(next(iter(readings[-1].consenting.values())).tolist())
 
 
 def recount(people: Mapping[str, Set]) -> Counts:

@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from typing import Final, NamedTuple
 
 import pytest
 
-from monitor.contracts.clock import SteppedClock
-from monitor.contracts.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.contracts.parameters import Dwell, Parameters, Registry
+from monitor.contracts.instants import HOUR, MINUTE, format_instant
+from monitor.contracts.parameters import Dwell, Parameters
 from monitor.contracts.schedule import Schedule
-from monitor.contracts.slot_grid import SlotGrid
-from monitor.ingest.prepare import prepare_batch
-from monitor.ingest.source import Fetched
-from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.paired import PairedTotals
-from monitor.store.facts import COMPLETE_FROM_START
-from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
+from tests.builders import ORIGIN, build_parameters
 from tests.kit.recount import Rules
-from tests.store.memory import MemoryWindows
+from tests.privacy_service.driving import read_ticks
 
-ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill")
 TIME: Final = 30
 """The designated time, in minutes: the middle of slot 0, final at tick 1."""
@@ -64,42 +58,19 @@ OTHER: Final[Set] = (Reported("inn", 20, 50, 0),)
 
 def parameters(per_person: int) -> Parameters:
     rule = DwellRule(Fraction(1), LONGEST * 60, per_person)
-    return Parameters(
-        name="town",
-        grid=SlotGrid(ORIGIN, HOUR),
-        accept_ahead=0,
-        max_lead=0,
-        default_stay=15 * MINUTE,
-        release_delay=30 * SECOND,
-        tolerance=SECOND,
-        registry=Registry(PLACES, 1),
-        over_time=(),
-        at_times=(),
-        dwell=(Dwell("lengths", Schedule((ORIGIN + TIME * MINUTE,)), rule, 2 * HOUR),),
-    )
+    lengths = Dwell("lengths", Schedule((ORIGIN + TIME * MINUTE,)), rule, 2 * HOUR)
+    return replace(build_parameters(PLACES), dwell=(lengths,))
 
 
 def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
     """Return the exact totals of the service at the final tick, with each visit in its own record."""
-    town, clock = parameters(per_person), SteppedClock(ORIGIN)
-    windows = MemoryWindows(town, clock)
-    windows.begin(0, 0, COMPLETE_FROM_START)
-    hasher = PersonHasher(b"0123456789abcdef")
+    town = parameters(per_person)
     decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), town.totals)
-    offset = 0
-    for tick in (0, 1):
-        for person, visit in ((person, visit) for person, visits in people.items() for visit in visits):
-            if visit.slot == tick:
-                stamp = (town.grid.start(tick) + 45 * MINUTE) // 1_000
-                fetched = Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, encode(person, visit))])
-                batch = prepare_batch(town, hasher, [fetched])
-                assert not batch.letters
-                windows.write(batch.spans, batch.accepted.facts)
-                offset += 1
-        clock.move_to(town.grid.as_of(tick) + town.tolerance)
-        reading = windows.read({0: decider.build_questions(tick)[0]})[0]
-        assert reading.settled
-        windows.open([0], tick + 1)
+    by_tick = {
+        tick: [encode(person, visit) for person, visits in people.items() for visit in visits if visit.slot == tick]
+        for tick in (0, 1)
+    }
+    reading = read_ticks(town, decider, by_tick)[-1]
     by_person: dict[bytes, dict[int, int]] = {}
     for own, row, length in sorted(next(iter(reading.stays.values()))):
         by_person.setdefault(own, {})[row] = length

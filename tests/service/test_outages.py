@@ -19,8 +19,7 @@ from monitor.observe.failpoints import arm, disarm
 from monitor.ticks.ledger import Writer
 from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from tests.conftest import Eventually
-from tests.faults.forwarder import Forwarder
-from tests.faults.test_connections import find_free_port
+from tests.kit.network import Forwarder, find_free_ports
 from tests.service.running import (
     create_topics,
     find_missing_ticks,
@@ -43,7 +42,7 @@ class Broker:
     """A Kafka behind a forwarder, so that it can be cut off and reconnected at any second."""
 
     def __init__(self) -> None:
-        self._port = find_free_port()
+        (self._port,) = find_free_ports(1)
         self._forwarder = Forwarder(("127.0.0.1", self._port))
         self.bootstrap_servers = f"127.0.0.1:{self._forwarder.port}"
         properties = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}"}

@@ -28,8 +28,7 @@ from monitor.ticks.owner import LedgerTopic
 from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from monitor.tools.servers.kafka import Quorum
 from tests.conftest import Eventually
-from tests.faults.forwarder import Forwarder
-from tests.faults.test_brokers import find_free_ports
+from tests.kit.network import Forwarder, find_free_ports
 from tests.store.packed import pack_shard_facts
 from tests.topic_fixtures import read_topic_id
 

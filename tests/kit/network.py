@@ -1,14 +1,23 @@
-"""A small TCP forwarder, which a test can point to another server, like a service address or a virtual IP."""
+"""Free ports, and a small TCP forwarder that a test can point to another server, like a virtual IP."""
 
 from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Final
 from urllib.parse import urlsplit
 
 BLOCK: Final = 65_536
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Return different free ports."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
+        for bound in sockets:
+            bound.bind(("127.0.0.1", 0))
+        return [int(bound.getsockname()[1]) for bound in sockets]
 
 
 def parse_address(url: str) -> tuple[str, int]:
