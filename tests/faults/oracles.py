@@ -63,6 +63,8 @@ def settle(town: FaultTown, subscriber: Subscriber, instance: Instance) -> Verdi
     if code != 0:
         broken.append(f"the service ended with exit code {code}: {instance.text[-1_500:]}")
     subscriber.stop()
+    if "noisy_count" not in subscriber.statuses("late").values():
+        broken.append("no late report was counted: whether it counts at the next tick was not tested")
     verdict = judge(town)
     verdict.broken += [*broken, *check_committed(town, subscriber), *find_leaks(town)]
     return verdict

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from monitor.contracts.instants import MILLISECOND
 from monitor.tools.audit.terms import AuditTerms, read_terms
+from tests.faults.exact import find_inexact, recount
 from tests.faults.facts import (
     Comparison,
     Shard,
@@ -123,3 +125,37 @@ def test_misplaced_answer_is_found(town: FaultTown) -> None:
     assert len(find_misplaced(town, [answer("owner", 2)])) == 1
     places = [answer("over_time", partition, location_id="edge-0") for partition in (0, 1)]
     assert len(find_misplaced(town, places)) == 1
+
+
+def value(status: str, **more: Any) -> dict[str, Any]:
+    known = {
+        "kind": "over_time",
+        "monitor": "late",
+        "location_id": "late-0",
+        "tick": 7,
+        "epsilon": "40",
+        "threshold": 1,
+    }
+    return {**known, "status": status, "window_start": "2026-01-01T00:00:12Z", **more}
+
+
+@pytest.mark.parametrize(
+    ("stamp", "answer", "broken"),
+    [
+        (7, value("safe"), 1),  # the visit was not counted
+        (7, value("noisy_count", noisy_count=1), 0),
+        (8, value("safe"), 0),
+        (8, value("noisy_count", noisy_count=1), 1),  # the visit was counted too early
+        (7, value("noisy_count", noisy_count=0), 1),
+        (8, value("noisy_count", noisy_count=1, epsilon="1"), 0),  # it may be noise
+        (8, value("unknown"), 0),
+    ],
+)
+def test_inexact_answer_is_found(terms: AuditTerms, stamp: int, answer: dict[str, Any], broken: int) -> None:
+    """The oracle finds an answer that does not follow from the stamps: one visit, stamped in slot 7 or 8."""
+    body = (
+        b'{"person_id": "p", "location_id": "late-0", "arrived_at": "2026-01-01T00:00:14.5Z", '
+        b'"left_at": "2026-01-01T00:00:15Z"}'
+    )
+    record = SimpleNamespace(partition=0, offset=0, timestamp=terms.grid.start(stamp) // MILLISECOND + 1, value=body)
+    assert len(list(find_inexact(recount(terms, [record]), [answer], 0))) == broken

@@ -10,16 +10,13 @@ import redis
 
 from monitor.service.preflight import run_preflight
 from monitor.service.service import create_windows
-from monitor.tools.servers import EmbeddedValkey, ValkeySettings
+from monitor.tools.servers import EmbeddedValkey
 from tests.faults import steps
 from tests.faults.conftest import MakeScene
 from tests.faults.steps import Step, Walk
 from tests.faults.town import Shape
-from tests.kit.network import Forwarder, parse_address
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
-
-NOWHERE = ("127.0.0.1", 1)
 
 
 @contextmanager
@@ -118,34 +115,4 @@ def test_persisted_facts_are_not_read_again(
     scene.subscriber.wait_complete()
     assert 'recoveries_total{cause="no_progress"} 1.0' in instance.page()
     verdict = scene.settle(instance)
-    assert verdict.broken == []
-
-
-@pytest.mark.promise(6)
-def test_lagging_replica_is_promoted(kafka: SharedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene) -> None:
-    """After the promotion of a lagging replica, the missing facts are read again before any answer is "safe".
-
-    primary  ├── facts ───────┤ killed
-    replica  ├── facts ┤ cut off  ├── promoted, some seconds behind
-    """
-    link = Forwarder(parse_address(fragile_store.url))
-    replica_of = ("--replicaof", f"127.0.0.1 {link.port}")
-    with EmbeddedValkey(ValkeySettings(arguments=replica_of)) as replica:
-        forwarder = Forwarder(parse_address(fragile_store.url))
-        scene = make_scene(kafka.bootstrap_servers, f"redis://127.0.0.1:{forwarder.port}/0")
-        instance = scene.start()
-        with connect(replica.url) as client:
-            until(lambda: client.info("replication")["master_link_status"] == "up", 20, "the replica follows")
-            scene.subscriber.wait_complete()
-            link.turn(NOWHERE)
-            scene.subscriber.wait_new()
-            scene.subscriber.wait_new()
-            fragile_store.kill()
-            client.replicaof("NO", "ONE")
-        forwarder.turn(parse_address(replica.url))
-        scene.subscriber.wait_complete(60)
-        assert 'recoveries_total{cause="windows_behind"}' in instance.page()
-        verdict = scene.settle(instance)
-        forwarder.close()
-        link.close()
     assert verdict.broken == []

@@ -130,6 +130,7 @@ def impatient_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
         yield server
 
 
+@pytest.mark.promise(6)
 def test_sentinel_promotes_lagging_replica(
     kafka: SharedKafka, impatient_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:

@@ -16,14 +16,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import redis
-import yaml
 from kafka import TopicPartition
 
 from monitor.kafka.groups import name_release_group
 from monitor.ticks.ledger import read_partition
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.conftest import Eventually
-from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site, write_configuration
+from tests.deploy.alerts.site import CLI, LIMIT, SLOT_SECONDS, Service, Site
 
 START_SECONDS: Final = 90.0
 AHEAD_SLOTS: Final = 12
@@ -47,7 +46,7 @@ def full_store(site: Site, _eventually: Eventually) -> Iterator[None]:
     """Let Valkey refuse writes for lack of memory, and report a visit that therefore stays unread."""
     with closing(redis.Redis.from_url(site.valkey.url)) as client:
         client.config_set("maxmemory", "1")
-        site.report()
+        site.report_now()
         try:
             yield
         finally:
@@ -71,7 +70,7 @@ def stalling_store(site: Site, _eventually: Eventually) -> Iterator[None]:
 
         def stall() -> None:
             client.execute_command("CLIENT", "PAUSE", STALL_MS, "WRITE")  # type: ignore[no-untyped-call]  # redis-py gives it no types
-            site.report()
+            site.report_now()
 
         with _repeat(stall, STALL_EVERY_SECONDS):
             yield
@@ -101,7 +100,7 @@ def other_store(site: Site, eventually: Eventually) -> Iterator[None]:
 def other_key(site: Site, eventually: Eventually) -> Iterator[None]:
     """Start a second instance with another person key."""
     (site.folder / "other.key").write_text(os.urandom(32).hex(), encoding="utf-8")
-    visits = yaml.safe_load(site.config.read_text(encoding="utf-8"))["visits"]
+    visits = site.tree["visits"]
     with _run_second(site, visits=visits | {"person_key_file": "other.key"}):
         eventually(lambda: site.fetch("second", "/metrics")[0] == 200, START_SECONDS)
         yield
@@ -110,11 +109,11 @@ def other_key(site: Site, eventually: Eventually) -> Iterator[None]:
 @contextmanager
 def lost_input(site: Site, eventually: Eventually) -> Iterator[None]:
     """Let records of the input expire while the only instance is down, then start it again."""
-    site.report()
-    eventually(lambda: site.values("sum(location_monitor_consumer_lag_records)") == [0], 60)
+    site.report_now()
+    eventually(lambda: site.query("sum(location_monitor_consumer_lag_records)") == [0], 60)
     site.began = time.monotonic()
     site.service.stop()
-    site.report()
+    site.report_now()
     place = TopicPartition(site.topic("visits"), 0)
     with closing(site.connections.create_consumer()) as consumer:
         end = consumer.end_offsets([place])[place]
@@ -198,8 +197,8 @@ def frozen_broker(site: Site, _eventually: Eventually) -> Iterator[None]:
 @contextmanager
 def crowded_page(site: Site, eventually: Eventually) -> Iterator[None]:
     """Restart the page with room for one subscriber, who stays, while others come."""
-    page = yaml.safe_load(site.config.read_text(encoding="utf-8"))["page"] | {"subscribers": 1}
-    config = write_configuration(site, "crowded.yaml", page=page)
+    page = site.tree["page"] | {"subscribers": 1}
+    config = site.write_other("crowded.yaml", page=page)
     site.page.stop()
     with Service(site.folder, "crowded", (*CLI, "page", "--config", str(config))).running():
         eventually(lambda: site.ready("page_metrics"), START_SECONDS)
@@ -233,8 +232,7 @@ def wrong_configuration(site: Site, eventually: Eventually) -> Iterator[None]:
     _wait_for_past(site, eventually, "location_monitor_audit_ticks_total")
     right = site.config
     shutil.copy(right, site.folder / "earlier.yaml")
-    tree = yaml.safe_load(right.read_text(encoding="utf-8"))
-    site.config = write_configuration(site, "changed.yaml", monitors=[tree["monitors"][0] | {"epsilon": "40"}])
+    site.config = site.write_other("changed.yaml", monitors=[site.tree["monitors"][0] | {"epsilon": "40"}])
     site.auditor.stop()
     site.auditor = site.started(
         Service(site.folder, "wrong", (*CLI, "audit", "--follow", "--config", str(site.config)))
@@ -261,14 +259,14 @@ def lost_ticks(site: Site, eventually: Eventually) -> Iterator[None]:
 
 def _wait_for_past(site: Site, eventually: Eventually, metric: str) -> None:
     """Wait until Prometheus knows the values of an hour ago, which the rules compare with: 30 s here."""
-    eventually(lambda: site.values(f"{metric} offset 35s"), START_SECONDS)
+    eventually(lambda: site.query(f"{metric} offset 35s"), START_SECONDS)
     site.began = time.monotonic()
 
 
 @contextmanager
 def _run_second(site: Site, **sections: Any) -> Iterator[None]:
     """Run a second instance whose configuration differs in these sections."""
-    config = write_configuration(site, "second.yaml", metrics={"port": site.ports["second"]}, **sections)
+    config = site.write_other("second.yaml", metrics={"port": site.ports["second"]}, **sections)
     with Service(site.folder, "second", (*CLI, "run", "--config", str(config))).running():
         yield
 

@@ -13,19 +13,19 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from monitor.kafka.connections import KafkaConnections
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
+from tests.kit.processes import fetch
+from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
 from tests.missing import report_missing
 from tests.shared_kafka import SharedKafka
 
@@ -44,6 +44,7 @@ TARGETS: Final = {
 }
 """The ports that Prometheus scrapes, by job."""
 
+PLACES: Final = ("inn", "mill")
 LIMIT: Final = "200mb"
 """The memory of Valkey, without a fault."""
 
@@ -87,31 +88,28 @@ class Service:
             self.stop()
 
 
-@dataclass
-class Site:
-    """The processes of a site, their ports by name (PORTS), and the file that runbooks call $CONFIG."""
+class Site(Town):
+    """The processes of a site, and their ports by name (PORTS). Runbooks call its configuration $CONFIG."""
 
-    folder: Path
-    name: str
-    kafka: SharedKafka
-    valkey: EmbeddedValkey
-    ports: Mapping[str, int]
-    config: Path
-    service: Service
-    auditor: Service
-    page: Service
-    stack: ExitStack = field(default_factory=ExitStack)
-    began: float = 0.0
-    """When the fault began, on the monotonic clock. A fault that needs preparations sets it after them."""
+    def __init__(
+        self, folder: Path, kafka: SharedKafka, valkey: EmbeddedValkey, ports: Mapping[str, int], stack: ExitStack
+    ) -> None:
+        name = f"runbooks-{os.getpid()}-{folder.name}"
+        super().__init__(folder, _build_tree(name, kafka, valkey, ports), PLACES)
+        self.kafka, self.valkey, self.ports, self.stack = kafka, valkey, ports, stack
+        of = ("--config", str(self.write()))
+        self.service = Service(folder, "service", (*CLI, "run", *of))
+        self.auditor = Service(folder, "auditor", (*CLI, "audit", "--follow", *of))
+        self.page = Service(folder, "page", (*CLI, "page", *of))
+        self.subscriber = Service(folder, "watch", (*CLI, "watch", *of, "--metrics", str(ports["public"])))
+        self.began = 0.0
+        """When the fault began, on the monotonic clock. A fault that needs preparations sets it after them."""
 
-    @property
-    def connections(self) -> KafkaConnections:
-        """How to reach Kafka."""
-        return KafkaConnections((self.kafka.bootstrap_servers,))
-
-    def topic(self, kind: str) -> str:
-        """Return the name of a topic: visits, alerts or dead_letters."""
-        return f"{self.name}.{kind}"
+    def write_other(self, name: str, **sections: Any) -> Path:
+        """Write the configuration with other sections to another file, and return the file."""
+        file = self.folder / name
+        file.write_text(yaml.safe_dump(self.tree | sections), encoding="utf-8")
+        return file
 
     def firing(self) -> set[str]:
         """Return the names of the alerts that fire."""
@@ -123,7 +121,7 @@ class Site:
             return set()
         return {alert["labels"]["alertname"] for alert in found if alert["state"] == "firing"}
 
-    def values(self, expression: str) -> list[float]:
+    def query(self, expression: str) -> list[float]:
         """Return the value of each series of an instant query; NaN and infinities are left out."""
         form = urllib.parse.urlencode({"query": expression})
         url = f"http://127.0.0.1:{self.ports['prometheus']}/api/v1/query?{form}"
@@ -133,20 +131,13 @@ class Site:
 
     def fetch(self, port: str, path: str) -> tuple[int, str]:
         """Return status and text of a page of a process; (0, "") if it does not answer."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=5) as response:
-                return int(response.status), response.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
+        return fetch(self.ports[port], path)
 
     def ready(self, port: str = "metrics") -> bool:
         """Return whether the service, the auditor or the page is ready."""
         return self.fetch(port, "/readyz")[0] == 200
 
-    def answers(self) -> int:
+    def count_answering(self) -> int:
         """Return how many output partitions have a last tick."""
         text = self.fetch("metrics", "/metrics")[1]
         return len(re.findall(r"^location_monitor_last_tick_timestamp_seconds{", text, re.MULTILINE))
@@ -189,54 +180,27 @@ class Site:
         self.stack.callback(service.stop)
         return service
 
-    def report(self, *visits: Mapping[str, Any]) -> None:
-        """Produce visits; without arguments a correct one, of now."""
-        now = datetime.now(UTC).isoformat()
-        sent = visits or ({"person_id": "ann", "location_id": "inn", "arrived_at": now},)
-        with closing(self.connections.create_producer()) as producer:
-            for visit in sent:
-                producer.send(self.topic("visits"), json.dumps(visit).encode()).get(timeout=10)
+    def report_now(self) -> None:
+        """Produce a correct visit, of now."""
+        self.report({"person_id": "ann", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()})
 
 
-def write_configuration(site: Site, name: str = "service.yaml", **sections: Any) -> Path:
-    """Write a configuration of the service with the files that it names. `sections` replaces whole sections."""
-    tree = {
-        "service": {"name": site.name, "shards": 2},
-        "clock": {
-            "slot": f"{SLOT_SECONDS}s",
-            "origin": "2026-01-05T00:00:00Z",
-            "release_delay": "2s",
-            "tolerance": "100ms",
-        },
-        "locations": {"file": "locations.csv"},
-        "visits": {"default_stay": "1s", "accept_ahead": "5s", "person_key_file": "person.key"},
-        "privacy": {"epsilon": "4000", "period": "1m"},
-        "monitors": [
-            {
-                "name": "places",
-                "kind": "over_time",
-                "locations": ["inn", "mill"],
-                "epsilon": "80",
-                "threshold": 5,
-                "window": "15s",
-            }
-        ],
-        "kafka": {
-            "bootstrap_servers": [site.kafka.bootstrap_servers],
-            "topics": {kind: site.topic(kind) for kind in ("visits", "alerts", "dead_letters")},
-            "partitions": {"visits": 1, "alerts": 2},
-        },
-        "redis": {"url": site.valkey.url},
-        "metrics": {"port": site.ports["metrics"]},
-        "auditor": {"port": site.ports["auditor"]},
-        "page": {"port": site.ports["page"], "metrics_port": site.ports["page_metrics"]},
-    }
-    file = site.folder / name
-    file.write_text(yaml.safe_dump(tree | sections), encoding="utf-8")
-    (site.folder / "locations.csv").write_text("location_id\ninn\nmill\n", encoding="utf-8")
-    (site.folder / "person.key").write_text("Gnx1AzlKlq/kglUmL4H4CqRM2z23FHwGiV9DkL8+eyg=\n", encoding="utf-8")
-    (site.folder / "person.key").chmod(0o600)
-    return file
+def _build_tree(name: str, kafka: SharedKafka, valkey: EmbeddedValkey, ports: Mapping[str, int]) -> dict[str, Any]:
+    slot = f"{SLOT_SECONDS}s"
+    return build_tree(
+        name,
+        kafka.bootstrap_servers,
+        valkey.url,
+        [over_time("places", PLACES, 5, "15s")],
+        ledger_partitions=2,
+        shards=2,
+        clock=TWO_SECONDS["clock"] | {"slot": slot, "release_delay": "2s"},
+        visits=TWO_SECONDS["visits"] | {"accept_ahead": slot},
+        privacy=TWO_SECONDS["privacy"],
+        metrics={"port": ports["metrics"]},
+        auditor={"port": ports["auditor"]},
+        page={"port": ports["page"], "metrics_port": ports["page_metrics"]},
+    )
 
 
 def _write_prometheus(site: Site, rules: list[Path], scrape: str) -> Path:
@@ -274,12 +238,8 @@ def run_site(
             stack.callback(port.release)
         ports = {name: port.number for name, port in reserved.items()}
         valkey = stack.enter_context(EmbeddedValkey(ValkeySettings(arguments=("--maxmemory", LIMIT))))
-        config = folder / "service.yaml"
-        name = f"runbooks-{os.getpid()}-{folder.name}"
-        service, auditor, page, subscriber = _services(folder, config, ports["public"])
-        site = Site(folder, name, kafka, valkey, ports, config, service, auditor, page, stack)
-        write_configuration(site)
-        create = [*CLI, "topics", "--config", str(config), "--create", "--first-start"]
+        site = Site(folder, kafka, valkey, ports, stack)
+        create = [*CLI, "topics", "--config", str(site.config), "--create", "--first-start"]
         subprocess.run(create, check=True, capture_output=True)
         words = (
             prometheus,
@@ -288,24 +248,13 @@ def run_site(
             f"--web.listen-address=127.0.0.1:{ports['prometheus']}",
         )
         watching = Service(folder, "prometheus", words)
-        for process in (service, page, subscriber, watching, *([auditor] if audited else [])):
+        for process in (site.service, site.page, site.subscriber, watching, *([site.auditor] if audited else [])):
             process.start()
             stack.callback(process.stop)
         eventually(site.ready, 60)
-        eventually(lambda: site.answers() >= 2, 60)
-        eventually(lambda: len(site.values("location_monitor_last_tick_timestamp_seconds")) >= 2, 60)
+        eventually(lambda: site.count_answering() >= 2, 60)
+        eventually(lambda: len(site.query("location_monitor_last_tick_timestamp_seconds")) >= 2, 60)
         if audited:
             eventually(lambda: site.ready("auditor"), 60)
         eventually(lambda: site.ready("page_metrics"), 60)
         yield site
-
-
-def _services(folder: Path, config: Path, public_port: int) -> tuple[Service, Service, Service, Service]:
-    """Return the service, the auditor, the page and a subscriber with metrics."""
-    of = ("--config", str(config))
-    return (
-        Service(folder, "service", (*CLI, "run", *of)),
-        Service(folder, "auditor", (*CLI, "audit", "--follow", *of)),
-        Service(folder, "page", (*CLI, "page", *of)),
-        Service(folder, "watch", (*CLI, "watch", *of, "--metrics", str(public_port))),
-    )

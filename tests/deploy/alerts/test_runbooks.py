@@ -49,11 +49,11 @@ def test_dashboards_show_data(site: Site, eventually: Eventually) -> None:
     """Each query of the dashboards returns data; those of WITHOUT_DATA may return none."""
     queries = [*list_panel_queries(), *map(_remove_condition, list_event_queries())]
     assert set(WITHOUT_DATA) <= {query.title for query in queries}
-    site.report()
+    site.report_now()
 
     def missing() -> set[str]:
         asked = {query: query.with_values(_choose_jobs(query), "1m", "5m") for query in queries}
-        return {query.title for query, expression in asked.items() if not site.values(expression)}
+        return {query.title for query, expression in asked.items() if not site.query(expression)}
 
     eventually(lambda: missing() <= set(WITHOUT_DATA), 60)  # an alert may fire on a machine that is too busy
 
