@@ -20,6 +20,7 @@ from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.servers.ports import ReservedPort
 from tests.builders import build_visit
 from tests.conftest import Eventually
+from tests.kit.stores import dump_redis
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
 from tests.shared_kafka import SharedKafka
 
@@ -51,19 +52,9 @@ def read_stored(url: str) -> bytes:
     """Return every key and value of a store, as dumps and as text."""
     with closing(redis.Redis.from_url(url)) as client:
         dumps = [client.dump(key) or b"" for key in client.scan_iter()]
-        values = [repr((key, read_value(client, key))).encode() for key in client.scan_iter()]
+        values = dump_redis(client)
     assert values
-    return b"\n".join(dumps + values)
-
-
-def read_value(client: Any, key: bytes) -> Any:
-    readers = {
-        b"hash": client.hgetall,
-        b"zset": lambda name: client.zrange(name, 0, -1, withscores=True),
-        b"set": client.smembers,
-        b"string": client.get,
-    }
-    return readers[client.type(key)](key)
+    return b"\n".join((*dumps, *map(str.encode, values)))
 
 
 def count_members(town: RunTown) -> dict[str, int]:
