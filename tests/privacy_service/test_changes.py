@@ -23,41 +23,13 @@ from monitor.privacy.periods import Bound, PaidAnswer, Place
 from monitor.privacy.periods import compute_most_paid as bound_of
 from monitor.ticks.decide import Decider
 from monitor.ticks.state import LedgerState
+from tests.privacy_service.town import Stages, find_town, find_worst
 
 Q = Fraction(1, 2)
 UNIT = Fraction(1, 6)
 LAST = 6
 NOBODY = (0,) * (LAST + 1)
 SHAPES = [(60 * first + 10, 60 * last + 50) for first in range(4) for last in range(first, 4)]
-Stages = tuple[tuple[int, Any], ...]
-"""(first tick, town), in order."""
-
-
-def find_town(stages: Stages, tick: int) -> Any:
-    return next(town for begins, town in reversed(stages) if begins <= tick)
-
-
-@cache
-def worst(stages: Stages, cell: Any, tick: int, pairs: tuple[tuple[int, int], ...], state: Any) -> Fraction:
-    """Return the worst ratio as `Town.worst` does, with each tick's town; an unwatched cell has no answer."""
-    if all(count == neighbour for count, neighbour in pairs):
-        return Fraction(1)
-    town, rest = find_town(stages, tick), pairs[1:]
-    if cell not in town.at(tick):
-        return worst(stages, cell, tick + 1, rest, state)
-    ratios = []
-    for count, neighbour in (pairs[0], (None, None)):
-        neighbour_law = law(town, cell, tick, neighbour, state)
-        for outcome, (chance, after) in law(town, cell, tick, count, state).items():
-            if chance:
-                ratios.append(chance / neighbour_law[outcome][0] * worst(stages, cell, tick + 1, rest, after))
-    return max(ratios)
-
-
-@cache
-def law(town: Any, cell: Any, tick: int, count: int | None, state: Any) -> dict[Any, tuple[Fraction, Any]]:
-    outcomes = town.law(tick, {cell: count}, {cell: state}, cell)
-    return {outcome: (chance, after[cell]) for outcome, (chance, after) in outcomes.items()}
 
 
 @cache
@@ -72,7 +44,9 @@ def loss(stages: Stages, cell: Any, visit: Any, company: int) -> Fraction:
     for place, tick in enumerate(range(-1, LAST)):
         counts = read(find_town(stages, tick), visit).get(cell)
         pairs.append((company + (counts[place] if counts else 0), company))
-    return worst(stages, cell, -1, tuple(pairs), () if cell.time is None else None)
+    ratio = find_worst(stages, cell, -1, tuple(pairs))
+    assert isinstance(ratio, Fraction)
+    return ratio
 
 
 def make_changing_towns(make_town: Callable[..., Any]) -> list[Any]:
@@ -260,7 +234,8 @@ def find_losses(stages: Stages, cell: Any, changes: Sequence[tuple[Any, Any]]) -
         counted = tuple(tick for tick, (full, kept) in zip(range(-1, LAST), pairs, strict=True) if full != kept)
         for company in (0, 1):
             given = tuple((full + company, kept + company) for full, kept in pairs)
-            ratio = worst(stages, cell, -1, given, () if cell.time is None else None)
+            ratio = find_worst(stages, cell, -1, given)
+            assert isinstance(ratio, Fraction)
             yield UNIT * (ratio.numerator.bit_length() - 1), lacks, counted
             assert ratio == 2 ** (ratio.numerator.bit_length() - 1)
 

@@ -213,6 +213,10 @@ class Town:
         live = self.live(tick)
         return [cell for cell in self.cells if cell.time is None or cell.time in live]
 
+    def answers_about(self, cell: Cell, tick: int) -> bool:
+        """Return whether a tick answers a cell."""
+        return cell.row in self.watched if cell.time is None else cell.time in self.live(tick)
+
     def _ledger(self, states: Mapping[Cell, State]) -> LedgerState:
         ledger = LedgerState()
         for cell, state in states.items():
@@ -282,10 +286,17 @@ class Town:
 
     def worst(self, cell: Cell, counts: Counts, neighbours: Counts) -> Ratio:
         """Return the worst ratio of one cell over all outcomes; the adversary chooses which ticks are incomplete."""
-        return _worst(self, cell, self.ticks.start, tuple(zip(counts, neighbours, strict=True)), self._start(cell))
+        stages = ((self.ticks.start, self),)
+        return find_worst(stages, cell, self.ticks.start, tuple(zip(counts, neighbours, strict=True)))
 
-    def _start(self, cell: Cell) -> State:
-        return () if cell.time is None else None
+
+Stages = tuple[tuple[int, Town], ...]
+"""The first tick of each town, in their order: a configuration that changes."""
+
+
+def find_town(stages: Stages, tick: int) -> Town:
+    """Return the town of a tick."""
+    return next(town for begins, town in reversed(stages) if begins <= tick)
 
 
 @cache
@@ -296,11 +307,18 @@ def _cell_law(
     return {outcome: (chance, after[cell]) for outcome, (chance, after) in law.items()}
 
 
+def find_worst(stages: Stages, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...]) -> Ratio:
+    """Return the worst ratio of one cell from a tick on, if it has no answers yet. `pairs`: the counts of both D."""
+    return _worst(stages, cell, tick, pairs, () if cell.time is None else None)
+
+
 @cache
-def _worst(town: Town, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...], state: State) -> Ratio:
+def _worst(stages: Stages, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...], state: State) -> Ratio:
     if all(count == neighbour for count, neighbour in pairs):
         return Fraction(1)
-    rest = pairs[1:]
+    town, rest = find_town(stages, tick), pairs[1:]
+    if not town.answers_about(cell, tick):
+        return _worst(stages, cell, tick + 1, rest, state)
     ratios: list[Ratio] = []
     for count, neighbour in (pairs[0], (None, None)):
         neighbour_law = _cell_law(town, cell, tick, neighbour, state)
@@ -311,5 +329,5 @@ def _worst(town: Town, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...]
             if chance_neighbour == 0:
                 return math.inf
             assert after == after_neighbour, "the state must follow from the published records alone"
-            ratios.append(chance / chance_neighbour * _worst(town, cell, tick + 1, rest, after))
+            ratios.append(chance / chance_neighbour * _worst(stages, cell, tick + 1, rest, after))
     return max(ratios)
