@@ -27,6 +27,13 @@ FORKS.set_forkserver_preload(
 )
 
 
+def warm_up() -> None:
+    """Wait until the libraries are imported. A test that measures from the first start on calls this before."""
+    process = FORKS.Process(target=int)
+    process.start()
+    process.join()
+
+
 class Program:
     """A Python file and its arguments, in a process of its own: the part of `subprocess.Popen` that tests use.
 
