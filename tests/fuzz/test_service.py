@@ -18,7 +18,7 @@ from monitor.observe.metric_catalog import PREFIX
 from monitor.service.service import Settings
 from monitor.store.facts import Question
 from monitor.tools.audit import audit_topics
-from monitor.tools.audit.follow import Sources
+from monitor.tools.audit.reader import Sources
 from monitor.tools.auditor.topics import KafkaTopics
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.tools.servers import EmbeddedValkey

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from monitor.tools.audit.engine import Engine, Run
@@ -19,7 +18,7 @@ from monitor.tools.audit.reader import (
     PATIENCE_SECONDS,
     HiddenRecordsError,
     Input,
-    OpenConsumer,
+    Sources,
     TopicContents,
     TopicReader,
     UnreadableTopicError,
@@ -33,26 +32,6 @@ _CLOCKS: Final = 60 * 1_000_000
 
 _ALL: Final = 2**62
 _TICKS_PER_TURN: Final = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The topics, and the functions that read them.
-
-    `alerts`, `visits`: the names of the output and the input topic. `open_output`, `open_input`: open a consumer.
-    `open_input` is None if there is no input to compare with. `read_topic_id` returns the id of a topic, "" if there is
-    none, and `log_ends` the offset after the last record of each partition, also of records that are hidden. `explain`
-    returns the message for an error of Kafka. `alive` is called after each tick and each poll.
-    """
-
-    alerts: str
-    open_output: OpenConsumer
-    read_topic_id: Callable[[str], str]
-    log_ends: Callable[[str], Mapping[int, int]]
-    visits: str = ""
-    open_input: OpenConsumer | None = None
-    explain: Callable[[Exception], str] = repr
-    alive: Callable[[], None] = lambda: None
 
 
 class Follower:
@@ -77,12 +56,12 @@ class Follower:
         self._cause: BaseException | None = None
         self._hidden_since: float | None = None
         self._alive = sources.alive
-        self._output = _create_reader(sources, sources.alerts, sources.open_output, committed=False)
+        self._output = TopicReader(sources, sources.alerts, sources.open_output, committed=False)
         self._input: Input | None = None
         recounts: list[Recount] = []
         if sources.open_input is not None:
             recounts = create_recounts(configs, totals)
-            reader = _create_reader(sources, sources.visits, sources.open_input, committed=True)
+            reader = TopicReader(sources, sources.visits, sources.open_input, committed=True)
             self._input = Input(reader, recounts, _ALL if run.ends else self.terms.grid.slot + _CLOCKS)
         self._recounts = recounts
         self.engine = Engine(configs, recounts, run)
@@ -263,15 +242,3 @@ class Follower:
         short = now - self._hidden_since < PATIENCE_SECONDS
         self.cut_off, self.delayed, self._cause = ("", why, None) if short else (why, "", None)
         self.engine.drop_waiting()
-
-
-def _create_reader(sources: Sources, name: str, open_consumer: OpenConsumer, *, committed: bool) -> TopicReader:
-    return TopicReader(
-        open_consumer,
-        name,
-        sources.read_topic_id,
-        sources.log_ends,
-        committed=committed,
-        explain=sources.explain,
-        alive=sources.alive,
-    )

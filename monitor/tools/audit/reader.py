@@ -59,33 +59,41 @@ class TopicContents:
     expired: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The topics, and the functions that read them.
+
+    `alerts`, `visits`: the names of the output and the input topic. `open_output`, `open_input`: open a consumer.
+    `open_input` is None if there is no input to compare with. `read_topic_id` returns the id of a topic, "" if there is
+    none, and `log_ends` the offset after the last record of each partition, also of records that are hidden. `explain`
+    returns the message for an error of Kafka. `alive` is called after each tick and each poll.
+    """
+
+    alerts: str
+    open_output: OpenConsumer
+    read_topic_id: Callable[[str], str]
+    log_ends: Callable[[str], Mapping[int, int]]
+    visits: str = ""
+    open_input: OpenConsumer | None = None
+    explain: Callable[[Exception], str] = repr
+    alive: Callable[[], None] = lambda: None
+
+
 class TopicReader:
     """The position in a topic, which outlives its consumer.
 
     `first` has the offset of the first record to read in each partition, and `skipped` the partitions in which records
     expired before they were read. `committed`: records count if and only if their transaction is committed, so they are
-    read after it has ended. `explain` returns the message for an error of Kafka. `alive` is called after each poll.
+    read after it has ended.
     """
 
-    def __init__(
-        self,
-        open_consumer: OpenConsumer,
-        name: str,
-        read_topic_id: Callable[[str], str],
-        log_ends: Callable[[str], Mapping[int, int]],
-        *,
-        committed: bool,
-        explain: Callable[[Exception], str] = repr,
-        alive: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, sources: Sources, name: str, open_consumer: OpenConsumer, *, committed: bool) -> None:
         self.name = name
         self.topic_id = ""
         self.first: dict[int, int] = {}
         self.positions: dict[int, int] = {}
         self.skipped: set[int] = set()
-        self._open, self._read_topic_id, self._log_ends = open_consumer, read_topic_id, log_ends
-        self._explain = explain
-        self._alive = alive
+        self._sources, self._open = sources, open_consumer
         self._committed = committed
         self._consumer: Any = None
 
@@ -153,11 +161,13 @@ class TopicReader:
             return operation()
         except (KafkaError, OSError) as error:
             self.close()
-            raise UnreadableTopicError(f"the topic {self.name} cannot be read: {self._explain(error)}") from error
+            raise UnreadableTopicError(
+                f"the topic {self.name} cannot be read: {self._sources.explain(error)}"
+            ) from error
 
     def _find_ends(self) -> dict[int, int]:
         consumer = self._consumer
-        ends = dict(self._log_ends(self.name))
+        ends = dict(self._sources.log_ends(self.name))
         if not ends:
             self.close()
             raise UnreadableTopicError(f"there is no topic {self.name}, or this user may not see it")
@@ -180,7 +190,7 @@ class TopicReader:
 
     def _require_same(self) -> None:
         """Check that the topic still has its id. If so, Kafka's earlier responses were about this topic."""
-        found = self._read_topic_id(self.name)
+        found = self._sources.read_topic_id(self.name)
         if found and self.topic_id and found != self.topic_id:
             raise TopicChangedError(f"the topic {self.name} has another id than before")
         self.topic_id = self.topic_id or found
@@ -215,7 +225,7 @@ class TopicReader:
         if not waiting:
             return {}
         polled = consumer.poll(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)
-        self._alive()
+        self._sources.alive()
         if polled:
             self._require_same()
         for one, records in polled.items():

@@ -14,6 +14,8 @@ from itertools import accumulate, repeat
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, NoReturn
 
+from msgspec import Struct, ValidationError, convert
+
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, is_id, parse_instant
 
@@ -150,24 +152,25 @@ def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
     for visit in visits:
         try:
             yield _parse_visit(visit, stamped, terms)
-        except ValueError:
+        except (ValueError, ValidationError):
             yield stamped
 
 
-def _parse_visit(visit: Any, stamped: int, terms: AuditTerms) -> Line:
-    """Parse a visit from its JSON. Raise ValueError if it is invalid."""
-    if not isinstance(visit, dict):
-        raise ValueError("expected an object")  # noqa: TRY004  # every invalid visit is the same kind of error here
-    person, location, arrived = (visit.get(name) for name in ("person_id", "location_id", "arrived_at"))
-    left = visit.get("left_at")
-    if not (isinstance(person, str) and isinstance(location, str) and isinstance(arrived, str)):
-        raise ValueError("expected strings")  # noqa: TRY004  # as above
-    if not isinstance(left, str | None):
-        raise ValueError("expected a string")  # noqa: TRY004  # as above
-    consent = visit.get("consent", False)
-    if not isinstance(consent, bool):
-        raise ValueError("expected true or false")  # noqa: TRY004  # as above
-    return parse_line(person, location, arrived, left, stamped, terms)._replace(consent=consent)
+class _Visit(Struct):
+    """The types of a visit's keys."""
+
+    person_id: str
+    location_id: str
+    arrived_at: str
+    left_at: str | None = None
+    consent: bool = False
+
+
+def _parse_visit(value: Any, stamped: int, terms: AuditTerms) -> Line:
+    """Parse a visit from its JSON. Raise ValueError or ValidationError if it is invalid."""
+    visit = convert(value, _Visit)
+    line = parse_line(visit.person_id, visit.location_id, visit.arrived_at, visit.left_at, stamped, terms)
+    return line._replace(consent=visit.consent)
 
 
 def parse_visits(value: bytes | None) -> list[Any] | None:

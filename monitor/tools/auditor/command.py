@@ -23,8 +23,7 @@ from monitor.observe.health import Endpoint, Health
 from monitor.service.service import build_kafka_connections
 from monitor.tools import audit
 from monitor.tools.audit.engine import Run
-from monitor.tools.audit.follow import Sources
-from monitor.tools.audit.reader import UnreadableTopicError
+from monitor.tools.audit.reader import Sources, UnreadableTopicError
 from monitor.tools.auditor.config_files import ConfigFiles, list_configs
 from monitor.tools.auditor.metrics import AuditMetrics
 from monitor.tools.auditor.process import AuditProcess

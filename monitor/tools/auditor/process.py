@@ -11,8 +11,8 @@ from typing import Final
 
 from monitor.observe.health import Health
 from monitor.tools.audit.engine import Run
-from monitor.tools.audit.follow import Follower, Sources
-from monitor.tools.audit.reader import TopicChangedError, UnreadableTopicError
+from monitor.tools.audit.follow import Follower
+from monitor.tools.audit.reader import Sources, TopicChangedError, UnreadableTopicError
 from monitor.tools.auditor.config_files import ConfigFiles
 from monitor.tools.auditor.metrics import AuditMetrics
 from monitor.tools.auditor.result import ResultFile

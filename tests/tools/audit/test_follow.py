@@ -22,7 +22,8 @@ from kafka.errors import KafkaError
 from monitor.kafka.connections import KafkaConnections
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import Outcome
-from monitor.tools.audit.follow import Follower, Sources
+from monitor.tools.audit.follow import Follower
+from monitor.tools.audit.reader import Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.auditor.topics import KafkaTopics

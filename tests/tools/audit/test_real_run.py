@@ -19,7 +19,8 @@ from monitor.service.service import build_kafka_connections
 from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.engine import Run
 from monitor.tools.audit.findings import Outcome
-from monitor.tools.audit.follow import Follower, Sources
+from monitor.tools.audit.follow import Follower
+from monitor.tools.audit.reader import Sources
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.auditor.topics import KafkaTopics
 from monitor.tools.servers import EmbeddedValkey
