@@ -120,13 +120,6 @@ def test_unknown_with_names_is_found(tiny: Tiny) -> None:
     assert find(tiny, "form") == [f"{BUSIEST}, tick 4: the status is unknown, but locations are named"]
 
 
-def test_missing_drawing_is_found(tiny: Tiny) -> None:
-    """A missing drawing is a violation, except for a service that ran by the clock."""
-    tiny.watch_busiest()
-    assert find(tiny, "ticks") == ["partition 0, tick 4: busiest has 0 of 1 records"]
-    assert tiny.audit(every_tick=False).ok
-
-
 @pytest.mark.parametrize("tick", [3, 5])
 def test_drawing_at_another_tick_is_found(tiny: Tiny, tick: int) -> None:
     """Hot spots are drawn only at the last tick that asks about the time."""
