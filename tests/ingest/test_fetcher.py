@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from kafka import TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 
@@ -195,41 +195,51 @@ def test_permanent_damage(
     assert [record.value for record in fetch(source, 3, eventually)[-1].records] == [b"good"]
 
 
+def break_consumer(monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[KafkaConsumer]:
+    """Let the first consumer that polls from now on fail each time. Return all that poll, in their order."""
+    poll, consumers = KafkaConsumer.poll, list[KafkaConsumer]()
+
+    def fail_first(consumer: KafkaConsumer, **settings: Any) -> Any:
+        if consumer not in consumers:
+            consumers.append(consumer)
+        if consumer is consumers[0]:
+            raise error
+        return poll(consumer, **settings)
+
+    monkeypatch.setattr(KafkaConsumer, "poll", fail_first)
+    return consumers
+
+
 @pytest.mark.promise(25)
 @pytest.mark.parametrize(
     "error", [RuntimeError("a fault"), AssertionError(), MemoryError(), KeyError(TopicPartition("t", 0))]
 )
 def test_unexpected_poll_error(
-    error: Exception, connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
+    error: Exception,
+    connections: KafkaConnections,
+    name: str,
+    source: InputLog,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After any error of a poll, a new consumer continues; otherwise it would end the reading thread."""
-    old = source._consumer
-
-    def fail(**_settings: Any) -> None:
-        raise error
-
-    old.poll = fail
+    consumers = break_consumer(monkeypatch, error)
     with pytest.raises(UnreachableError, match=type(error).__name__):
         source.poll(100)
     crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
     assert [record.value for record in fetch(source, 1, eventually)[-1].records] == [b"good"]
-    assert source._consumer is not old
+    assert len(consumers) == 2
 
 
 def test_failing_consumer_is_replaced(
     connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer is replaced after several failed polls in a row, but not after one."""
-    old = source._consumer
     crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
-
-    def fail(**_settings: Any) -> None:
-        raise OSError("broken")
-
-    old.poll = fail
-    for _ in range(2):
+    consumers = break_consumer(monkeypatch, OSError("broken"))
+    for _ in range(3):
         with pytest.raises(UnreachableError):
             source.poll(100)
-        assert source._consumer is old
+        assert len(consumers) == 1
     assert [record.value for record in fetch(source, 1, eventually)[-1].records] == [b"good"]
-    assert source._consumer is not old
+    assert len(consumers) == 2

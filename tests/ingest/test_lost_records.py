@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka import OffsetAndMetadata, TopicPartition
+from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.errors import LogTruncationError
 
 from monitor.errors import UnreachableError
@@ -125,17 +125,17 @@ def test_truncated_log(
     world.put(persons(5, "b"), partition=1)
     reader = world.reader()
     drain(world, reader)
-    poll = reader._source._consumer.poll
+    poll = KafkaConsumer.poll
     place = TopicPartition(world.topic, 0)
 
-    def cut(**how: Any) -> Any:
-        polled = poll(**how)
-        if place.partition not in reader._source.reading or not polled:
+    def cut(consumer: KafkaConsumer, **how: Any) -> Any:
+        polled = poll(consumer, **how)
+        if place.partition not in world.source.reading or not polled:
             return polled
-        monkeypatch.setattr(reader._source._consumer, "poll", poll)
+        monkeypatch.setattr(KafkaConsumer, "poll", poll)
         raise LogTruncationError({place: None if kept is None else OffsetAndMetadata(kept, "", 1)})
 
-    monkeypatch.setattr(reader._source._consumer, "poll", cut)
+    monkeypatch.setattr(KafkaConsumer, "poll", cut)
     world.put(persons(3, "c"), partition=1)
     world.seen.records = 0
     eventually(lambda: (reader.step(50), world.seen.recoveries["log_lost_records"] == 1)[1])
@@ -162,8 +162,8 @@ def test_loss_is_recorded_later(
         raise UnreachableError("the store does not answer")
 
     monkeypatch.setattr(world.windows, "restart", fail)
-    reader._source.truncated[0] = 1
-    reader._source.park()
+    world.source.truncated[0] = 1
+    world.source.park()
     with pytest.raises(UnreachableError):
         reader.step(20)
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])

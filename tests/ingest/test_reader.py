@@ -209,7 +209,7 @@ def test_readers_join_and_leave(world: World, eventually: Eventually) -> None:
     with world.running() as second:
         with world.running() as first:
             produce(world, "a")
-            eventually(lambda: len(first._source.reading) == len(second._source.reading) == 2, 30)
+            eventually(lambda: len(first.assigned) == len(second.assigned) == 2, 30)
             produce(world, "b")
         produce(world, "c")
         eventually(world.is_read, 30)

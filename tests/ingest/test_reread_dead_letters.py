@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.ingest.reader import Reader
+from monitor.ingest.start_offsets import StartOffsets
+from monitor.store.redis_store import RedisWindows
 from tests.conftest import Eventually
 from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, World, persons, read_committed
 
@@ -21,19 +22,19 @@ def read_letter_offsets(world: World) -> list[int]:
 def read_through(world: World, drain: Drain, mark: str = FINGERPRINT) -> None:
     """Run a reader of a configuration until it has read everything."""
     reader = world.reader(mark=mark)
-    drain(Reached(world, reader), reader)
+    drain(Reached(world, world.windows_of(mark)), reader)
     world.close_reader(reader)
 
 
 @dataclass
 class Reached:
-    """A world for `drain` in which the facts of one reader decide whether everything is read."""
+    """A world for `drain` in which the facts of one configuration decide whether everything is read."""
 
     world: World
-    reader: Reader
+    windows: RedisWindows
 
     def is_read(self) -> bool:
-        ends, progress = self.world.ends(), self.reader._windows.read_progress()
+        ends, progress = self.world.ends(), self.windows.read_progress()
         return all(shard.get(p, -1) >= end for shard in progress for p, end in ends.items())
 
 
@@ -133,7 +134,7 @@ def test_first_start_commits_all_partitions(world: World, eventually: Eventually
         world.put_raw(b"not json", slot=slot, partition=partition)
     reader = world.reader()
     eventually(lambda: (reader.step(20), reader.assigned == {0, 1})[1])
-    reader._start_offsets.find(0, world.windows.read_progress())
+    StartOffsets(world.parameters, world.source, world.windows).find(0, world.windows.read_progress())
     assert read_committed(world) == {0: 1, 1: 2}
 
 
@@ -196,12 +197,12 @@ def test_truncated_log_repeats_dead_letters(
     reader = world.reader()
     drain(world, reader)
     assert read_letter_offsets(world) == [0, 1, 2, 3]
-    reader._source.truncated[0] = 1
-    reader._source.park()
+    world.source.truncated[0] = 1
+    world.source.park()
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
     drain(world, reader)
     assert read_letter_offsets(world) == [0, 1, 2, 3, 1, 2, 3]
     world.empty_store()
-    reader._source.park()
+    world.source.park()
     drain(world, reader)
     assert read_letter_offsets(world) == [0, 1, 2, 3, 1, 2, 3, 0, 1, 2, 3]

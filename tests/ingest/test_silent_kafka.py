@@ -35,8 +35,8 @@ def test_silent_broker_is_reported(
     world = World(own_kafka, store, parameters, topic("visits"))
     world.create()
     reasons: list[str] = []
-    with world.running(reasons.append) as reader:
-        eventually(lambda: reader._source.reading and reasons and reasons[-1] == "", 30)
+    with world.running(reasons.append):
+        eventually(lambda: world.source.reading and reasons and reasons[-1] == "", 30)
         own_kafka.pause()
         eventually(lambda: "Kafka does not return the ends" in reasons[-1], 20)
         own_kafka.resume()

@@ -220,7 +220,7 @@ def test_lag(source: InputLog, put: Callable[..., None], eventually: Eventually)
     source.resume(0, 0)
     assert fetch(source, eventually).end == 4
     assert source.read_lag() == {0: 0}
-    source._next[0] = 1
+    source.resume(0, 1)
     assert source.read_lag() == {0: 3}
 
 

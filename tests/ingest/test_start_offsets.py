@@ -6,6 +6,7 @@ import pytest
 
 from monitor.contracts.instants import HOUR
 from monitor.errors import UnreachableError
+from monitor.ingest import reader as reader_module
 from monitor.store.facts import COMPLETE_FROM_START
 from tests.conftest import Eventually
 from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, RealClock, World, persons, read_committed
@@ -149,21 +150,21 @@ def test_partition_holds_up_no_other(world: World, eventually: Eventually, monke
         partition 0   xx        read
         partition 1   xxx       Kafka does not return its bounds: read later
     """
+    monkeypatch.setattr(reader_module, "START_AGAIN_SECONDS", 0.1)
     world.create(2)
     world.put(persons(2, "a"))
     world.put(persons(3, "b"), partition=1)
     reader = world.reader()
-    read_bounds = reader._source.read_bounds
+    read_bounds = world.source.read_bounds
 
     def fail(partition: int) -> tuple[int, int]:
         if partition == 1:
             raise UnreachableError("partition 1 has no leader")
         return read_bounds(partition)
 
-    monkeypatch.setattr(reader._source, "read_bounds", fail)
+    monkeypatch.setattr(world.source, "read_bounds", fail)
     eventually(lambda: (reader.step(20), world.windows.read_progress() == [{0: 2}] * 4)[1])
     assert reader.waiting_for == "reading: input partition 1 cannot be started: partition 1 has no leader"
-    monkeypatch.setattr(reader._source, "read_bounds", read_bounds)
-    reader._postponed[1] = 0.0, ""
+    monkeypatch.setattr(world.source, "read_bounds", read_bounds)
     eventually(lambda: (reader.step(20), world.windows.read_progress() == [{0: 2, 1: 3}] * 4)[1])
     assert reader.waiting_for == ""

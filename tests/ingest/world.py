@@ -172,11 +172,11 @@ class World:
         self.producer.send(self.topic, value=value, partition=partition, timestamp_ms=stamp, key=b"k").get(timeout=10)
 
     def reader(self, dead: DeadLetterTopic | None = None, mark: str = FINGERPRINT) -> Reader:
-        """Return a new member of the input group of the configuration with a fingerprint."""
-        source = InputLog(self.connections, self.topic, name_input_group(self.topic, mark), self.topic)
+        """Return a new member of the input group of the configuration with a fingerprint. `source` is its input."""
+        self.source = InputLog(self.connections, self.topic, name_input_group(self.topic, mark), self.topic)
         hasher = PersonHasher(b"0123456789abcdef")
         windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
-        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen)
+        reader = Reader(self.parameters, self.source, windows, hasher, dead or self.dead, self.seen)
         self._open.append(reader)
         return reader
 
