@@ -24,7 +24,7 @@ from tests.conftest import Eventually
 from tests.tools.page.conftest import OpenPage, serve
 from tests.tools.page.test_http import by_id
 from tests.tools.page.test_metrics import request, scrape
-from tests.tools.page.world import FIRST, Town
+from tests.tools.page.world import FIRST, Town, get_loop
 
 VALUES = [
     b'{"monitor": "places", "kind": "\xff"}',
@@ -139,7 +139,7 @@ def test_late_delivery_hangs_nothing(
     monkeypatch.setattr(reader, "ASK_SECONDS", 0.1)
     town.publish(FIRST)
     page = serve(town).__enter__()
-    loop: Any = page._loop
+    loop: Any = get_loop(page)
     close, call = loop.close, loop.call_soon_threadsafe
     stopped, delivered = threading.Event(), threading.Event()
 

@@ -22,7 +22,7 @@ from tests.tools.page.conftest import OpenPage
 from tests.tools.page.test_http import get
 from tests.tools.page.test_load import read_memory
 from tests.tools.page.test_metrics import request, scrape
-from tests.tools.page.world import FIRST, Town
+from tests.tools.page.world import FIRST, Town, get_feed, get_loop
 
 UNREAD = 60
 BIG = 10_000_000
@@ -62,9 +62,10 @@ def ask_without_reading(page: Page, path: str) -> Iterator[None]:
 
 def publish_filler(page: Page) -> None:
     """Send an event of half of BIG bytes to all subscribers."""
-    loop = page._loop
-    assert loop is not None
-    loop.call_soon_threadsafe(page._feed.hub.publish, b"event: filler\ndata: %s\n\n" % (b"x" * (BIG // 2)))
+    event = b"event: filler\ndata: %s\n\n" % (b"x" * (BIG // 2))
+    get_loop(page).call_soon_threadsafe(get_feed(page).hub.publish, event)
+        get_feed(page).hub.publish, b"event: filler\ndata: %s\n\n" % (b"x" * (BIG // 2))
+    )
 
 
 @pytest.mark.parametrize("path", ["/v1/background.geojson", "/v1/stream"])
@@ -86,7 +87,7 @@ def test_resumed_streams_share_records(town: Town, open_page: OpenPage) -> None:
     """Subscribers that resume get the lines of the kept records, not copies of them."""
     town.publish(FIRST)
     page = open_page(town)
-    feed = page._feed
+    feed = get_feed(page)
     position = f"{feed.board.topic_id}/0:0"
     lines = {id(entry.line) for entry in feed.board.find_state()}
     sent = {id(part) for part in feed.resume(position)}

@@ -31,7 +31,7 @@ from tests.conftest import Eventually
 from tests.kit.programs import Program
 from tests.shared_kafka import SharedKafka
 from tests.tools.page.conftest import OpenPage, make_town, serve
-from tests.tools.page.world import FIRST, Town, create_topic
+from tests.tools.page.world import FIRST, Town, create_topic, get_feed
 
 CLI = Path(__file__).parents[3] / "monitor" / "cli.py"
 NOON = 36
@@ -423,7 +423,7 @@ def test_slow_request_is_cut(page: Page, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_silent_kafka_makes_all_unknown(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """If Kafka does not answer for `page.unreachable_after`, every place is unknown."""
-    feed = page._feed
+    feed = get_feed(page)
     later = feed.monotonic() + 61
     monkeypatch.setattr(feed, "monotonic", lambda: later)
     monkeypatch.setattr(feed, "_reached", later - 61)

@@ -16,7 +16,7 @@ from monitor.tools.page.server import Page
 from tests.conftest import Eventually
 from tests.tools.page.conftest import OpenPage
 from tests.tools.page.test_http import get
-from tests.tools.page.world import FIRST, Town
+from tests.tools.page.world import FIRST, Town, get_feed, get_loop
 
 SUBSCRIBERS = 1_000
 TICKS = 8
@@ -91,18 +91,16 @@ def test_slow_subscriber_is_cut(
     town.publish(FIRST)
     page = open_page(town)
     address = urlsplit(page.url)
-    hub = page._feed.hub
+    hub = get_feed(page).hub
     with socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         slow.connect((address.hostname, address.port))
         slow.sendall(b"GET /v1/stream HTTP/1.1\r\nHost: x\r\n\r\n")
         eventually(lambda: len(hub) == 1)
         event = b"event: filler\ndata: " + b"x" * 200_000 + b"\n\n"
-        loop = page._loop
-        assert loop is not None
 
         def send() -> bool:
-            loop.call_soon_threadsafe(hub.publish, event)
+            get_loop(page).call_soon_threadsafe(hub.publish, event)
             return len(hub) == 0
 
         eventually(send)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -17,7 +18,8 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MILLISECOND
 from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.over_time import Mark, step
-from monitor.tools.page.server import PageParts
+from monitor.tools.page.feed import Feed
+from monitor.tools.page.server import Page, PageParts
 
 CONFIG = Path(__file__).parents[3] / "config"
 FIRST = 24
@@ -151,3 +153,15 @@ def create_topic(kafka: KafkaConnections, topic: str) -> None:
     with closing(kafka.create_admin()) as admin:
         configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
         admin.create_topics([NewTopic(topic, 1, 1, topic_configs=configs)])
+
+
+def get_feed(page: Page) -> Feed:
+    """Return what a running page sends to its subscribers. The public has no way to make an event of any size."""
+    return page._feed
+
+
+def get_loop(page: Page) -> asyncio.AbstractEventLoop:
+    """Return the event loop of a running page, in which alone its feed may be used."""
+    loop = page._loop
+    assert loop is not None
+    return loop
