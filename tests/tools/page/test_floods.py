@@ -64,8 +64,6 @@ def publish_filler(page: Page) -> None:
     """Send an event of half of BIG bytes to all subscribers."""
     event = b"event: filler\ndata: %s\n\n" % (b"x" * (BIG // 2))
     get_loop(page).call_soon_threadsafe(get_feed(page).hub.publish, event)
-        get_feed(page).hub.publish, b"event: filler\ndata: %s\n\n" % (b"x" * (BIG // 2))
-    )
 
 
 @pytest.mark.parametrize("path", ["/v1/background.geojson", "/v1/stream"])
