@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal, get_args
 
-from monitor.contracts.unknown import CAUSES as UNKNOWN_CAUSES
+from monitor.contracts.unknown_causes import CAUSES as UNKNOWN_CAUSES
 from monitor.contracts.visits import Reason
 
 PREFIX: Final = "location_monitor"

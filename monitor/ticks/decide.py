@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from monitor.contracts.alerts import DesignatedTime, OutputRecord, make_at_times_record, make_hot_spots_record
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
-from monitor.contracts.unknown import FACTS_MISSING, LEDGER_LOST
+from monitor.contracts.unknown_causes import FACTS_MISSING, LEDGER_LOST
 from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
@@ -31,7 +31,7 @@ from monitor.ticks.state import LedgerState
 class Decision:
     """The records of one tick, and the number of answers by (monitor, status).
 
-    `unknown`: the shards with a reading that have an unknown answer, each with the cause (`monitor.contracts.unknown`).
+    `unknown`: the shards with a reading that have an unknown answer, each with the cause (`monitor.contracts.unknown_causes`).
     """
 
     records: Sequence[OutputRecord]

@@ -15,7 +15,7 @@ from typing import Final
 from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.contracts.parameters import Parameters
-from monitor.contracts.unknown import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
+from monitor.contracts.unknown_causes import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
 from monitor.errors import FencedError, UnreachableError
 from monitor.observe.failpoints import failpoint
 from monitor.observe.log_fields import log_fields
