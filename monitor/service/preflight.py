@@ -16,7 +16,7 @@ from monitor.kafka.topics import TopicDescription, TopicNeeds, check_topics, for
 from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
 from monitor.ticks.ledger import LedgerReader, read_first_offset
 from monitor.ticks.period_account import PeriodAccount
-from monitor.ticks.state import LedgerState, OwnerTerms
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 
 log = logging.getLogger(__name__)
 

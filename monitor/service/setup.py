@@ -23,7 +23,7 @@ from monitor.observe.failpoints import failpoint
 from monitor.service.preflight import read_ledger, read_ledger_partitions, require_shards
 from monitor.store.redis_client import RedisAddress, create_client, read_server_time
 from monitor.ticks.ledger import LedgerReader, Writer, read_first_offset
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 
 
 class Beginning(Enum):

@@ -24,7 +24,7 @@ from monitor.privacy.noise import Noise
 from monitor.store.facts import Question, Reading
 from monitor.ticks.decide_over_time import OverTimeDecider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 
 
 @dataclass(frozen=True, slots=True)

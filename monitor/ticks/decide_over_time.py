@@ -16,7 +16,7 @@ from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
 from monitor.store.facts import Window
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 
 _Key = TypeVar("_Key", int, Fraction)
 

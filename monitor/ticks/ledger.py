@@ -27,7 +27,7 @@ from monitor.kafka.kafka_python_3_0.batch_queue import enqueue_batch, find_first
 from monitor.kafka.record_batches import encode_batches
 from monitor.kafka.topics import LEDGER_BATCH_BYTES
 from monitor.observe.failpoints import failpoint
-from monitor.ticks.state import LedgerState, Spent
+from monitor.ticks.ledger_state import LedgerState, Spent
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from monitor.contracts.parameters import AtLeast, AtTimes, Charged, Dwell, HotSp
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
 from monitor.privacy.periods import Bound, PaidAnswer, Place, compute_most_paid
-from monitor.ticks.state import Spent, find_later
+from monitor.ticks.ledger_state import Spent, find_later
 
 MAX_CHARGES_BYTES: Final = 64 * 1024
 """The size limit of encoded charges, in bytes. An owner record must fit the lowest allowed `max.message.bytes`."""

@@ -25,7 +25,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.ledger import LedgerReader, Writer, require_ledger
 from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.period_account import PeriodAccount
-from monitor.ticks.state import LedgerState, Spent
+from monitor.ticks.ledger_state import LedgerState, Spent
 
 log = logging.getLogger(__name__)
 

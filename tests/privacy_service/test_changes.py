@@ -22,7 +22,7 @@ from monitor.privacy.over_time import Mark
 from monitor.privacy.periods import Bound, PaidAnswer, Place
 from monitor.privacy.periods import compute_most_paid as bound_of
 from monitor.ticks.decide import Decider
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 from tests.privacy_service.town import Stages, find_town, find_worst
 
 Q = Fraction(1, 2)

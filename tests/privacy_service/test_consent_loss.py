@@ -30,7 +30,7 @@ from monitor.contracts.schedule import Schedule
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState, TimeAnswers
+from monitor.ticks.ledger_state import LedgerState, TimeAnswers
 from tests.builders import ORIGIN, build_parameters, build_visit
 from tests.privacy_service.driving import read_ticks
 

@@ -24,7 +24,7 @@ from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 

@@ -33,7 +33,7 @@ from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 from tests.builders import ORIGIN, build_counts, build_parameters, watch
 from tests.privacy_service.cells import (
     AT_EPSILON,

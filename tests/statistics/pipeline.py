@@ -30,7 +30,7 @@ from monitor.store.facts import COMPLETE_FROM_START, Span
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 from tests.builders import ORIGIN, build_parameters, build_visit, watch
 from tests.store.memory import MemoryWindows
 

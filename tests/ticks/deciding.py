@@ -14,7 +14,7 @@ from monitor.privacy.over_time import Mark
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 
 ONE = Fraction(1)
 

@@ -16,7 +16,7 @@ from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import read_partition
 from monitor.ticks.owner import Check, LedgerTopic, Owner, OwnerRecords, take_over
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 from tests.builders import build_counts
 
 

@@ -31,7 +31,7 @@ from monitor.ticks.evidence import Evidence
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.ticks.period_account import PeriodAccount, declare_charges
 from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
-from monitor.ticks.state import LedgerState, Spent
+from monitor.ticks.ledger_state import LedgerState, Spent
 from tests.builders import build_counts, build_parameters
 
 SLOTS: Final = 36

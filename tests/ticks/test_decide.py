@@ -14,7 +14,7 @@ from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState, OwnerTerms
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from tests.ticks.deciding import decide_complete, list_keys, make_mark, read, statuses, value_of
 
 Make = Callable[..., Parameters]

@@ -11,7 +11,7 @@ from monitor.contracts.instants import parse_instant
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState, OwnerTerms, TimeAnswers
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms, TimeAnswers
 from tests.ticks.deciding import decide_complete, list_keys, read, value_of
 
 Make = Callable[..., Parameters]

@@ -18,7 +18,7 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState, OwnerTerms
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 
 HOUR = 3_600_000_000
 Make = Callable[..., Parameters]

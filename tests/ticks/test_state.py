@@ -23,7 +23,7 @@ from monitor.privacy.over_time import Mark
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState, OwnerTerms
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from tests.builders import build_counts
 
 Make = Callable[..., Parameters]

@@ -20,7 +20,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import Span
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 from tests.conftest import Eventually
 from tests.ticks.deciding import decide_complete, make_mark, read
 from tests.ticks.test_evidence import find_closed

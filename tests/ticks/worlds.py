@@ -23,7 +23,7 @@ from monitor.ticks.context import ReleaseContext
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
-from monitor.ticks.state import LedgerState, OwnerTerms
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 

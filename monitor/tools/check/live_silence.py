@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monitor.contracts.parameters import AtTimes, HotSpots, OverTime, Parameters, Timed
 from monitor.privacy.over_time import OverTimeRule, find_next_answer_tick, may_answer
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 from monitor.tools.check.live_report import Silence
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from monitor.contracts.alerts import make_at_times_record, make_hot_spots_record
 from monitor.contracts.parameters import Parameters
 from monitor.privacy.over_time import Mark
-from monitor.ticks.state import LedgerState
+from monitor.ticks.ledger_state import LedgerState
 
 HALF = Fraction(1, 2)
 

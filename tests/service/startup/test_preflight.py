@@ -17,7 +17,7 @@ from monitor.privacy.over_time import Mark
 from monitor.service.preflight import require_room
 from monitor.service.setup import Beginning
 from monitor.ticks.ledger import Writer
-from monitor.ticks.state import OwnerTerms
+from monitor.ticks.ledger_state import OwnerTerms
 from tests.service.startup.ledger_states import states_with_marks
 from tests.topic_fixtures import TopicSet
 

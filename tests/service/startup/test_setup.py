@@ -20,7 +20,7 @@ from monitor.service.setup import Beginning, SetupResult, date_ledger_loss, read
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.owner import LedgerTopic
-from monitor.ticks.state import OwnerTerms
+from monitor.ticks.ledger_state import OwnerTerms
 from monitor.tools.servers import EmbeddedValkey
 from tests.ticks.owning import own, publish
 from tests.topic_fixtures import TopicSet
