@@ -24,7 +24,7 @@ from monitor.tools.client.designated_time import AtTime
 from monitor.tools.client.known import VALID_SLOTS, KnownPlaces
 from monitor.tools.client.places import Places, open_places
 from monitor.tools.client.subscriber_view import Alert, SubscriberView
-from monitor.tools.client.words import NAMED, News, NewsLine, Words, dwell_status, hot_spots_status, moment
+from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, dwell_status, hot_spots_status, moment
 
 STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
 SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}

@@ -22,7 +22,7 @@ from monitor.errors import FailedError
 from monitor.service.service import Settings
 from monitor.tools.audit import audit
 from monitor.tools.check.wording import describe_belief
-from monitor.tools.client.words import moment
+from monitor.tools.client.describe_records import moment
 from monitor.tools.demo.examples import copy_examples
 from monitor.tools.demo.page import DemoPage, choose_port, write_recount
 from monitor.tools.demo.screen import Screen

@@ -16,7 +16,7 @@ from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.audit import AuditReport, render
 from monitor.tools.audit.findings import SAFE
 from monitor.tools.check.wording import describe_belief
-from monitor.tools.client.words import span
+from monitor.tools.client.describe_records import span
 from monitor.tools.replay.driver import Summary
 
 _NEXT: Final = (
