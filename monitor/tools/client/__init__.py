@@ -1,6 +1,6 @@
 """A subscriber: derives the current state of each location from the records of the output topic."""
 
-from monitor.tools.client.known import About, Answer, Known, KnownPlaces, Reason, State
+from monitor.tools.client.current_answers import About, Answer, Known, KnownPlaces, Reason, State
 from monitor.tools.client.places import Places, Update, connect, subscribe
 from monitor.tools.client.watch import watch_command
 

@@ -18,7 +18,7 @@ from monitor.contracts.instants import SECOND, parse_instant
 from monitor.observe.collectors import Collectors
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import Metric
-from monitor.tools.client.known import State
+from monitor.tools.client.current_answers import State
 from monitor.tools.client.places import Places, Update, subscribe
 
 MOST_PLACES: Final = 1_000

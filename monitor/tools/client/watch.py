@@ -21,7 +21,7 @@ from monitor.contracts.slot_grid import SlotGrid
 from monitor.service.run import stop_on_signals
 from monitor.service.service import build_kafka_connections
 from monitor.tools.client.designated_time import AtTime
-from monitor.tools.client.known import VALID_SLOTS, KnownPlaces
+from monitor.tools.client.current_answers import VALID_SLOTS, KnownPlaces
 from monitor.tools.client.places import Places, open_places
 from monitor.tools.client.subscriber_view import Alert, SubscriberView
 from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, dwell_status, hot_spots_status, moment

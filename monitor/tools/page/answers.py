@@ -14,7 +14,7 @@ import msgspec
 from monitor.config import Location
 from monitor.contracts.instants import SECOND, format_instant, to_instant
 from monitor.contracts.parameters import Parameters, Registry
-from monitor.tools.client.known import Answer
+from monitor.tools.client.current_answers import Answer
 from monitor.tools.page.present import STATES, Place
 
 CSV_COLUMNS: Final = (

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from monitor.config import Location
 from monitor.contracts.instants import DAY, SECOND, parse_instant
 from monitor.contracts.parameters import Parameters
-from monitor.tools.client.known import Answer, KnownPlaces, State
+from monitor.tools.client.current_answers import Answer, KnownPlaces, State
 from monitor.tools.page.feed import Feed, format_position
 
 STATES: Final[tuple[State, ...]] = ("noisy_count", "paused", "unknown", "safe")

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from monitor.contracts.instants import format_instant
-from monitor.tools.client.known import Answer, KnownPlaces
+from monitor.tools.client.current_answers import Answer, KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.answers import describe_answer
 from monitor.tools.page.board import Board

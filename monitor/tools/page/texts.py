@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.contracts.instants import format_instant, to_datetime
 from monitor.errors import ConfigError, Problem
-from monitor.tools.client.known import About, Answer
+from monitor.tools.client.current_answers import About, Answer
 
 Texts = Mapping[str, str]
 

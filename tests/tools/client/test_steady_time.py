@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import HOUR, MINUTE, SECOND
-from monitor.tools.client.known import Answer, Known
+from monitor.tools.client.current_answers import Answer, Known
 from monitor.tools.client.places import SteadyTime
 
 

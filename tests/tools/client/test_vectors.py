@@ -12,7 +12,7 @@ import pytest
 
 from monitor.contracts.instants import SECOND, parse_instant, to_instant
 from monitor.contracts.parameters import Registry
-from monitor.tools.client.known import Answer, Known, KnownPlaces
+from monitor.tools.client.current_answers import Answer, Known, KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "vectors"

@@ -12,7 +12,7 @@ import pytest
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, SECOND, parse_instant
 from monitor.contracts.parameters import Registry
-from monitor.tools.client.known import KnownPlaces
+from monitor.tools.client.current_answers import KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.board import Board
 from monitor.tools.page.entries import Entry, read_entries

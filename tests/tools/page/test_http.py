@@ -21,7 +21,7 @@ import pytest
 
 from monitor.contracts.instants import HOUR
 from monitor.errors import ConfigError, FailedError, TopicError, UnreachableError
-from monitor.tools.client.known import Reason
+from monitor.tools.client.current_answers import Reason
 from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page import reader
 from monitor.tools.page.present import STATES, UNREACHABLE

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from monitor.config import Location
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, SECOND, format_instant
-from monitor.tools.client.known import NOTHING, Answer
+from monitor.tools.client.current_answers import NOTHING, Answer
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.answers import write_locations_csv
 from monitor.tools.page.app import Site

@@ -12,7 +12,7 @@ import pytest
 
 from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.contracts.instants import to_datetime
-from monitor.tools.client.known import About, Answer, Kind, Reason, State
+from monitor.tools.client.current_answers import About, Answer, Kind, Reason, State
 from monitor.tools.page.present import STATES
 from monitor.tools.page.texts import Words, build_texts, choose_language, read_texts
 
