@@ -15,7 +15,7 @@ from monitor.config import Location
 from monitor.contracts.instants import SECOND, format_instant, to_instant
 from monitor.contracts.parameters import Parameters, Registry
 from monitor.tools.client.current_answers import Answer
-from monitor.tools.page.present import STATES, Place
+from monitor.tools.page.current_places import STATES, Place
 
 CSV_COLUMNS: Final = (
     "location_id",

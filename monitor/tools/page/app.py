@@ -27,7 +27,7 @@ from monitor.tools.page.headers import Headers
 from monitor.tools.page.history import prepare_history
 from monitor.tools.page.html import Html, View, count_pages, round_seconds_left
 from monitor.tools.page.metrics import CountResponses
-from monitor.tools.page.present import Present, Recount
+from monitor.tools.page.current_places import Present, Recount
 from monitor.tools.page.states import States, prepare_past_states, prepare_records
 from monitor.tools.page.static import Static, read_openapi
 from monitor.tools.page.texts import choose_language

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from monitor.config.sections import LANGUAGES, Language
 from monitor.contracts.instants import SECOND
 from monitor.tools.client.current_answers import Answer
-from monitor.tools.page.present import STATES, Place, Recount
+from monitor.tools.page.current_places import STATES, Place, Recount
 from monitor.tools.page.static import Static
 from monitor.tools.page.texts import Texts, Words, format_machine_time
 

@@ -35,7 +35,7 @@ from monitor.tools.page.bodies import Body, make_body
 from monitor.tools.page.feed import BEAT_SECONDS, Feed, Hub
 from monitor.tools.page.html import Html
 from monitor.tools.page.metrics import PageMetrics
-from monitor.tools.page.present import Present, read_recount
+from monitor.tools.page.current_places import Present, read_recount
 from monitor.tools.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
 from monitor.tools.page.reader import Polled, Source, follow, poll
 from monitor.tools.page.static import read_static

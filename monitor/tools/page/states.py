@@ -14,7 +14,7 @@ from monitor.tools.client.current_answers import Answer, KnownPlaces
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.answers import describe_answer
 from monitor.tools.page.board import Board
-from monitor.tools.page.present import Place, Present, Snapshot, read_place
+from monitor.tools.page.current_places import Place, Present, Snapshot, read_place
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -24,7 +24,7 @@ from monitor.errors import ConfigError, FailedError, TopicError, UnreachableErro
 from monitor.tools.client.current_answers import Reason
 from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.page import reader
-from monitor.tools.page.present import STATES, UNREACHABLE
+from monitor.tools.page.current_places import STATES, UNREACHABLE
 from monitor.tools.page.protocol import LimitedProtocol
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
