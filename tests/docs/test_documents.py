@@ -18,7 +18,7 @@ from monitor.config import load_config
 from monitor.contracts.alerts import AtTimesSnapshot, OverTimeAlert
 from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from monitor.contracts.visits import Fault
-from monitor.tools.page.static import read_openapi
+from monitor.tools.page.static_files import read_openapi
 from tests.ingest.one_by_one import decode
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")

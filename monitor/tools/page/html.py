@@ -17,7 +17,7 @@ from monitor.config.sections import LANGUAGES, Language
 from monitor.contracts.instants import SECOND
 from monitor.tools.client.current_answers import Answer
 from monitor.tools.page.current_places import STATES, Place, Recount
-from monitor.tools.page.static import Static
+from monitor.tools.page.static_files import Static
 from monitor.tools.page.texts import Texts, Words, format_machine_time
 
 SECONDS: Final = (120, 60, 30, 10, 1)
