@@ -30,7 +30,7 @@ from monitor.tools.page.metrics import CountResponses
 from monitor.tools.page.current_places import Present, Recount
 from monitor.tools.page.states import States, prepare_past_states, prepare_records
 from monitor.tools.page.static_files import Static, read_openapi
-from monitor.tools.page.texts import choose_language
+from monitor.tools.page.languages import choose_language
 
 _BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"  # never an old "safe", not even in an outage
 _FIXED: Final = "public, max-age=86400"

@@ -39,7 +39,7 @@ from monitor.tools.page.current_places import Present, read_recount
 from monitor.tools.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
 from monitor.tools.page.reader import Polled, Source, follow, poll
 from monitor.tools.page.static_files import read_static
-from monitor.tools.page.texts import build_texts
+from monitor.tools.page.languages import build_texts
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from monitor.config.sections import LANGUAGES, Language, PageSettings
 from monitor.contracts.instants import to_datetime
 from monitor.tools.client.current_answers import About, Answer, Kind, Reason, State
 from monitor.tools.page.current_places import STATES
-from monitor.tools.page.texts import Words, build_texts, choose_language, read_texts
+from monitor.tools.page.languages import Words, build_texts, choose_language, read_texts
 
 PAGE = Path(__file__).parents[3] / "monitor" / "tools" / "page"
 SUBJECTS = (*STATES, "between", "at_least", "hot_spot")
