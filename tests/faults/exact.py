@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from monitor.tools.audit.recount import Recount, create_recounts
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.visits import decode
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import redis
 
 from monitor.store.fingerprint import compute_fingerprint as stored_under
-from monitor.tools.audit.terms import AuditTerms, read_terms
+from monitor.tools.audit.configuration import AuditTerms, read_terms
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import FaultTown
 from tests.faults.traffic import compute_fingerprint

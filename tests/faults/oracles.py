@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from monitor.contracts.instants import format_instant
 from monitor.tools.audit import AuditReport, audit
-from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.configuration import read_terms
 from tests.faults.exact import find_inexact, recount
 from tests.faults.facts import Comparison, compare
 from tests.faults.leaks import find_leaks

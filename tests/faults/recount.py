@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.text import is_id, parse_instant
 from tests.kit.recount import Counted, RefusedError, Rules
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from monitor.contracts.instants import MILLISECOND
-from monitor.tools.audit.terms import AuditTerms, read_terms
+from monitor.tools.audit.configuration import AuditTerms, read_terms
 from tests.faults.exact import find_inexact, recount
 from tests.faults.facts import (
     Comparison,

@@ -16,7 +16,7 @@ from monitor.contracts.instants import SECOND, parse_instant
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.service.setup import Beginning
 from monitor.tools.audit import audit
-from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.facts import Shard, read_fingerprint, read_shards

@@ -14,7 +14,7 @@ from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.forms import Record, read_file
 from monitor.tools.audit.reader import Sources, TopicContents
 from monitor.tools.audit.recount import create_recounts
-from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.visit_totals import VisitTotals
 from monitor.tools.audit.visits import read_visits
 

@@ -13,7 +13,7 @@ from monitor.tools.audit.forms import Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.payments import NoisyAnswers
 from monitor.tools.audit.recount import Recount
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.text import format_utc
 
 Prove = Callable[[], None]

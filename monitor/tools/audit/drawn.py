@@ -19,7 +19,7 @@ from monitor.tools.audit.check import Check, Prove, Scope
 from monitor.tools.audit.findings import DWELL, FORM, NOISY, TICKS
 from monitor.tools.audit.forms import Dwell, FormError, HotSpots, Record
 from monitor.tools.audit.recount import MeasuredVisit
-from monitor.tools.audit.terms import DwellTerms, HotSpotsTerms
+from monitor.tools.audit.configuration import DwellTerms, HotSpotsTerms
 from monitor.tools.audit.text import format_utc
 
 _FURTHEST: Final = 45

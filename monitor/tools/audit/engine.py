@@ -19,7 +19,7 @@ from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.output import OutputChecks, WaitingTick
 from monitor.tools.audit.payments import Payments
 from monitor.tools.audit.recount import Recount
-from monitor.tools.audit.terms import AuditTerms, require_one_grid
+from monitor.tools.audit.configuration import AuditTerms, require_one_grid
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
 """The most bytes of answers, as published, that wait until the input can be read. If more wait, the oldest are never

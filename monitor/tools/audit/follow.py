@@ -24,7 +24,7 @@ from monitor.tools.audit.reader import (
     UnreadableTopicError,
 )
 from monitor.tools.audit.recount import Recount, create_recounts
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.visit_totals import VisitTotals
 
 _CLOCKS: Final = 60 * 1_000_000

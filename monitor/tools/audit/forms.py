@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from monitor.tools.audit.terms import Grid
+from monitor.tools.audit.configuration import Grid
 from monitor.tools.audit.text import AuditError, format_utc, parse_duration, parse_instant
 
 _MOST: Final = 2**63 - 1

@@ -13,7 +13,7 @@ from monitor.tools.audit.history import History
 from monitor.tools.audit.over_time import OverTimeCheck
 from monitor.tools.audit.payments import NoisyAnswers
 from monitor.tools.audit.recount import Recount
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.configuration import AuditTerms
 
 
 class Judge:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from monitor.tools.audit.check import Check, Prove, Scope
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE
 from monitor.tools.audit.forms import FormError, Mark, Noisy, OverTime, Paused, Record
-from monitor.tools.audit.terms import OverTimeTerms
+from monitor.tools.audit.configuration import OverTimeTerms
 
 _P_VALUE_TOLERANCE: Final = 1e-9
 

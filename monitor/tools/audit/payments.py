@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from monitor.tools.audit.findings import PAID, Findings
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.configuration import AuditTerms
 
 
 class Charge(NamedTuple):

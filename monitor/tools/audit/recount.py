@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from monitor.tools.audit.terms import AuditTerms, DwellTerms
+from monitor.tools.audit.configuration import AuditTerms, DwellTerms
 from monitor.tools.audit.visit_totals import VisitTotals
 from monitor.tools.audit.visits import AcceptedVisit, Line, accept
 

@@ -18,7 +18,7 @@ from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.forms import Answer, Charges, OverTime, Owner, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.terms import AuditTerms, TimedTerms
+from monitor.tools.audit.configuration import AuditTerms, TimedTerms
 from monitor.tools.audit.text import parse_duration
 
 STATED: Final = frozenset({"epsilon"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from monitor.tools.audit.terms import AuditTerms, TimedTerms
+from monitor.tools.audit.configuration import AuditTerms, TimedTerms
 from monitor.tools.audit.visits import AcceptedVisit
 
 _FATES: Final = ("applied", "not_watched", "expired", "dead_letter")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.config.file_changes import FileChanges
-from monitor.tools.audit.terms import AuditTerms, find_registry_file, read_terms, require_one_grid
+from monitor.tools.audit.configuration import AuditTerms, find_registry_file, read_terms, require_one_grid
 from monitor.tools.audit.text import AuditError
 
 log = logging.getLogger(__name__)

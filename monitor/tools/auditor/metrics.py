@@ -8,7 +8,7 @@ from typing import Final
 from monitor import __version__
 from monitor.observe.collectors import Collectors
 from monitor.tools.audit.follow import Follower
-from monitor.tools.audit.terms import AuditTerms
+from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
 
 _MICROSECOND: Final = 1_000_000

@@ -24,7 +24,7 @@ from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.reader import Sources
-from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.text import parse_instant
 from monitor.tools.auditor.topics import KafkaTopics
 from tests.shared_kafka import SharedKafka

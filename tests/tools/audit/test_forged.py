@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.configuration import read_terms
 from tests.tools.audit.conftest import Tiny, charges, owner, record
 from tests.tools.audit.forgery import STRANGE, Forgery, forge
 from tests.tools.audit.modes import audit_once, encode, follow, show

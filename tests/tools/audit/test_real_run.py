@@ -21,7 +21,7 @@ from monitor.tools.audit.engine import Run
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.reader import Sources
-from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.auditor.topics import KafkaTopics
 from monitor.tools.servers import EmbeddedValkey
 from tests.shared_kafka import SharedKafka

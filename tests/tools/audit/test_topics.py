@@ -15,7 +15,7 @@ from kafka import TopicPartition
 
 from monitor.cli import main
 from monitor.ingest.decode import decode_records
-from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.visits import decode
 from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
