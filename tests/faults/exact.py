@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.text import parse_instant
+from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.audit.visits import decode
 
 CERTAIN: Final = Fraction(30)

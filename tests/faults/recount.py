@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.text import is_id, parse_instant
+from monitor.tools.audit.parsing import is_id, parse_instant
 from tests.kit.recount import Counted, RefusedError, Rules
 
 WHOLE: Final = "-"

@@ -13,7 +13,7 @@ import logging
 from monitor.tools.audit.audit import audit, audit_topics
 from monitor.tools.audit.findings import AuditReport
 from monitor.tools.audit.rendering import render, render_contents
-from monitor.tools.audit.text import AuditError
+from monitor.tools.audit.parsing import AuditError
 
 __all__ = [
     "AuditError",

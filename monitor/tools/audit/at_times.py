@@ -15,7 +15,7 @@ from monitor.tools.audit.findings import BUDGET, FORM, LEAST, NOISY, SAFE, TICKS
 from monitor.tools.audit.forms import AtTimes, FormError, Record
 from monitor.tools.audit.recount import Presence
 from monitor.tools.audit.configuration import AtTimesTerms
-from monitor.tools.audit.text import format_utc
+from monitor.tools.audit.parsing import format_utc
 
 
 class AtTimesCheck(Check):

@@ -14,7 +14,7 @@ from monitor.tools.audit.history import History
 from monitor.tools.audit.payments import NoisyAnswers
 from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.text import format_utc
+from monitor.tools.audit.parsing import format_utc
 
 Prove = Callable[[], None]
 """A function that compares an answer with the recount."""

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 
-from monitor.tools.audit.text import (
+from monitor.tools.audit.parsing import (
     EARLIEST,
     LATEST,
     AuditError,

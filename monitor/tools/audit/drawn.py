@@ -20,7 +20,7 @@ from monitor.tools.audit.findings import DWELL, FORM, NOISY, TICKS
 from monitor.tools.audit.forms import Dwell, FormError, HotSpots, Record
 from monitor.tools.audit.recount import MeasuredVisit
 from monitor.tools.audit.configuration import DwellTerms, HotSpotsTerms
-from monitor.tools.audit.text import format_utc
+from monitor.tools.audit.parsing import format_utc
 
 _FURTHEST: Final = 45
 """Noise beyond 45 times its scale has a probability of about e^-45 per total, so it is an error."""

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from monitor.tools.audit.configuration import Grid
-from monitor.tools.audit.text import AuditError, format_utc, parse_duration, parse_instant
+from monitor.tools.audit.parsing import AuditError, format_utc, parse_duration, parse_instant
 
 _MOST: Final = 2**63 - 1
 _LONGEST_EPSILON: Final = 400

@@ -16,7 +16,7 @@ from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.parts import TickParts
 from monitor.tools.audit.stretches import Stretches
-from monitor.tools.audit.text import format_utc
+from monitor.tools.audit.parsing import format_utc
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from monitor.tools.audit.forms import Answer, Charges, OverTime, Owner, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.configuration import AuditTerms, TimedTerms
-from monitor.tools.audit.text import parse_duration
+from monitor.tools.audit.parsing import parse_duration
 
 STATED: Final = frozenset({"epsilon"})
 """The public value of an answer that the charges of its owner state too."""

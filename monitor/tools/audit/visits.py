@@ -17,7 +17,7 @@ from typing import IO, Any, Final, NamedTuple, NoReturn
 from msgspec import Struct, ValidationError, convert
 
 from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.text import AuditError, is_id, parse_instant
+from monitor.tools.audit.parsing import AuditError, is_id, parse_instant
 
 _FIELD_BYTES: Final = 2**30
 _DEEPEST: Final = 200

@@ -9,7 +9,7 @@ from typing import Final
 
 from monitor.config.file_changes import FileChanges
 from monitor.tools.audit.configuration import AuditTerms, find_registry_file, read_terms, require_one_grid
-from monitor.tools.audit.text import AuditError
+from monitor.tools.audit.parsing import AuditError
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.forms import read_file
 from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.configuration import read_terms
-from monitor.tools.audit.text import parse_instant
+from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.audit.visits import read_visits
 from tests.tools.audit.conftest import Tiny
 

@@ -15,7 +15,7 @@ import pytest
 from monitor.config import load_valid_config
 from monitor.contracts.clock import SteppedClock
 from monitor.kafka.connections import KafkaConnections
-from monitor.tools.audit.text import parse_instant
+from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.page.server import Page, PageParts
 from tests.conftest import Eventually
 from tests.shared_kafka import SharedKafka

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.text import parse_instant
+from monitor.tools.audit.parsing import parse_instant
 from tests.tools.audit.conftest import Tiny, as_of, charges, owner
 from tests.tools.audit.modes import audit_once, encode, follow, show
 
