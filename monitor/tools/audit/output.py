@@ -14,7 +14,7 @@ from monitor.tools.audit.findings import BYTES, FORM, TICKS, Findings
 from monitor.tools.audit.forms import ANSWERS, FORMS, OWNERS, AtTimes, OverTime, Owner, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.parts import TickParts
+from monitor.tools.audit.missing_records import TickParts
 from monitor.tools.audit.stretches import Stretches
 from monitor.tools.audit.parsing import format_utc
 
