@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec import UNSET
 
-from monitor.tools.audit.check import Check, Prove, Scope
+from monitor.tools.audit.monitor_checks import Check, Prove, Scope
 from monitor.tools.audit.findings import BUDGET, FORM, LEAST, NOISY, SAFE, TICKS
 from monitor.tools.audit.forms import AtTimes, FormError, Record
 from monitor.tools.audit.recount import Presence

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
-from monitor.tools.audit.check import Check, Prove, Scope
+from monitor.tools.audit.monitor_checks import Check, Prove, Scope
 from monitor.tools.audit.findings import DWELL, FORM, NOISY, TICKS
 from monitor.tools.audit.forms import Dwell, FormError, HotSpots, Record
 from monitor.tools.audit.recount import MeasuredVisit

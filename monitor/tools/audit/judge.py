@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.tools.audit.at_times import AtTimesCheck
-from monitor.tools.audit.check import Check, Prove, Scope
+from monitor.tools.audit.monitor_checks import Check, Prove, Scope
 from monitor.tools.audit.drawn import DwellCheck, HotSpotsCheck
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.forms import FormError, Record

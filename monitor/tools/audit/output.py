@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from monitor.tools.audit.check import Prove
+from monitor.tools.audit.monitor_checks import Prove
 from monitor.tools.audit.findings import BYTES, FORM, TICKS, Findings
 from monitor.tools.audit.forms import ANSWERS, FORMS, OWNERS, AtTimes, OverTime, Owner, Record
 from monitor.tools.audit.history import History
