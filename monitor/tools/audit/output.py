@@ -15,7 +15,7 @@ from monitor.tools.audit.forms import ANSWERS, FORMS, OWNERS, AtTimes, OverTime,
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.missing_records import TickParts
-from monitor.tools.audit.stretches import Stretches
+from monitor.tools.audit.configuration_in_force import Stretches
 from monitor.tools.audit.parsing import format_utc
 
 log = logging.getLogger(__name__)
