@@ -15,8 +15,8 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import TopicDescription, TopicNeeds, check_topics, format_alter_command, list_risks
 from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
 from monitor.ticks.ledger import LedgerReader, read_first_offset
-from monitor.ticks.period_account import PeriodAccount
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms
+from monitor.ticks.period_account import PeriodAccount
 
 log = logging.getLogger(__name__)
 

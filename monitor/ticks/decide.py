@@ -31,7 +31,8 @@ from monitor.ticks.ledger_state import LedgerState
 class Decision:
     """The records of one tick, and the number of answers by (monitor, status).
 
-    `unknown`: the shards with a reading that have an unknown answer, each with the cause (`monitor.contracts.unknown_causes`).
+    `unknown`: the shards with a reading that have an unknown answer, each with the cause
+    (`monitor.contracts.unknown_causes`).
     """
 
     records: Sequence[OutputRecord]

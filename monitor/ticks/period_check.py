@@ -23,9 +23,9 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.ledger import LedgerReader, Writer, require_ledger
+from monitor.ticks.ledger_state import LedgerState, Spent
 from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.period_account import PeriodAccount
-from monitor.ticks.ledger_state import LedgerState, Spent
 
 log = logging.getLogger(__name__)
 

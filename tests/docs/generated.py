@@ -12,7 +12,7 @@ from monitor import errors
 from monitor.cli import main
 from monitor.contracts.visits import Reason
 from monitor.observe.metric_catalog import METRICS, Metric
-from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
+from monitor.tools.auditor.metrics import AUDITOR_METRICS
 from monitor.tools.client.exporter import PUBLIC_METRICS
 from monitor.tools.page.metrics import PAGE_METRICS
 

@@ -14,7 +14,7 @@ import pytest
 from monitor import errors
 from monitor.cli import main
 from monitor.observe.metric_catalog import METRICS
-from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
+from monitor.tools.auditor.metrics import AUDITOR_METRICS
 from monitor.tools.client.exporter import PUBLIC_METRICS
 from monitor.tools.page.metrics import PAGE_METRICS
 from tests.docs.conftest import ROOT

@@ -24,7 +24,7 @@ from monitor.contracts.instants import DAY, format_duration
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs
 from monitor.observe.metric_catalog import METRICS, PREFIX
-from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
+from monitor.tools.auditor.metrics import AUDITOR_METRICS
 from monitor.tools.client.exporter import PUBLIC_METRICS
 from monitor.tools.page.metrics import PAGE_METRICS
 

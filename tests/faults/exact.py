@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.parsing import parse_instant
+from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.visits import decode
 
 CERTAIN: Final = Fraction(30)

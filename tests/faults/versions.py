@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from monitor.store.fingerprint import compute_published_fingerprint
 from monitor.tools.audit import audit
-from monitor.tools.audit.findings import BUDGET
 from monitor.tools.audit.configuration import AuditTerms, read_terms
+from monitor.tools.audit.findings import BUDGET
 from monitor.tools.audit.parsing import parse_instant
 from tests.faults.conftest import Scene
 from tests.faults.leaks import find_leaks

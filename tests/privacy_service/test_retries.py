@@ -22,9 +22,9 @@ from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decider
+from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
-from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 

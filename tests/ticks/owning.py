@@ -15,8 +15,8 @@ from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import read_partition
-from monitor.ticks.owner import Check, LedgerTopic, Owner, OwnerRecords, take_over
 from monitor.ticks.ledger_state import LedgerState
+from monitor.ticks.owner import Check, LedgerTopic, Owner, OwnerRecords, take_over
 from tests.builders import build_counts
 
 

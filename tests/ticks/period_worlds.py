@@ -28,10 +28,10 @@ from monitor.privacy.payments import compute_over_time_payment
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
+from monitor.ticks.ledger_state import LedgerState, Spent
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.ticks.period_account import PeriodAccount, declare_charges
 from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
-from monitor.ticks.ledger_state import LedgerState, Spent
 from tests.builders import build_counts, build_parameters
 
 SLOTS: Final = 36

@@ -18,8 +18,8 @@ from monitor.contracts.parameters import OverTime, Parameters, Registry
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
-from monitor.ticks.period_account import MAX_CHARGES_BYTES, PeriodAccount, declare_charges
 from monitor.ticks.ledger_state import LedgerState, Spent
+from monitor.ticks.period_account import MAX_CHARGES_BYTES, PeriodAccount, declare_charges
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 

@@ -29,10 +29,10 @@ from monitor.privacy.payments import compute_over_time_payment
 from monitor.service.setup import Beginning, set_up
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.ledger import LedgerReader, Writer
+from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.period_account import declare_charges
 from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
-from monitor.ticks.ledger_state import LedgerState
 from monitor.tools.replay.topics import adapt_topic_needs
 from tests.builders import build_counts
 from tests.ticks.owning import own, publish

@@ -22,9 +22,9 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import LedgerReader, Writer, read_partition
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.ticks.period_account import declare_charges
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from tests.ticks.owning import at, decide, ledger, list_kinds, own, read_owner_values
 
 Make = Callable[..., Parameters]

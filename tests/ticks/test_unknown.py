@@ -14,7 +14,15 @@ import pytest
 from monitor.contracts.instants import HOUR, parse_instant
 from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
-from monitor.contracts.unknown_causes import CAUSES, FACTS_MISSING, INPUT_BEHIND, LATE, LEDGER_LOST, count_causes, explain
+from monitor.contracts.unknown_causes import (
+    CAUSES,
+    FACTS_MISSING,
+    INPUT_BEHIND,
+    LATE,
+    LEDGER_LOST,
+    count_causes,
+    explain,
+)
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import Span

@@ -20,10 +20,10 @@ from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
+from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.loop import ReleaseLoop
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
-from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.upkeep import Upkeep
 from tests.store.memory import MemoryWindows
 

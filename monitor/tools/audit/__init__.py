@@ -12,8 +12,8 @@ import logging
 
 from monitor.tools.audit.audit import audit, audit_topics
 from monitor.tools.audit.findings import AuditReport
-from monitor.tools.audit.rendering import render, render_contents
 from monitor.tools.audit.parsing import AuditError
+from monitor.tools.audit.rendering import render, render_contents
 
 __all__ = [
     "AuditError",

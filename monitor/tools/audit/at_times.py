@@ -10,12 +10,12 @@ from functools import partial
 
 from msgspec import UNSET
 
-from monitor.tools.audit.monitor_checks import Check, Prove, Scope
+from monitor.tools.audit.configuration import AtTimesTerms
 from monitor.tools.audit.findings import BUDGET, FORM, LEAST, NOISY, SAFE, TICKS
 from monitor.tools.audit.forms import AtTimes, FormError, Record
-from monitor.tools.audit.recount import Presence
-from monitor.tools.audit.configuration import AtTimesTerms
+from monitor.tools.audit.monitor_checks import Check, Prove, Scope
 from monitor.tools.audit.parsing import format_utc
+from monitor.tools.audit.recount import Presence
 
 
 class AtTimesCheck(Check):

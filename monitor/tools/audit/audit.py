@@ -8,13 +8,13 @@ from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import FATES, AuditReport, Findings
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.forms import Record, read_file
 from monitor.tools.audit.reader import Sources, TopicContents
 from monitor.tools.audit.recount import create_recounts
-from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.visit_totals import VisitTotals
 from monitor.tools.audit.visits import read_visits
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
+from monitor.tools.audit.configuration import AuditTerms, TimedTerms
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.forms import Answer, Charges, OverTime, Owner, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.configuration import AuditTerms, TimedTerms
 from monitor.tools.audit.parsing import parse_duration
 
 STATED: Final = frozenset({"epsilon"})

@@ -15,12 +15,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
-from monitor.tools.audit.monitor_checks import Check, Prove, Scope
+from monitor.tools.audit.configuration import DwellTerms, HotSpotsTerms
 from monitor.tools.audit.findings import DWELL, FORM, NOISY, TICKS
 from monitor.tools.audit.forms import Dwell, FormError, HotSpots, Record
-from monitor.tools.audit.recount import MeasuredVisit
-from monitor.tools.audit.configuration import DwellTerms, HotSpotsTerms
+from monitor.tools.audit.monitor_checks import Check, Prove, Scope
 from monitor.tools.audit.parsing import format_utc
+from monitor.tools.audit.recount import MeasuredVisit
 
 _FURTHEST: Final = 45
 """Noise beyond 45 times its scale has a probability of about e^-45 per total, so it is an error."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from monitor.tools.audit.configuration import AuditTerms, require_one_grid
 from monitor.tools.audit.findings import TICKS, Findings, Outcome, ProvenStretch, count_false
 from monitor.tools.audit.forms import FORMS, Record
 from monitor.tools.audit.history import History
@@ -19,7 +20,6 @@ from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.output import OutputChecks, WaitingTick
 from monitor.tools.audit.payments import Payments
 from monitor.tools.audit.recount import Recount
-from monitor.tools.audit.configuration import AuditTerms, require_one_grid
 
 MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
 """The most bytes of answers, as published, that wait until the input can be read. If more wait, the oldest are never

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import ProvenStretch
 from monitor.tools.audit.forms import Record, decode_record
@@ -24,7 +25,6 @@ from monitor.tools.audit.reader import (
     UnreadableTopicError,
 )
 from monitor.tools.audit.recount import Recount, create_recounts
-from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.visit_totals import VisitTotals
 
 _CLOCKS: Final = 60 * 1_000_000

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from monitor.tools.audit.at_times import AtTimesCheck
-from monitor.tools.audit.monitor_checks import Check, Prove, Scope
+from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.drawn import DwellCheck, HotSpotsCheck
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.forms import FormError, Record
 from monitor.tools.audit.history import History
+from monitor.tools.audit.monitor_checks import Check, Prove, Scope
 from monitor.tools.audit.over_time import OverTimeCheck
 from monitor.tools.audit.payments import NoisyAnswers
 from monitor.tools.audit.recount import Recount
-from monitor.tools.audit.configuration import AuditTerms
 
 
 class Judge:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from monitor.tools.audit.configuration import AuditTerms, hash_text
 from monitor.tools.audit.findings import TICKS, Findings, format_ticks
 from monitor.tools.audit.forms import Owner, Record, Start
 from monitor.tools.audit.judge import Judge
-from monitor.tools.audit.configuration import AuditTerms, hash_text
 
 log = logging.getLogger(__name__)
 

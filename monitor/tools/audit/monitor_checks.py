@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.findings import FORM, Findings
 from monitor.tools.audit.forms import Record
 from monitor.tools.audit.history import History
+from monitor.tools.audit.parsing import format_utc
 from monitor.tools.audit.payments import NoisyAnswers
 from monitor.tools.audit.recount import Recount
-from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.parsing import format_utc
 
 Prove = Callable[[], None]
 """A function that compares an answer with the recount."""

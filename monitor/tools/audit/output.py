@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from monitor.tools.audit.monitor_checks import Prove
+from monitor.tools.audit.configuration_in_force import Stretches
 from monitor.tools.audit.findings import BYTES, FORM, TICKS, Findings
 from monitor.tools.audit.forms import ANSWERS, FORMS, OWNERS, AtTimes, OverTime, Owner, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.missing_records import TickParts
-from monitor.tools.audit.configuration_in_force import Stretches
+from monitor.tools.audit.monitor_checks import Prove
 from monitor.tools.audit.parsing import format_utc
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from monitor.tools.audit.monitor_checks import Check, Prove, Scope
+from monitor.tools.audit.configuration import OverTimeTerms
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE
 from monitor.tools.audit.forms import FormError, Mark, Noisy, OverTime, Paused, Record
-from monitor.tools.audit.configuration import OverTimeTerms
+from monitor.tools.audit.monitor_checks import Check, Prove, Scope
 
 _P_VALUE_TOLERANCE: Final = 1e-9
 

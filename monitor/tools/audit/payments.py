@@ -13,8 +13,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from monitor.tools.audit.findings import PAID, Findings
 from monitor.tools.audit.configuration import AuditTerms
+from monitor.tools.audit.findings import PAID, Findings
 
 
 class Charge(NamedTuple):

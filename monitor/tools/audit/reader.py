@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.parsing import AuditError
+from monitor.tools.audit.recount import Recount
 from monitor.tools.audit.visits import decode
 
 OpenConsumer = Callable[..., Any]

@@ -10,8 +10,8 @@ from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAl
 from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
 from monitor.contracts.slot_grid import SlotGrid
-from monitor.tools.client.designated_time import AtTime
 from monitor.tools.client.current_answers import Answer
+from monitor.tools.client.designated_time import AtTime
 from monitor.tools.client.subscriber_view import (
     Alert,
     AlertChange,

@@ -20,11 +20,11 @@ from monitor.contracts.parameters import Parameters, Total
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.service.run import stop_on_signals
 from monitor.service.service import build_kafka_connections
-from monitor.tools.client.designated_time import AtTime
 from monitor.tools.client.current_answers import VALID_SLOTS, KnownPlaces
+from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, dwell_status, hot_spots_status, moment
+from monitor.tools.client.designated_time import AtTime
 from monitor.tools.client.places import Places, open_places
 from monitor.tools.client.subscriber_view import Alert, SubscriberView
-from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, dwell_status, hot_spots_status, moment
 
 STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
 SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}

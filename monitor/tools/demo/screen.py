@@ -14,10 +14,10 @@ from rich.text import Text
 
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.contracts.instants import parse_instant, to_datetime
+from monitor.tools.client.describe_records import moment, span
 from monitor.tools.client.designated_time import AtTime, AtTimeStatus
 from monitor.tools.client.subscriber_view import Alert
 from monitor.tools.client.watch import STYLES, SYMBOLS
-from monitor.tools.client.describe_records import moment, span
 from monitor.tools.demo.story import Story
 
 _WIDE: Final = 96  # from this width in columns on, the news is shown next to the places

@@ -14,8 +14,8 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, parse_instant
 from monitor.contracts.parameters import Parameters
 from monitor.observe.metric_catalog import FATES, PREFIX
-from monitor.tools.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
 from monitor.tools.client.describe_records import News, Words, moment
+from monitor.tools.client.subscriber_view import AlertChange, Change, SubscriberView, keep_for
 
 NOUN: Final = "infected people"
 _NEWS_KEPT: Final = 60

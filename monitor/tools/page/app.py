@@ -22,15 +22,15 @@ from monitor.contracts.instants import format_instant, parse_instant
 from monitor.errors import TimeError
 from monitor.tools.page import answers
 from monitor.tools.page.bodies import Bodies, Body, StampedBodies, respond
+from monitor.tools.page.current_places import Present, Recount
 from monitor.tools.page.feed import RETRY
 from monitor.tools.page.headers import Headers
 from monitor.tools.page.history import prepare_history
 from monitor.tools.page.html import Html, View, count_pages, round_seconds_left
+from monitor.tools.page.languages import choose_language
 from monitor.tools.page.metrics import CountResponses
-from monitor.tools.page.current_places import Present, Recount
 from monitor.tools.page.states import States, prepare_past_states, prepare_records
 from monitor.tools.page.static_files import Static, read_openapi
-from monitor.tools.page.languages import choose_language
 
 _BRIEF: Final = "public, max-age=5, must-revalidate, stale-if-error=0"  # never an old "safe", not even in an outage
 _FIXED: Final = "public, max-age=86400"

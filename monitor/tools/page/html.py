@@ -17,8 +17,8 @@ from monitor.config.sections import LANGUAGES, Language
 from monitor.contracts.instants import SECOND
 from monitor.tools.client.current_answers import Answer
 from monitor.tools.page.current_places import STATES, Place, Recount
-from monitor.tools.page.static_files import Static
 from monitor.tools.page.languages import Texts, Words, format_machine_time
+from monitor.tools.page.static_files import Static
 
 SECONDS: Final = (120, 60, 30, 10, 1)
 """How long the list may stay, in seconds. Without JavaScript the page reloads each minute."""

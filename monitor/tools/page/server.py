@@ -32,14 +32,14 @@ from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
 from monitor.tools.page.bodies import Body, make_body
+from monitor.tools.page.current_places import Present, read_recount
 from monitor.tools.page.feed import BEAT_SECONDS, Feed, Hub
 from monitor.tools.page.html import Html
+from monitor.tools.page.languages import build_texts
 from monitor.tools.page.metrics import PageMetrics
-from monitor.tools.page.current_places import Present, read_recount
 from monitor.tools.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
 from monitor.tools.page.reader import Polled, Source, follow, poll
 from monitor.tools.page.static_files import read_static
-from monitor.tools.page.languages import build_texts
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from monitor.observe.metric_catalog import METRICS, PREFIX
-from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS
+from monitor.tools.auditor.metrics import AUDITOR_METRICS
 from monitor.tools.page.metrics import PAGE_METRICS
 from tests.deploy.alerts.runbooks import (
     AUDITOR_RULES,

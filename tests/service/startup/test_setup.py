@@ -19,8 +19,8 @@ from monitor.service.preflight import read_ledger
 from monitor.service.setup import Beginning, SetupResult, date_ledger_loss, read_redis_time
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
-from monitor.ticks.owner import LedgerTopic
 from monitor.ticks.ledger_state import OwnerTerms
+from monitor.ticks.owner import LedgerTopic
 from monitor.tools.servers import EmbeddedValkey
 from tests.ticks.owning import own, publish
 from tests.topic_fixtures import TopicSet

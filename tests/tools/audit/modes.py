@@ -12,11 +12,11 @@ from rich.console import Console
 
 from monitor.tools.audit import AuditReport, audit, render
 from monitor.tools.audit.audit import judge_records
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.forms import read_file
-from monitor.tools.audit.recount import create_recounts
-from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.parsing import parse_instant
+from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.visits import read_visits
 from tests.tools.audit.conftest import Tiny
 

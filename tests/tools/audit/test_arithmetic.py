@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from monitor.tools.audit.configuration import AuditTerms, read_terms
 from monitor.tools.audit.findings import Findings
 from monitor.tools.audit.payments import Charge, NoisyAnswers, Payments, find_most_in_a_period
 from monitor.tools.audit.recount import PeopleCount, Recount
-from monitor.tools.audit.configuration import AuditTerms, read_terms
 from monitor.tools.audit.visits import AcceptedVisit
 from tests.tools.audit.conftest import Tiny
 

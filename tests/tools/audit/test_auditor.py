@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from monitor.cli import main
 from monitor.config.servers import AuditorSettings, KafkaSettings
 from monitor.tools.auditor.audit_topics import FollowOptions, follow_topics
-from monitor.tools.auditor.metric_catalog import AUDITOR_METRICS, STATES
+from monitor.tools.auditor.metrics import AUDITOR_METRICS, STATES
 from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands

@@ -20,12 +20,12 @@ import pytest
 from kafka.errors import KafkaError
 
 from monitor.kafka.connections import KafkaConnections
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Engine, Run
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower
-from monitor.tools.audit.reader import Sources
-from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.parsing import parse_instant
+from monitor.tools.audit.reader import Sources
 from monitor.tools.auditor.topics import KafkaTopics
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner

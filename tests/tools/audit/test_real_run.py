@@ -17,11 +17,11 @@ from monitor.cli import main
 from monitor.config import load_config
 from monitor.service.service import build_kafka_connections
 from monitor.tools.audit import AuditReport, audit
+from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.engine import Run
 from monitor.tools.audit.findings import Outcome
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.reader import Sources
-from monitor.tools.audit.configuration import read_terms
 from monitor.tools.auditor.topics import KafkaTopics
 from monitor.tools.servers import EmbeddedValkey
 from tests.shared_kafka import SharedKafka

@@ -8,8 +8,8 @@ import hashlib
 import pytest
 
 from monitor.tools.audit import AuditError, audit
-from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.configuration import read_terms
+from monitor.tools.audit.recount import create_recounts
 from monitor.tools.audit.visits import read_visits
 from tests.tools.audit.conftest import Tiny
 

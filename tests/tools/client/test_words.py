@@ -11,9 +11,9 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.contracts.parameters import Registry
 from monitor.privacy.paired import PairedTotals
+from monitor.tools.client.describe_records import News, Words, chance, moment, span
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.client.watch import Screen, describe_view
-from monitor.tools.client.describe_records import News, Words, chance, moment, span
 from tests.tools.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
 
 NewsOf = Callable[[Iterable[OutputRecord]], list[str]]

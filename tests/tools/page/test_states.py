@@ -20,9 +20,9 @@ from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.page.answers import write_locations_csv
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
+from monitor.tools.page.current_places import Place, Present
 from monitor.tools.page.entries import Entry, read_entries
 from monitor.tools.page.feed import Feed, Hub
-from monitor.tools.page.current_places import Place, Present
 from monitor.tools.page.states import States, prepare_past_states, prepare_records, write_states
 from tests.tools.client.records import REGISTRY, SLOTS, over_time
 
