@@ -69,7 +69,7 @@ def find_broken_rules(sections: Sections) -> Iterator[Problem]:
     for index, monitor in sections.monitors.items():
         yield from _check_monitor(sections, f"monitors.{index}", monitor)
     yield from _check_kafka(sections)
-    if has(*(f"redis.{name}" for name in ("url", "username", "cluster", *_TLS_FILES))):
+    if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *_TLS_FILES))):
         yield from _check_redis(sections.redis)
     if has("auditor.username", "auditor.password_file", "auditor.certificate_file", "auditor.key_file"):
         yield from _check_auditor(sections.auditor)
@@ -388,6 +388,15 @@ def _check_redis(redis: RedisSettings) -> Iterator[Problem]:
         yield Problem("redis.username", "set twice", "one user", "Remove it here, or from redis.url.")
     if redis.password is not None and find_url_password(redis.url.get_secret_value()) is not None:
         yield Problem("redis.password", "set twice", "one password", "Remove it here, or from redis.url.")
+    if redis.sentinels and redis.cluster:
+        yield Problem("redis.sentinels", "set", "no such key with cluster: true", "Remove one of them.")
+    elif redis.sentinels and (parts.scheme == "unix" or parts.port is not None):
+        yield Problem(
+            "redis.url",
+            redis.address,
+            "the name by which redis.sentinels know the primary, without a port, such as redis://primary/0",
+            "Remove the port, or redis.sentinels.",
+        )
     if redis.cluster and (parts.scheme == "unix" or parts.path.strip("/") not in {"", "0"} or "db=" in parts.query):
         yield Problem(
             "redis.url", redis.address, "database 0 on a network address with cluster: true", "End the URL with /0."

@@ -254,9 +254,9 @@ TopicName = Annotated[
     # Without look-ahead, which validators such as Helm's do not support.
     WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC_CHARACTERS}$", "not": {"pattern": f"^({_NO_TOPIC})"}}),
 ]
-BrokerAddress = Annotated[
+ServerAddress = Annotated[
     str,
-    PlainValidator(_make_text_parser(_ADDRESS, "the address of a broker such as localhost:9092 or [::1]:9092")),
+    PlainValidator(_make_text_parser(_ADDRESS, "a host and a port such as localhost:9092 or [::1]:9092")),
     WithJsonSchema({"type": "string", "pattern": f"^{_ADDRESS}$"}),
 ]
 WebAddress = Annotated[

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Sec
 from pydantic.json_schema import SkipJsonSchema
 
 from monitor.config.scalars import (
-    BrokerAddress,
     FilePath,
     Line,
     Masked,
@@ -18,6 +17,7 @@ from monitor.config.scalars import (
     PositiveDuration,
     ReplicationFactor,
     Section,
+    ServerAddress,
     TopicName,
     WebAddress,
     WholeNumber,
@@ -60,7 +60,7 @@ class KafkaSettings(Section):
     """Kafka: the brokers, the topics, and the credentials."""
 
     bootstrap_servers: Annotated[
-        tuple[BrokerAddress, ...], BeforeValidator(_split_addresses), AfterValidator(_require_addresses)
+        tuple[ServerAddress, ...], BeforeValidator(_split_addresses), AfterValidator(_require_addresses)
     ] = Field(description="a list of broker addresses such as [localhost:9092]")
     topics: TopicNames = Field(description="the names of the topics: visits, alerts, dead_letters")
     partitions: PartitionCounts = Field(default_factory=PartitionCounts, description="partitions by topic")
@@ -142,6 +142,10 @@ class RedisSettings(Section):
     password_file: FilePath | None = Field(default=None, description="the file with the user's password")
     password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
     cluster: bool = Field(default=False, description="true for Redis Cluster")
+    sentinels: Annotated[tuple[ServerAddress, ...] | None, BeforeValidator(_split_addresses)] = Field(
+        default=None,
+        description="the addresses of Sentinels, which name the primary; redis.url has its name as the host",
+    )
     ca_file: FilePath | None = Field(
         default=None, description="the certificate authorities that the server is verified against"
     )

@@ -123,6 +123,7 @@ def build_redis_address(config: Config) -> RedisAddress:
         redis.username,
         password.get_secret_value() if password else None,
         redis.cluster,
+        redis.sentinels or (),
         {name: str(path) for name, path in files.items() if path is not None},
     )
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from redis import Redis
 from redis.backoff import ConstantBackoff
 from redis.cluster import ClusterNode, RedisCluster
+from redis.connection import SSLConnection, parse_url
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -29,6 +30,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import TimeoutError as SlowError
 from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
 from monitor.contracts.instants import SECOND
 from monitor.errors import FailedError, UnreachableError, WindowsError
@@ -62,6 +64,8 @@ _TRANSIENT: Final = {
     "LOST": "it lacks keys of a shard, so the facts of this shard are read from the input again",
     "MOVED": "the cluster has moved these keys",
     "ASK": "the cluster is moving these keys",
+    "NOPRIMARY": "no Sentinel names a primary: check redis.sentinels, and that the host in redis.url is the "
+    "name of the primary",
     "WRONGPASS": "it requires a user and a password, or refused them: check redis.username and redis.password_file",
 }
 _MOVING: Final = frozenset({"TRYAGAIN", "ASK", "MOVED"})
@@ -75,6 +79,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py remo
     ClusterError: "TRYAGAIN",  # redis-py was told to try again too often
     MovedError: "MOVED",
     AskError: "ASK",
+    MasterNotFoundError: "NOPRIMARY",
     AuthenticationError: "WRONGPASS",
     NoPermissionError: "NOPERM",
 }
@@ -90,12 +95,17 @@ _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """The address and credentials of Redis; `repr` omits the URL and the password. `tls`: settings of redis-py."""
+    """The address and credentials of Redis; `repr` omits the URL and the password.
+
+    With `sentinels` (addresses as `host:port`), the host in the URL is the name by which they know the primary. `tls`:
+    settings of redis-py.
+    """
 
     url: str = field(repr=False)
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     cluster: bool = False
+    sentinels: tuple[str, ...] = ()
     tls: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -122,12 +132,29 @@ def create_client(address: RedisAddress) -> Client:
         "retry": Retry(ConstantBackoff(_RETRY_SECONDS), 1, (LostError,)),
         **address.tls,
     }
+    if address.sentinels:
+        return _create_sentinel_client(address, options)
     if not address.cluster:
         return Redis.from_url(address.url, **options)
     try:
         return RedisCluster.from_url(address.url, **options)
     except REDIS_ERRORS as error:
         raise translate_error(error, "the Redis cluster") from None
+
+
+def _create_sentinel_client(address: RedisAddress, options: Mapping[str, Any]) -> Redis:
+    """Return a client that asks the Sentinels for the primary whenever it connects.
+
+    After a failover, the old primary disconnects its clients or refuses their writes, so that they ask again. The
+    Sentinels are asked with the same limits and certificates, and without a password.
+    """
+    own: dict[str, Any] = dict(parse_url(address.url))  # type: ignore[no-untyped-call]  # redis-py gives it no types
+    name, encrypted = own.pop("host"), own.pop("connection_class", None) is SSLConnection
+    settings = {**options, **own, "ssl": encrypted}
+    asking = {key: settings[key] for key in ("ssl", "socket_timeout", "socket_connect_timeout", *address.tls)}
+    sentinels = [(host.strip("[]"), int(port)) for host, _, port in (one.rpartition(":") for one in address.sentinels)]
+    client: Redis = Sentinel(sentinels, sentinel_kwargs=asking, **settings).master_for(name)  # type: ignore[no-untyped-call]  # redis-py gives it no types
+    return client
 
 
 def list_cluster_nodes(client: RedisCluster) -> list[ClusterNode]:
@@ -139,6 +166,8 @@ def describe_client(client: Client) -> str:
     """Return the address of a client's server or servers, for messages."""
     if isinstance(client, RedisCluster):
         return f"Redis cluster {', '.join(sorted(node.name for node in list_cluster_nodes(client)))}"
+    if isinstance(client.connection_pool, SentinelConnectionPool):
+        return f"Redis primary {client.connection_pool.service_name}, by Sentinel"
     options = client.connection_pool.connection_kwargs
     if "path" in options:
         return f"Redis at {options['path']}"

@@ -87,6 +87,9 @@ REFUSED: Final[tuple[Refused, ...]] = (
     ({"redis.ca_file": "ca.pem"}, "redis.ca_file", "", "rediss://"),
     ({"redis.url": "rediss://localhost", "redis.certificate_file": "x"}, "redis.key_file", "", ""),
     ({"redis.url": "rediss://localhost", "redis.key_file": "x"}, "redis.certificate_file", "", ""),
+    ({"redis.sentinels": "a:1,b:2", "redis.url": "redis://primary:6379/0"}, "redis.url", "without a port", ""),
+    ({"redis.sentinels": ["a:1"], "redis.cluster": True, "redis.url": "redis://a/0"}, "redis.sentinels", "", ""),
+    ({"redis.sentinels": ["a"], "redis.url": "redis://primary/0"}, "redis.sentinels.0", "a host and a port", ""),
     ({"redis.username": "a", "redis.url": "redis://b@localhost"}, "redis.username", "", ""),
     ({"redis.cluster": True, "redis.url": "redis://localhost/1"}, "redis.url", "", ""),
     ({"redis.cluster": True, "redis.url": "unix:///run/redis.sock"}, "redis.url", "", ""),
@@ -110,6 +113,7 @@ ACCEPTED: Final[tuple[Mapping[str, Any], ...]] = (
     {**COMPLETE, "kafka.password_file": "kafka-password"},
     {**TLS, "kafka.certificate_file": "client.pem", "kafka.key_file": "client.key"},
     {"redis.ca_file": "ca.pem", "redis.url": "rediss://localhost"},
+    {"redis.sentinels": "a:1,b:2", "redis.url": "redis://primary/0"},
     {"redis.certificate_file": "client.pem", "redis.key_file": "client.key", "redis.url": "rediss://localhost"},
 )
 """Changes that no rule refuses."""

@@ -18,7 +18,9 @@ from typing import Any, Final
 
 import redis
 
+from monitor.service.service import build_redis_address
 from monitor.store.fingerprint import compute_fingerprint as stored_under
+from monitor.store.redis_client import create_client
 from monitor.tools.audit.configuration import AuditTerms, read_terms
 from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import FaultTown
@@ -190,8 +192,9 @@ def find_shown_early(shard: Shard, first: Mapping[LastSeen | Present, int], term
 
 def connect_redis(town: FaultTown) -> Any:
     """Return a client for the town's Redis."""
-    client_class: Any = redis.RedisCluster if town.shape.cluster else redis.Redis
-    return client_class.from_url(town.settings.config.redis.url.get_secret_value())
+    if town.shape.cluster:
+        return redis.RedisCluster.from_url(town.settings.config.redis.url.get_secret_value())
+    return create_client(build_redis_address(town.settings.config))
 
 
 def _merge(record_fates: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import Any, Final
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene
 from tests.faults.town import Shape
-from tests.kit.network import Forwarder, parse_address
+from tests.kit.network import parse_address
 from tests.kit.processes import Instance
 from tests.kit.waiting import until
 from tests.redis_cluster import SLOTS, connect, join_nodes
@@ -77,7 +77,7 @@ def test_cluster_loses_and_regains_node(
 
 
 class Sentinel(EmbeddedValkey):
-    """A single Sentinel that monitors a primary."""
+    """One of the Sentinels of a primary. Two of them must agree that it is lost."""
 
     name = "Sentinel"
 
@@ -93,15 +93,16 @@ class Sentinel(EmbeddedValkey):
             return (host.decode() if isinstance(host, bytes) else host), int(port)
 
     @property
-    def knows_a_replica(self) -> bool:
-        """Whether Sentinel has found a replica of the primary."""
+    def is_ready(self) -> bool:
+        """Whether it has found a replica of the primary and the two other Sentinels."""
         with connect(self) as client:
-            return bool(client.execute_command("SENTINEL REPLICAS", PRIMARY))
+            others = client.execute_command("SENTINEL SENTINELS", PRIMARY)
+            return len(others) == 2 and bool(client.execute_command("SENTINEL REPLICAS", PRIMARY))
 
     def _prepare(self) -> None:
         """Write the configuration file, which Sentinel needs to be writable."""
         lines = (
-            f"sentinel monitor {PRIMARY} {self._host} {self._watched} 1",
+            f"sentinel monitor {PRIMARY} {self._host} {self._watched} 2",
             f"sentinel down-after-milliseconds {PRIMARY} 1000",
             f"sentinel failover-timeout {PRIMARY} 3000",
         )
@@ -134,23 +135,22 @@ def impatient_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 def test_sentinel_promotes_lagging_replica(
     kafka: SharedKafka, impatient_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
-    """After Sentinel promotes a lagging replica, the missing facts are read again before any answer is "safe".
+    """After Sentinels promote a lagging replica, the missing facts are read again before any answer is "safe".
 
     primary  ├── facts ──────────────────────────┤ killed
-    replica  ├── facts ┤ stopped, disconnected     ├── continues, promoted by Sentinel, some seconds behind
-    proxy    ├── forwards to the primary ──────────────┤ forwards to Sentinel's primary
+    replica  ├── facts ┤ stopped, disconnected     ├── continues, promoted by the Sentinels, some seconds behind
+    service  ├── asks the Sentinels, uses the primary ──┤ asks them again, uses the promoted replica
     """
     host, port = parse_address(impatient_store.url)
     with ExitStack() as stack:
         replica = stack.enter_context(EmbeddedValkey(ValkeySettings(arguments=("--replicaof", f"{host} {port}"))))
         primary = stack.enter_context(connect(impatient_store))
         until(lambda: primary.info("replication")["connected_slaves"] == 1, 20, "the replica follows")
-        sentinel = stack.enter_context(Sentinel(impatient_store))
-        until(lambda: sentinel.knows_a_replica, 20, "Sentinel has found the replica")
-        proxy = stack.enter_context(closing(Forwarder(sentinel.primary)))
-        scene = make_scene(
-            kafka.bootstrap_servers, f"redis://127.0.0.1:{proxy.port}/0", Shape(inputs=1, ledger_partitions=1)
-        )
+        sentinels = [stack.enter_context(Sentinel(impatient_store)) for _ in range(3)]
+        until(lambda: all(one.is_ready for one in sentinels), 20, "the Sentinels have found each other and the replica")
+        addresses = [":".join(map(str, parse_address(sentinel.url))) for sentinel in sentinels]
+        changes = {"redis": {"url": f"redis://{PRIMARY}/0", "sentinels": addresses}}
+        scene = make_scene(kafka.bootstrap_servers, "", Shape(inputs=1, ledger_partitions=1, changes=changes))
         instance = scene.start()
         scene.subscriber.wait_complete()
         replica.pause()
@@ -160,9 +160,8 @@ def test_sentinel_promotes_lagging_replica(
         impatient_store.kill()
         replica.resume()
         promoted = stack.enter_context(connect(replica))
-        until(lambda: sentinel.primary == parse_address(replica.url), 30, "Sentinel has promoted the replica")
+        until(lambda: sentinels[0].primary == parse_address(replica.url), 30, "the replica is promoted")
         assert read_progress(promoted) < reached
-        proxy.turn(sentinel.primary)
         scene.subscriber.wait_complete(60)
         assert read_progress(promoted) >= reached
         # The input has one partition, read from offset 0 on. Records beyond its offsets were read again.

@@ -92,6 +92,15 @@ def test_description_of_a_cluster(valkey_cluster: EmbeddedValkey) -> None:
     client.close()
 
 
+def test_sentinels_that_name_no_primary() -> None:
+    """If no Sentinel names a primary, the error says which settings to check, without credentials."""
+    address = RedisAddress("redis://someone:secret@town/0", sentinels=("127.0.0.1:9", "[::1]:9"))
+    with closing(create_client(address)) as client:
+        assert describe_client(client) == "Redis primary town, by Sentinel"
+        with pytest.raises(UnreachableError, match=r"by Sentinel: no Sentinel names a primary: check redis\.sentinels"):
+            read_server_time(client)
+
+
 def test_time_limits() -> None:
     """Connections and responses have time limits. Only a command whose connection was lost is sent once more."""
     options = create_client(RedisAddress("redis://host")).get_connection_kwargs()
