@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from monitor.contracts.alerts import LEDGER, OWNER, OutputRecord
@@ -14,7 +15,7 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence
-from monitor.ticks.ledger import read_partition
+from monitor.ticks.ledger import TRANSACTIONAL_ID_PREFIX, read_partition
 from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import Check, LedgerTopic, Owner, OwnerRecords, take_over
 from tests.builders import build_counts
@@ -49,6 +50,27 @@ def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[OutputRecord]:
         for shard, question in owner.decider.build_questions(tick).items()
     }
     return publish(owner, tick, readings).records
+
+
+@contextmanager
+def leave_open(
+    connections: KafkaConnections, topic: str, topic_id: str, records: Sequence[OutputRecord]
+) -> Iterator[Any]:
+    """Fence the writer of partition 0, and send records in a transaction that stays open, as if killed meanwhile."""
+    producer = connections.create_producer(transactional_id=f"{TRANSACTIONAL_ID_PREFIX}{topic_id}-0")
+    try:
+        producer.init_transactions()
+        producer.begin_transaction()
+        sent = [
+            producer.send(topic, key=record.key, value=record.value, headers=list(record.headers), partition=0)
+            for record in records
+        ]
+        producer.flush()
+        for future in sent:
+            future.get(timeout=10)
+        yield producer
+    finally:
+        producer.close(timeout=0)
 
 
 def publish(owner: Owner, tick: int, readings: Mapping[int, Reading]) -> Decision:

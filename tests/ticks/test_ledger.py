@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from kafka import OffsetSpec, TopicPartition
+from kafka.errors import ProducerFencedError
 
 from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.record_sizes import LARGEST_SNAPSHOT
@@ -16,6 +17,7 @@ from monitor.errors import FencedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES
 from monitor.ticks.ledger import Writer, read_first_offset, read_partition
+from tests.ticks.owning import leave_open
 
 MakeTopic = Callable[..., tuple[str, str]]
 OpenWriter = Callable[..., Writer]
@@ -44,16 +46,6 @@ def read_committed(connections: KafkaConnections, topic: str) -> list[str]:
             for records in consumer.poll(timeout_ms=50).values():
                 keys_found += [record.key.decode() for record in records]
     return keys_found
-
-
-def leave_open(writer: Writer, topic: str, *records: OutputRecord) -> None:
-    """Send records in a transaction that is never committed, like a process that is killed."""
-    producer: Any = writer._producer
-    producer.begin_transaction()
-    sent = [producer.send(topic, key=record.key, value=record.value, partition=0) for record in records]
-    producer.flush()
-    for future in sent:
-        future.get(timeout=10)
 
 
 def test_appended_records_are_read_back(
@@ -88,24 +80,21 @@ def test_zombie_is_fenced(connections: KafkaConnections, make_topic: MakeTopic, 
 def test_aborted_records_count(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:
     """Records of a zombie's aborted transaction count: read_uncommitted subscribers may have seen them."""
     name, topic_id = make_topic("ledger")
-    zombie = open_writer(name, topic_id)
-    leave_open(zombie, name, record("seen"))
-    owner = open_writer(name, topic_id)
-    owner.append([record("after")])
-    with pytest.raises(FencedError):
-        zombie._run(zombie._producer.commit_transaction, 10.0)
+    with leave_open(connections, name, topic_id, [record("seen")]) as zombie:
+        owner = open_writer(name, topic_id)
+        owner.append([record("after")])
+        with pytest.raises(ProducerFencedError):
+            zombie.commit_transaction()
     assert keys(connections, name) == ["seen", "after"]
     assert read_committed(connections, name) == ["after"]
 
 
-def test_open_transaction_is_read(
-    connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
-) -> None:
+def test_open_transaction_is_read(connections: KafkaConnections, make_topic: MakeTopic) -> None:
     """Records of an open transaction are read: the end is the high watermark and not the last stable offset."""
     name, topic_id = make_topic("ledger")
-    leave_open(open_writer(name, topic_id), name, record("seen"))
-    assert keys(connections, name) == ["seen"]
-    assert read_committed(connections, name) == []
+    with leave_open(connections, name, topic_id, [record("seen")]):
+        assert keys(connections, name) == ["seen"]
+        assert read_committed(connections, name) == []
 
 
 def test_trailing_markers_do_not_delay(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, cast
 
@@ -47,11 +47,12 @@ def list_ticks(world: World, partition: int = 0) -> list[int]:
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def waiting() -> Iterator[list[str]]:
     """The names of the threads that have read the evidence of a tick and wait for its release."""
     threads: list[str] = []
-    monkeypatch.setitem(failpoints._armed, "tick.read", lambda: threads.append(threading.current_thread().name))
-    return threads
+    failpoints.arm("tick.read", lambda: threads.append(threading.current_thread().name))
+    yield threads
+    failpoints.disarm("tick.read")
 
 
 def is_ready(world: World) -> bool:

@@ -227,13 +227,12 @@ class TestThreePartitions:
         """An answer between the first reading and the fence is found by the second reading."""
         scene = make_scene(3)
         first = scene.take(scene.old, 0)
-        announce = PeriodCheck._announce
 
-        def answered_before(self: PeriodCheck, partitions: Any) -> None:
+        def answered_before(*arguments: Any) -> Writer:
             decide(first, {0})
-            announce(self, partitions)
+            return Writer(*arguments)
 
-        monkeypatch.setattr(PeriodCheck, "_announce", answered_before)
+        monkeypatch.setattr("monitor.ticks.period_check.Writer", answered_before)
         with pytest.raises(PeriodError, match=r"4 \+ 1/6"):
             scene.take(scene.new, 2)
 

@@ -13,7 +13,7 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.ticks.ledger import read_partition
+from monitor.ticks.ledger import Writer, read_partition
 from tests.conftest import Eventually
 from tests.ticks.worlds import release_instant
 
@@ -54,6 +54,7 @@ def test_unknown_outcome_is_never_drawn_again(
     connections: KafkaConnections,
     noise: Any,
     kinds: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """
     If the acknowledgement of tick 0 is lost, the takeover repeats its bytes; a new draw would be another answer.
@@ -65,15 +66,14 @@ def test_unknown_outcome_is_never_drawn_again(
     site = make_site(parameters, clock)
     noise.script = [0, 9, 9]
     site.release.take_over()
-    writer = site.release.owner._writer
-    append = writer.append
+    append = Writer.append
 
-    def unacknowledged(records: Sequence[OutputRecord], within: float) -> int:
-        append(records, within)
-        writer.append = append  # once
+    def unacknowledged(writer: Writer, records: Sequence[OutputRecord], within: float) -> int:
+        append(writer, records, within)
+        monkeypatch.setattr(Writer, "append", append)  # once
         raise UnreachableError("no broker answers")
 
-    writer.append = unacknowledged
+    monkeypatch.setattr(Writer, "append", unacknowledged)
     clock.move_to(release_instant(parameters, 0))
     assert not site.tick(0)
     assert site.release.take_over()

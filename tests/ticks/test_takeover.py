@@ -25,7 +25,7 @@ from monitor.ticks.ledger import LedgerReader, Writer, read_partition
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.ticks.period_account import declare_charges
-from tests.ticks.owning import at, decide, ledger, list_kinds, own, read_owner_values
+from tests.ticks.owning import at, decide, leave_open, ledger, list_kinds, own, read_owner_values
 
 Make = Callable[..., Parameters]
 MakeLedger = Callable[..., LedgerTopic]
@@ -83,12 +83,8 @@ def test_aborted_answers_count(
         killed.state,
     ).records
 
-    producer = killed._writer._producer
-    producer.begin_transaction()
-    for record in records:
-        producer.send(place.topic, key=record.key, value=record.value, headers=list(record.headers), partition=0)
-    producer.flush()
-    owner = take_over(place)
+    with leave_open(connections, place.topic, place.topic_id, records):
+        owner = take_over(place)
     assert [mark.tick for mark in owner.state.find_marks("stations", "place-1")] == [0]
     assert not owner.may_decide(0)
     assert owner.may_decide(1)
@@ -354,8 +350,17 @@ def test_check_ends_a_takeover(
     decide(take_over(place), 1)
 
 
-def test_transactional_id_has_a_constant_prefix(make_ledger: MakeLedger, take_over: Callable[..., Owner]) -> None:
+def test_transactional_id_has_a_constant_prefix(
+    make_ledger: MakeLedger, take_over: Callable[..., Owner], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The transactional id is the prefix, the topic's id and the partition, without the name of the service."""
     place = make_ledger()
-    producer: Any = take_over(place)._writer._producer
-    assert producer.config["transactional_id"] == f"location-monitor.{place.topic_id}-0"
+    create, ids = KafkaConnections.create_producer, list[str]()
+
+    def record_id(connections: KafkaConnections, **settings: Any) -> Any:
+        ids.append(settings["transactional_id"])
+        return create(connections, **settings)
+
+    monkeypatch.setattr(KafkaConnections, "create_producer", record_id)
+    take_over(place)
+    assert ids == [f"location-monitor.{place.topic_id}-0"]
