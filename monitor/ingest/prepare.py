@@ -15,7 +15,7 @@ from monitor.ingest.dead_letters import DeadLetter
 from monitor.ingest.decode import decode_records
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
-from monitor.store.facts import Span
+from monitor.store.facts import OffsetRange
 from monitor.store.hashing import PersonHasher
 
 
@@ -32,14 +32,14 @@ def prepare_batch(parameters: Parameters, persons: PersonHasher, fetched: Sequen
     accepted = accept(parameters, persons, columns, (stamps - grid.origin) // grid.length)
     accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
     letters = _address_refusals(accepted.refused, fetched)
-    spans = tuple(Span(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
+    ranges = tuple(OffsetRange(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
     newest = {
         fetch.partition: max(record.timestamp for record in fetch.records) * MILLISECOND / SECOND
         for fetch in fetched
         if fetch.records
     }
     oldest = int(stamps.min()) / SECOND if len(stamps) else None
-    return Batch(spans, accepted, letters, len(values), began, oldest, newest)
+    return Batch(ranges, accepted, letters, len(values), began, oldest, newest)
 
 
 def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) -> tuple[DeadLetter, ...]:

@@ -28,7 +28,7 @@ from monitor.observe.log_fields import log_fields
 from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
-from monitor.store.facts import Span
+from monitor.store.facts import OffsetRange
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_store import RedisWindows
 
@@ -103,7 +103,7 @@ class Reader:
     def _enqueue(self, batch: Batch) -> None:
         """Queue a batch, unless an earlier one has to be read again. Wait while the queue is full."""
         if not self._take_written():
-            self._source.park(span.partition for span in batch.spans)
+            self._source.park(offsets.partition for offsets in batch.ranges)
             return
         self._queue.put(batch)
         while self._queue.is_full and self._take_written(wait=True):
@@ -162,13 +162,13 @@ class Reader:
             for letter in batch.letters
             if letter.offset >= self._start_offsets.dead_letters_from.get(letter.partition, 0)
         ]
-        name = _name(batch.spans)
+        name = _name(batch.ranges)
         with log_fields(batch=name), self._spans.span("batch.write", batch=name, records=batch.records):
             if letters:
                 self._dead_letters.put(letters)
                 failpoint("reader.dead_letters_written")
             facts = batch.accepted.facts if batch.packed is None else batch.packed
-            lowest = self._windows.write(batch.spans, facts)
+            lowest = self._windows.write(batch.ranges, facts)
         failpoint("reader.written")
         self.progressed.notify()
         return lowest
@@ -193,7 +193,7 @@ class Reader:
         if complete:
             self._queue.advance()
         else:
-            self._source.park(span.partition for span in self._queue.discard_pending())
+            self._source.park(offsets.partition for offsets in self._queue.discard_pending())
         return complete
 
     def _count_written(self, batch: Batch, lowest: Mapping[int, int]) -> bool:
@@ -203,9 +203,9 @@ class Reader:
         self._metrics.count_several_places(self._several_places.count_in(batch.accepted.facts))
         self._metrics.count_cut(batch.accepted.cut)
         behind = {
-            span.partition: (lowest[span.partition], span.start)
-            for span in batch.spans
-            if lowest[span.partition] < span.start
+            offsets.partition: (lowest[offsets.partition], offsets.start)
+            for offsets in batch.ranges
+            if lowest[offsets.partition] < offsets.start
         }
         self._reread(behind)
         return not behind
@@ -303,9 +303,9 @@ class Reader:
         self._source.close(self._written_offsets)
 
 
-def _name(spans: Iterable[Fetched | Span]) -> str:
+def _name(ranges: Iterable[Fetched | OffsetRange]) -> str:
     """Return the name of a batch in logs and spans: its input partitions and offsets."""
-    return " ".join(f"{span.partition}:{span.start}-{span.end}" for span in spans)
+    return " ".join(f"{offsets.partition}:{offsets.start}-{offsets.end}" for offsets in ranges)
 
 
 def _find_lowest(progress: Sequence[Mapping[int, int]], partition: int) -> int:

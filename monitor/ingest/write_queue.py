@@ -14,7 +14,7 @@ from typing import Final
 
 from monitor.ingest.accept import APPLIED, Accepted
 from monitor.ingest.dead_letters import DeadLetter
-from monitor.store.facts import Facts, PackedFacts, ShardFacts, Span
+from monitor.store.facts import Facts, OffsetRange, PackedFacts, ShardFacts
 
 MOST_APPLIED: Final = 400_000
 """A batch with at least this number of applied visits is not joined with others. Larger writes are hardly faster."""
@@ -46,7 +46,7 @@ class Batch:
     `newest_stamps`: the newest one by input partition, in seconds. `packed`: the facts, ready to be written.
     """
 
-    spans: tuple[Span, ...]
+    ranges: tuple[OffsetRange, ...]
     accepted: Accepted
     letters: tuple[DeadLetter, ...]
     records: int
@@ -68,15 +68,17 @@ class Batch:
 
     def join(self, later: Batch) -> Batch | None:
         """Return one batch with the content of both; None if a partition's records are not in sequence."""
-        spans = {span.partition: span for span in self.spans}
-        for span in later.spans:
-            before = spans.get(span.partition)
-            if before is not None and before.end != span.start:
+        ranges = {offsets.partition: offsets for offsets in self.ranges}
+        for offsets in later.ranges:
+            before = ranges.get(offsets.partition)
+            if before is not None and before.end != offsets.start:
                 return None
-            spans[span.partition] = Span(span.partition, span.start if before is None else before.start, span.end)
+            ranges[offsets.partition] = OffsetRange(
+                offsets.partition, offsets.start if before is None else before.start, offsets.end
+            )
         oldest = [stamp for stamp in (self.oldest_stamp, later.oldest_stamp) if stamp is not None]
         return Batch(
-            tuple(spans.values()),
+            tuple(ranges.values()),
             _join_accepted(self.accepted, later.accepted),
             self.letters + later.letters,
             self.records + later.records,
@@ -171,17 +173,17 @@ class WriteQueue:
         batch, future = self._sent.popleft()
         return batch, future.result()
 
-    def discard_pending(self) -> Sequence[Span]:
-        """Forget the pending batch, and return its spans, which have to be read again."""
+    def discard_pending(self) -> Sequence[OffsetRange]:
+        """Forget the pending batch, and return its ranges, which have to be read again."""
         pending, self._pending = self._pending, None
-        return () if pending is None else pending.spans
+        return () if pending is None else pending.ranges
 
     def find_starts(self) -> dict[int, int]:
         """Return, by partition, the first offset of the batches in the queue, which may not have been written yet."""
         starts: dict[int, int] = {}
         batches = [batch for batch, _ in self._sent] + ([] if self._pending is None else [self._pending])
-        for span in (span for batch in batches for span in batch.spans):
-            starts[span.partition] = min(span.start, starts.get(span.partition, span.start))
+        for offsets in (offsets for batch in batches for offsets in batch.ranges):
+            starts[offsets.partition] = min(offsets.start, starts.get(offsets.partition, offsets.start))
         return starts
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ NEVER: Final = -(2**52)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OffsetRange:
     """The offsets [start, end) of an input partition. Some may belong to control records or aborted records."""
 
     partition: int

@@ -21,10 +21,10 @@ from monitor.store.facts import (
     COMPLETE_FROM_START,
     NEVER,
     Facts,
+    OffsetRange,
     PackedFacts,
     Question,
     Reading,
-    Span,
     StoredShard,
     Window,
 )
@@ -135,19 +135,21 @@ class RedisWindows:
         """Prepare a batch's facts for `write`. Another thread may do this while `write` waits for the store."""
         return PackedFacts({shard: list(split_portions(of_shard)) for shard, of_shard in facts.items()})
 
-    def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
-        """Add a batch's facts, and advance the progress of each shard that has reached the starts of the spans.
+    def write(self, ranges: Sequence[OffsetRange], facts: Facts | PackedFacts) -> dict[int, int]:
+        """Add a batch's facts, and advance the progress of each shard that has reached the starts of the ranges.
 
         One script changes the facts and the progress of a shard. A write that advances no progress of a shard stores
         nothing there.
 
         Returns:
             By partition, the lowest progress of all shards after the write, -1 where a shard has none. If it is below
-            the start of the span, the consumer has to seek back to the returned offset.
+            the start of the offsets, the consumer has to seek back to the returned offset.
         """
         packed = facts if isinstance(facts, PackedFacts) else self.pack(facts)
-        advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
-        arguments = (*self._read_clock(), len(spans), *advance)
+        advance = [
+            part for offsets in ranges for part in (f"{PROGRESS}{offsets.partition}", offsets.start, offsets.end)
+        ]
+        arguments = (*self._read_clock(), len(ranges), *advance)
         replies = self._run(
             {
                 shard: make_eval("write", self._declare_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
@@ -155,7 +157,7 @@ class RedisWindows:
             }
         )
         lowest = np.array([replies[shard] for shard in self._all]).astype(np.int64).min(axis=0).tolist()
-        return {span.partition: reached for span, reached in zip(spans, lowest, strict=True)}
+        return {offsets.partition: reached for offsets, reached in zip(ranges, lowest, strict=True)}
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Open the slots that the ticks count, and return, by shard, everything that a tick needs, read in one step.

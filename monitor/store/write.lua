@@ -4,15 +4,15 @@
 -- KEYS[1..3]       as in begin.lua
 -- (The script computes the keys of windows and designated times from the facts. They have the same hash tag.)
 -- ARGV[1..4]       as in begin.lua
--- ARGV[5]          n: the number of spans
--- ARGV[6..5+3n]    by span: the field of the partition's progress, start, end
+-- ARGV[5]          n: the number of ranges
+-- ARGV[6..5+3n]    by range: the field of the partition's progress, start, end
 -- ARGV[6+3n..]     by portion of facts: s, p or d (common.lua), the stamp, the packed facts
 --
--- If the progress has reached a span's start, it becomes max(progress, end). Otherwise it does not change. If no span
+-- If the progress has reached a range's start, it becomes max(progress, end). Otherwise it does not change. If no range
 -- advances any progress, nothing is stored. Facts are added before progress changes, so after an error the batch can be
 -- written again: adding facts twice has no effect.
 --
--- Returns the progress by span, -1 if the shard has none.
+-- Returns the progress by range, -1 if the shard has none.
 
 local meta, waiting, expiry = KEYS[1], KEYS[2], ARGV[4]
 local last = 5 + 3 * ARGV[5]

@@ -25,7 +25,7 @@ from monitor.observe.metrics import Metrics
 from monitor.service.preflight import run_preflight
 from monitor.service.service import Settings, create_windows
 from monitor.service.setup import Beginning, set_up
-from monitor.store.facts import Span
+from monitor.store.facts import OffsetRange
 from monitor.store.redis_client import RedisAddress
 from monitor.store.redis_store import RedisWindows
 from simulators.bench.bench import Bench
@@ -124,8 +124,8 @@ def _drain(reader: Reader, metrics: Metrics, visits: int) -> float:
     return time.perf_counter() - began
 
 
-def _pack(filled: FilledTopics) -> Iterator[tuple[list[Span], Accepted]]:
-    """Yield the spans and facts of the batches that a reader without limits would write."""
+def _pack(filled: FilledTopics) -> Iterator[tuple[list[OffsetRange], Accepted]]:
+    """Yield the ranges and facts of the batches that a reader without limits would write."""
     settings = filled.settings
     parameters = settings.parameters
     size = max(1, MOST_APPLIED // PER_RECORD)
@@ -133,12 +133,12 @@ def _pack(filled: FilledTopics) -> Iterator[tuple[list[Span], Accepted]]:
     for begin in range(0, len(filled.records), size):
         values = filled.records[begin : begin + size]
         numbers = range(begin, begin + len(values))
-        spans = [
-            Span(partition, _count_before(begin, partition), _count_before(numbers[-1] + 1, partition))
+        ranges = [
+            OffsetRange(partition, _count_before(begin, partition), _count_before(numbers[-1] + 1, partition))
             for partition in range(PARTITIONS)
         ]
         columns = decode_records(values, parameters.default_stay)
-        yield spans, accept(parameters, settings.hasher, columns, np.full(len(values), slot, np.int64))
+        yield ranges, accept(parameters, settings.hasher, columns, np.full(len(values), slot, np.int64))
 
 
 def _count_before(number: int, partition: int) -> int:
@@ -153,10 +153,10 @@ def _measure_store_alone(bench: Bench, filled: FilledTopics) -> float:
             windows.begin(partition, 0, 0)
         _open_slot(filled.settings, windows)
         seconds = 0.0
-        for spans, accepted in _pack(filled):
+        for ranges, accepted in _pack(filled):
             packed = windows.pack(accepted.facts)
             began = time.perf_counter()
-            windows.write(spans, packed)
+            windows.write(ranges, packed)
             seconds += time.perf_counter() - began
         return seconds
 

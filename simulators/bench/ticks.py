@@ -30,7 +30,7 @@ from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.service.run import collect_garbage_rarely
 from monitor.signals import Signal
-from monitor.store.facts import COMPLETE_FROM_START, ShardFacts, Span
+from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, ShardFacts
 from monitor.store.hashing import HASH_BYTES
 from monitor.store.packing import group_by_shard, pack_present, pack_seen, split_by_shard
 from monitor.store.redis_client import RedisAddress, create_client
@@ -84,7 +84,7 @@ class OpenPartition:
 
     def _write(self, facts: dict[int, list[ShardFacts]]) -> None:
         reached = min(progress[0] for progress in self.windows.read_progress())
-        self.windows.write([Span(0, reached, reached + 1)], facts)
+        self.windows.write([OffsetRange(0, reached, reached + 1)], facts)
 
 
 def _draw_people(number: int) -> NDArray[np.uint8]:

@@ -13,7 +13,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest import write_queue
 from monitor.ingest.accept import APPLIED, EXPIRED, Accepted
 from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue
-from monitor.store.facts import ShardFacts, Span
+from monitor.store.facts import OffsetRange, ShardFacts
 
 LIMIT_SECONDS = 10.0
 
@@ -21,7 +21,7 @@ LIMIT_SECONDS = 10.0
 def make_batch(start: int, end: int, partition: int = 0, applied: int = 1) -> Batch:
     """Return a batch of the records [start, end) of a partition, all in shard 3."""
     facts = {3: [ShardFacts(7, bytes(24 * applied))]}
-    return Batch((Span(partition, start, end),), Accepted(facts, {APPLIED: applied, EXPIRED: 2}, []), (), 1, 0.0)
+    return Batch((OffsetRange(partition, start, end),), Accepted(facts, {APPLIED: applied, EXPIRED: 2}, []), (), 1, 0.0)
 
 
 class Store:
@@ -37,7 +37,7 @@ class Store:
         if self.fails:
             raise UnreachableError("the store is down")
         self.written.append(written)
-        return {span.partition: span.end for span in written.spans}
+        return {offsets.partition: offsets.end for offsets in written.ranges}
 
 
 @contextmanager
@@ -50,13 +50,13 @@ def open_queue(store: Store) -> Iterator[WriteQueue]:
         queue.close()
 
 
-def take_all(queue: WriteQueue) -> list[tuple[Span, ...]]:
+def take_all(queue: WriteQueue) -> list[tuple[OffsetRange, ...]]:
     taken = []
     while queue:
         queue.flush()
         found = queue.take(wait=True)
         assert found is not None
-        taken.append(found[0].spans)
+        taken.append(found[0].ranges)
     return taken
 
 
@@ -67,7 +67,7 @@ def test_idle_queue_writes_at_once() -> None:
         store.released.set()
         queue.put(make_batch(0, 5))
         assert queue.take(wait=True) is not None
-        assert [written.spans for written in store.written] == [(Span(0, 0, 5),)]
+        assert [written.ranges for written in store.written] == [(OffsetRange(0, 0, 5),)]
         assert not queue
 
 
@@ -81,7 +81,7 @@ def test_batches_are_joined_while_writing() -> None:
         queue.put(make_batch(6, 8))
         assert queue.find_starts() == {0: 0, 1: 0}
         store.released.set()
-        assert take_all(queue) == [(Span(0, 0, 5),), (Span(0, 5, 8), Span(1, 0, 9))]
+        assert take_all(queue) == [(OffsetRange(0, 0, 5),), (OffsetRange(0, 5, 8), OffsetRange(1, 0, 9))]
     joined = store.written[1]
     assert (joined.accepted.fates, joined.records) == ({APPLIED: 4, EXPIRED: 6}, 3)
     assert [len(facts.seen) for facts in joined.accepted.facts[3]] == [48, 24, 24]
@@ -96,12 +96,12 @@ def test_backlog_is_joined() -> None:
             assert queue.take(wait=True) is None
             queue.put(make_batch(poll, poll + 1, applied=write_queue.FEW_APPLIED))
         assert queue.take(wait=True) is not None
-    assert [written.spans for written in store.written] == [(Span(0, 0, write_queue.MOST_POLLS),)]
+    assert [written.ranges for written in store.written] == [(OffsetRange(0, 0, write_queue.MOST_POLLS),)]
 
 
 @pytest.mark.promise(6)
 def test_gap_is_not_joined() -> None:
-    """A batch that repeats or skips records is written separately, so that each write is one span of the log."""
+    """A batch that repeats or skips records is written separately, so that each write is one offsets of the log."""
     store = Store()
     with open_queue(store) as queue:
         queue.put(make_batch(0, 5))
@@ -109,9 +109,9 @@ def test_gap_is_not_joined() -> None:
         queue.put(make_batch(6, 9))
         queue.put(make_batch(20, 21))
         store.released.set()
-        spans = [(Span(0, 0, 5),), (Span(0, 5, 8),), (Span(0, 6, 9),), (Span(0, 20, 21),)]
-        assert take_all(queue) == spans
-    assert [written.spans for written in store.written] == spans
+        ranges = [(OffsetRange(0, 0, 5),), (OffsetRange(0, 5, 8),), (OffsetRange(0, 6, 9),), (OffsetRange(0, 20, 21),)]
+        assert take_all(queue) == ranges
+    assert [written.ranges for written in store.written] == ranges
 
 
 def test_large_shard_fills_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert puts == 1 + 3 * MOST_SENT
         assert queue.take(wait=False) is None
         store.released.set()
-        assert sum(spans[0].end - spans[0].start for spans in take_all(queue)) == puts
+        assert sum(ranges[0].end - ranges[0].start for ranges in take_all(queue)) == puts
 
 
 def test_many_small_polls_fill_the_queue() -> None:
@@ -160,6 +160,6 @@ def test_failure_is_raised_once() -> None:
         store.released.set()
         with pytest.raises(UnreachableError):
             queue.take(wait=True)
-        assert queue.discard_pending() == (Span(0, 5, 8),)
+        assert queue.discard_pending() == (OffsetRange(0, 5, 8),)
         assert not queue
         assert not store.written

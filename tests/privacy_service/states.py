@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from monitor.ingest.write_queue import Batch
-from monitor.store.facts import ShardFacts, Span
+from monitor.store.facts import OffsetRange, ShardFacts
 from tests.store.memory import Shard
 
-Spans = tuple[Span, ...]
+Ranges = tuple[OffsetRange, ...]
 
 
 class BatchName(NamedTuple):
@@ -17,7 +17,7 @@ class BatchName(NamedTuple):
     `facts`: the parts by shard.
     """
 
-    spans: Spans
+    ranges: Ranges
     facts: tuple[tuple[int, tuple[ShardFacts, ...]], ...]
 
 
@@ -65,7 +65,7 @@ class State(NamedTuple):
 def batch_name(batch: Batch) -> BatchName:
     """Return the content of a batch."""
     facts = sorted(batch.accepted.facts.items())
-    return BatchName(batch.spans, tuple((shard, tuple(parts)) for shard, parts in facts))
+    return BatchName(batch.ranges, tuple((shard, tuple(parts)) for shard, parts in facts))
 
 
 def shard_state(shard: Shard) -> ShardState:

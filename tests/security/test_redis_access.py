@@ -14,7 +14,7 @@ from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
-from monitor.store.facts import Question, Span
+from monitor.store.facts import OffsetRange, Question
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
@@ -54,7 +54,7 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
         windows.check()
         assert windows.is_empty()
         windows.begin(0, 0, 0)
-        windows.write([Span(0, 0, 1)], {shard: facts})
+        windows.write([OffsetRange(0, 0, 1)], {shard: facts})
         assert windows.read_progress()[shard] == {0: 1}
         reading = windows.read({shard: Question(((0, [row]),), (1_000_000,))})[shard]
         assert reading.counts[0].tolist() == [1]

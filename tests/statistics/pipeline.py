@@ -26,7 +26,7 @@ from monitor.ingest.accept import accept
 from monitor.ingest.decode import decode_records
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
-from monitor.store.facts import COMPLETE_FROM_START, Span
+from monitor.store.facts import COMPLETE_FROM_START, OffsetRange
 from monitor.store.hashing import PersonHasher
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
@@ -138,7 +138,7 @@ def _ingest(parameters: Parameters, windows: MemoryWindows, values: list[tuple[i
     current = np.array([reported for reported, _value in values], np.int64)
     accepted = accept(parameters, PersonHasher(b"0123456789abcdef"), columns, current)
     assert accepted.fates["dead_letter"] == 0
-    windows.write([Span(0, offset, offset + len(values))], accepted.facts)
+    windows.write([OffsetRange(0, offset, offset + len(values))], accepted.facts)
 
 
 def _records(stays: Sequence[Stay], locations: int) -> Iterator[tuple[int, bytes]]:

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, ShardFacts, Span
+from monitor.store.facts import (
+    COMPLETE_FROM_START,
+    NEVER,
+    Facts,
+    OffsetRange,
+    PackedFacts,
+    Question,
+    Reading,
+    ShardFacts,
+)
 from monitor.store.packing import CONSENT, PRESENT, SEEN, STAY, read_stays
 from monitor.store.redis_store import RedisWindows
 
@@ -64,16 +73,16 @@ class Shard:
                 lengths = self.stays.setdefault(instant, {})
                 lengths[member] = max(length, lengths.get(member, 0))
 
-    def advance(self, span: Span) -> int:
-        """Return the progress after a span, -1 without progress."""
-        present = self.progress.get(span.partition, -1)
-        return max(present, span.end) if present >= span.start else present
+    def advance(self, offsets: OffsetRange) -> int:
+        """Return the progress after a offsets, -1 without progress."""
+        present = self.progress.get(offsets.partition, -1)
+        return max(present, offsets.end) if present >= offsets.start else present
 
-    def write(self, spans: Sequence[Span], facts: Sequence[ShardFacts], slot: int) -> list[int]:
-        """Add facts and advance progress, or do nothing if no span advances it; return the progress by span."""
+    def write(self, ranges: Sequence[OffsetRange], facts: Sequence[ShardFacts], slot: int) -> list[int]:
+        """Add facts and advance progress, or do nothing if no offsets advances it; return the progress by offsets."""
         begun = self.opened is not None
-        reached = [self.advance(span) if begun else -1 for span in spans]
-        moved = {span.partition: to for span, to in zip(spans, reached, strict=True) if to >= 0}
+        reached = [self.advance(offsets) if begun else -1 for offsets in ranges]
+        moved = {offsets.partition: to for offsets, to in zip(ranges, reached, strict=True) if to >= 0}
         if all(self.progress.get(partition) == to for partition, to in moved.items()):
             return reached
         opened = self.adapt_opened(slot)
@@ -147,13 +156,13 @@ class MemoryWindows(RedisWindows):
         """Return the facts unchanged."""
         return facts
 
-    def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
+    def write(self, ranges: Sequence[OffsetRange], facts: Facts | PackedFacts) -> dict[int, int]:
         """Add a batch's facts and advance progress; return the lowest progress of all shards by partition."""
         assert not isinstance(facts, PackedFacts)
         with self._lock:
             slot = self._slot()
-            reached = [shard.write(spans, facts.get(number, ()), slot) for number, shard in enumerate(self.shards)]
-            return {span.partition: min(by_shard) for span, *by_shard in zip(spans, *reached, strict=True)}
+            reached = [shard.write(ranges, facts.get(number, ()), slot) for number, shard in enumerate(self.shards)]
+            return {offsets.partition: min(by_shard) for offsets, *by_shard in zip(ranges, *reached, strict=True)}
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step."""

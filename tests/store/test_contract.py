@@ -7,7 +7,7 @@ import pytest
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, OffsetRange, Question, ShardFacts
 from monitor.store.packing import CONSENT, pack_stays
 from monitor.store.redis_store import RedisWindows
 from tests.store.packed import pack_shard_facts
@@ -80,7 +80,7 @@ def test_check_passes(windows: RedisWindows) -> None:
 def test_person_counts_once(windows: RedisWindows, row: int) -> None:
     """A person who comes several times counts once."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 3)], make_seen(row, (ANN, 5), (ANN, 7), (BOB, 6)))
+    windows.write([OffsetRange(0, 0, 3)], make_seen(row, (ANN, 5), (ANN, 7), (BOB, 6)))
     # slot    5 6 7
     # Ann     x   x
     # Bob       x
@@ -92,7 +92,7 @@ def test_person_counts_once(windows: RedisWindows, row: int) -> None:
 def test_later_visit_stays_in_window(windows: RedisWindows, row: int) -> None:
     """A person who comes again later still counts in an earlier window."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 2)], make_seen(row, (ANN, 3), (ANN, 9)))
+    windows.write([OffsetRange(0, 0, 2)], make_seen(row, (ANN, 3), (ANN, 9)))
     # slot           2 3 4 5 6 7 8 9
     # Ann              x           x
     # window at 5   [--------]          she was there, although she came again later
@@ -102,7 +102,7 @@ def test_later_visit_stays_in_window(windows: RedisWindows, row: int) -> None:
 def test_visit_before_the_window(windows: RedisWindows, row: int) -> None:
     """A person last seen before the window does not count."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4)))
+    windows.write([OffsetRange(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4)))
     # slot    3 4 5 6
     # Ann     x
     # Bob       x
@@ -116,8 +116,8 @@ def test_consent_is_counted_separately(windows: RedisWindows, parameters: Parame
     first, second = parameters.registry.by_shard[2][:2].tolist()
     facts = make_present(EVENING, (first, ANN), (first + CONSENT, ANN), (first, BOB), (second, EVE))
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 2)], facts)
-    windows.write([Span(0, 2, 3)], make_present(EVENING, (first, ANN), (second + CONSENT, EVE), (second, EVE)))
+    windows.write([OffsetRange(0, 0, 2)], facts)
+    windows.write([OffsetRange(0, 2, 3)], make_present(EVENING, (first, ANN), (second + CONSENT, EVE), (second, EVE)))
     reading = windows.read({2: Question(times=(EVENING, MORNING), consenting=(EVENING,))})[2]
     assert reading.present[EVENING].tolist()[:2] == [2, 1]
     assert reading.consenting[EVENING].tolist()[:2] == [1, 1]
@@ -127,7 +127,7 @@ def test_consent_is_counted_separately(windows: RedisWindows, parameters: Parame
 def test_slots_before_the_origin(windows: RedisWindows, row: int) -> None:
     """Slots before the origin count like others."""
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 2)], make_seen(row, (ANN, -3), (BOB, -8)))
+    windows.write([OffsetRange(0, 0, 2)], make_seen(row, (ANN, -3), (BOB, -8)))
     # slot    -8 … -5 -4 -3
     # Ann                x
     # Bob      x
@@ -140,7 +140,7 @@ def test_write_is_idempotent(windows: RedisWindows, row: int) -> None:
     """Writing again has no effect."""
     windows.begin(0, 0, 0)
     for _ in range(3):
-        assert windows.write([Span(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4))) == {0: 2}
+        assert windows.write([OffsetRange(0, 0, 2)], make_seen(row, (ANN, 3), (BOB, 4))) == {0: 2}
     assert count(windows, row, 0) == 2
     assert find_lowest(windows) == {0: 2}
 
@@ -149,8 +149,8 @@ def test_write_is_idempotent(windows: RedisWindows, row: int) -> None:
 def test_order_of_writes(windows: RedisWindows, row: int) -> None:
     """The order of writes has no effect."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 1)], make_seen(row, (ANN, 9)))
-    windows.write([Span(0, 1, 2)], make_seen(row, (ANN, 3)))
+    windows.write([OffsetRange(0, 0, 1)], make_seen(row, (ANN, 9)))
+    windows.write([OffsetRange(0, 1, 2)], make_seen(row, (ANN, 3)))
     # slot    3 … 9
     # Ann     2nd 1st
     # window     [--]    the older visit, written later, does not hide the newer one
@@ -161,11 +161,11 @@ def test_order_of_writes(windows: RedisWindows, row: int) -> None:
 def test_zombie_write(windows: RedisWindows, row: int) -> None:
     """A late write of a zombie reverts nothing."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5)))
-    windows.write([Span(0, 10, 20)], make_seen(row, (BOB, 6)))
+    windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5)))
+    windows.write([OffsetRange(0, 10, 20)], make_seen(row, (BOB, 6)))
     # offsets  0 ——— 10 ——— 20
     # zombie   0 ——— 10
-    assert windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: 20}
+    assert windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: 20}
     assert count(windows, row, 5) == 2
 
 
@@ -175,29 +175,29 @@ def test_write_after_a_gap(windows: RedisWindows, row: int) -> None:
     windows.begin(0, 0, 0)
     # offsets  0 ——— 10        20 ——— 30
     # progress 0
-    assert windows.write([Span(0, 20, 30)], make_seen(row, (ANN, 5))) == {0: 0}
+    assert windows.write([OffsetRange(0, 20, 30)], make_seen(row, (ANN, 5))) == {0: 0}
     assert find_lowest(windows) == {0: 0}
 
 
 def test_write_without_progress(windows: RedisWindows, row: int) -> None:
     """A write without progress does not start it."""
-    assert windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: -1}
+    assert windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5))) == {0: -1}
     assert windows.read_progress() == [{}, {}, {}, {}]
 
 
 def test_overlapping_write(windows: RedisWindows) -> None:
     """An overlapping write advances progress to its end."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 10)], {})
+    windows.write([OffsetRange(0, 0, 10)], {})
     # offsets  0 ——— 10
     #             5 ——— 15
-    assert windows.write([Span(0, 5, 15)], {}) == {0: 15}
+    assert windows.write([OffsetRange(0, 5, 15)], {}) == {0: 15}
 
 
 def test_shards_without_facts_advance(windows: RedisWindows, row: int) -> None:
     """A shard without facts advances too."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 10)], make_seen(row, (ANN, 5)))
+    windows.write([OffsetRange(0, 0, 10)], make_seen(row, (ANN, 5)))
     assert windows.read_progress() == [{0: 10}] * 4
 
 
@@ -205,7 +205,7 @@ def test_partitions_advance_independently(windows: RedisWindows) -> None:
     """Partitions advance independently of each other."""
     windows.begin(0, 0, 0)
     windows.begin(7, 100, 0)
-    assert windows.write([Span(0, 0, 10), Span(7, 105, 110)], {}) == {0: 10, 7: 100}
+    assert windows.write([OffsetRange(0, 0, 10), OffsetRange(7, 105, 110)], {}) == {0: 10, 7: 100}
 
 
 def test_begin_keeps_progress(windows: RedisWindows) -> None:
@@ -228,7 +228,7 @@ def test_begin_raises_complete_from(windows: RedisWindows) -> None:
 def test_restart(windows: RedisWindows) -> None:
     """`restart` may move progress back, and raises `complete_from`."""
     windows.begin(0, 0, 3)
-    windows.write([Span(0, 0, 100)], {})
+    windows.write([OffsetRange(0, 0, 100)], {})
     windows.restart(0, 20, 8)
     assert windows.read_progress() == [{0: 20}] * 4
     windows.restart(0, 10, 4)
@@ -239,7 +239,7 @@ def test_numbers_of_sixteen_digits(windows: RedisWindows) -> None:
     """Offsets and instants of 16 digits stay exact."""
     start = 2**53 - 10
     windows.begin(0, start, 0)
-    assert windows.write([Span(0, start, start + 7)], {}) == {0: start + 7}
+    assert windows.write([OffsetRange(0, start, start + 7)], {}) == {0: start + 7}
     windows.evict(EVERY_SHARD, 0, [EVENING + 1], [])
     assert windows.read({1: Question()})[1].times_evicted_until == EVENING + 1
 
@@ -249,8 +249,8 @@ def test_designated_time_by_location(windows: RedisWindows, parameters: Paramete
     rows = parameters.registry.by_shard[2]
     first, last = int(rows[0]), int(rows[-1])
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 4)], make_present(EVENING, (first, ANN), (first, BOB), (last, EVE), (first, ANN)))
-    windows.write([Span(0, 4, 5)], make_present(EVENING, (first, ANN)))
+    windows.write([OffsetRange(0, 0, 4)], make_present(EVENING, (first, ANN), (first, BOB), (last, EVE), (first, ANN)))
+    windows.write([OffsetRange(0, 4, 5)], make_present(EVENING, (first, ANN)))
     counts = windows.read({2: Question(times=(EVENING,))})[2].present[EVENING]
     assert counts.tolist() == [2, *[0] * (rows.size - 2), 1]
     assert counts.dtype == np.int64
@@ -259,8 +259,8 @@ def test_designated_time_by_location(windows: RedisWindows, parameters: Paramete
 def test_designated_times_are_separate(windows: RedisWindows, row: int) -> None:
     """Designated times are counted separately."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 1)], make_present(EVENING, (row, ANN)))
-    windows.write([Span(0, 1, 3)], make_present(MORNING, (row, ANN), (row, BOB)))
+    windows.write([OffsetRange(0, 0, 1)], make_present(EVENING, (row, ANN)))
+    windows.write([OffsetRange(0, 1, 3)], make_present(MORNING, (row, ANN), (row, BOB)))
     reading = windows.read({2: Question(times=(MORNING, EVENING))})[2]
     assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [2, 1]
 
@@ -270,7 +270,7 @@ def test_person_at_two_places(windows: RedisWindows, parameters: Parameters) -> 
     """A person at two places at a designated time counts at both."""
     first, second = (int(row) for row in parameters.registry.by_shard[2][:2])
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 2)], make_present(EVENING, (first, ANN), (second, ANN)))
+    windows.write([OffsetRange(0, 0, 2)], make_present(EVENING, (first, ANN), (second, ANN)))
     assert windows.read({2: Question(times=(EVENING,))})[2].present[EVENING][:2].tolist() == [1, 1]
 
 
@@ -278,7 +278,7 @@ def test_person_at_two_places(windows: RedisWindows, parameters: Parameters) -> 
 def test_eviction_is_recorded(windows: RedisWindows, row: int) -> None:
     """Eviction raises `evicted_before`."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 3)], make_seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
+    windows.write([OffsetRange(0, 0, 3)], make_seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
     windows.evict(EVERY_SHARD, 4, [], [])
     # slot    3 4 5
     # Ann     x         evicted
@@ -299,8 +299,8 @@ def test_eviction_bounds_never_fall(windows: RedisWindows) -> None:
 def test_evicted_time_is_recorded(windows: RedisWindows, row: int) -> None:
     """An evicted designated time has no people, and raises `times_evicted_until`."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 1)], make_present(MORNING, (row, ANN)))
-    windows.write([Span(0, 1, 2)], make_present(EVENING, (row, ANN)))
+    windows.write([OffsetRange(0, 0, 1)], make_present(MORNING, (row, ANN)))
+    windows.write([OffsetRange(0, 1, 2)], make_present(EVENING, (row, ANN)))
     windows.evict([2], 0, [MORNING], [EVENING])
     reading = windows.read({2: Question(times=(MORNING, EVENING))})[2]
     assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [0, 1]
@@ -310,7 +310,7 @@ def test_evicted_time_is_recorded(windows: RedisWindows, row: int) -> None:
 def test_evict_named_shards(windows: RedisWindows, row: int) -> None:
     """Only the named shards are evicted."""
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 1)], make_seen(row, (ANN, 3)))
+    windows.write([OffsetRange(0, 0, 1)], make_seen(row, (ANN, 3)))
     windows.evict([0, 1], 5, [], [])
     assert count(windows, row, 0) == 1
     assert [reading.evicted_before for reading in windows.read({1: Question(), 2: Question()}).values()] == [
@@ -334,7 +334,7 @@ def test_large_batch(windows: RedisWindows, row: int) -> None:
         OPEN, seen={row: [(person, 5) for person in people]}, present={EVENING: [(row, person) for person in people]}
     )
     windows.begin(0, 0, 0)
-    assert windows.write([Span(0, 0, 50)], {2: [facts]}) == {0: 50}
+    assert windows.write([OffsetRange(0, 0, 50)], {2: [facts]}) == {0: 50}
     reading = windows.read({2: Question(windows=((5, [row]),), times=(EVENING,))})[2]
     assert (reading.counts[0][0], int(reading.present[EVENING][0])) == (25_001, 25_001)
 
@@ -342,7 +342,7 @@ def test_large_batch(windows: RedisWindows, row: int) -> None:
 def test_empty_writes_and_reads(windows: RedisWindows) -> None:
     """Empty facts, writes and questions are allowed."""
     windows.begin(0, 0, 0)
-    assert windows.write([Span(0, 0, 1)], {2: [ShardFacts(OPEN)]}) == {0: 1}
+    assert windows.write([OffsetRange(0, 0, 1)], {2: [ShardFacts(OPEN)]}) == {0: 1}
     assert windows.write([], {}) == {}
     assert windows.read({}) == {}
 
@@ -366,11 +366,11 @@ def test_longest_length_remains(dwell_windows: RedisWindows, parameters: Paramet
         return {2: [ShardFacts(stamp, stays=packed.tobytes())]}
 
     dwell_windows.begin(0, 0, 0)
-    dwell_windows.write([Span(0, 0, 2)], stays((60, ANN), (600, ANN), (7, BOB)))
-    dwell_windows.write([Span(0, 2, 3)], stays((300, ANN)))
-    dwell_windows.write([Span(0, 3, 4)], stays((9, EVE), stamp=10**6))
+    dwell_windows.write([OffsetRange(0, 0, 2)], stays((60, ANN), (600, ANN), (7, BOB)))
+    dwell_windows.write([OffsetRange(0, 2, 3)], stays((300, ANN)))
+    dwell_windows.write([OffsetRange(0, 3, 4)], stays((9, EVE), stamp=10**6))
     reading = dwell_windows.read({2: Question(times=(EVENING,), stays=(EVENING,))})[2]
     assert sorted(reading.stays[EVENING]) == [(ANN, row, 600), (BOB, row, 7)]
     dwell_windows.evict([2], 0, [EVENING], [])
-    dwell_windows.write([Span(0, 4, 5)], stays((300, ANN)))
+    dwell_windows.write([OffsetRange(0, 4, 5)], stays((300, ANN)))
     assert list(dwell_windows.read({2: Question(stays=(EVENING,))})[2].stays[EVENING]) == []

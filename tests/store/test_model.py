@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, ShardFacts, Span
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, OffsetRange, ShardFacts
 from tests.store.memory import Shard as MemoryShard
 from tests.store.packed import pack_shard_facts
 
@@ -145,7 +145,7 @@ class Model:
         yield state._replace(shard=freeze(shard))
         for start, end in combinations(range(self._end(state.slot) + 1), 2):
             shard = thaw(state.shard)
-            shard.write([Span(0, start, end)], [record.facts for record in self.log[start:end]], slot)
+            shard.write([OffsetRange(0, start, end)], [record.facts for record in self.log[start:end]], slot)
             yield state._replace(shard=freeze(shard))
 
     def _ticks(self, state: State) -> Iterator[State]:

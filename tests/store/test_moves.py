@@ -24,7 +24,7 @@ from monitor.contracts.schedule import Schedule
 from monitor.errors import UnreachableError
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
-from monitor.store.facts import COMPLETE_FROM_START, Question, ShardFacts, Span
+from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question, ShardFacts
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
@@ -113,7 +113,7 @@ class Site:
         for _ in range(PEOPLE):
             assert self.write()
         self.windows.write(
-            [Span(0, self.written, self.written + 1)], {0: [pack_shard_facts(SLOT, {0: [(b"w" * 16, SLOT)]})]}
+            [OffsetRange(0, self.written, self.written + 1)], {0: [pack_shard_facts(SLOT, {0: [(b"w" * 16, SLOT)]})]}
         )
         self.written += 1
 
@@ -126,7 +126,7 @@ class Site:
         """Write one more person at every place; return whether the store accepted it."""
         person = len(self.people).to_bytes(16)
         try:
-            reached = self.windows.write([Span(0, self.written, self.written + 1)], self.make_facts(person))
+            reached = self.windows.write([OffsetRange(0, self.written, self.written + 1)], self.make_facts(person))
         except UnreachableError:
             return False
         assert reached == {0: self.written + 1}
@@ -138,7 +138,7 @@ class Site:
         """Begin at offset 0, as a reader of a shard without progress does, and write every fact once more."""
         self.windows.begin(0, 0, COMPLETE_FROM_START)
         facts = [stamped for person in self.people for stamped in self.make_facts(person)[0]]
-        self.windows.write([Span(0, 0, self.written)], {0: facts})
+        self.windows.write([OffsetRange(0, 0, self.written)], {0: facts})
 
     def find_count(self) -> int | None:
         """Return the people of every place, by every kind of count; None if the store refuses, or claims nothing."""
@@ -253,7 +253,7 @@ def test_no_operation_changes_a_moving_shard(site: Site, order: str) -> None:
     for attempt in (
         lambda: windows.begin(1, 0, COMPLETE_FROM_START),
         lambda: windows.restart(0, 0, COMPLETE_FROM_START),
-        lambda: windows.write([Span(0, site.written, site.written + 1)], site.make_facts(b"e" * 16)),
+        lambda: windows.write([OffsetRange(0, site.written, site.written + 1)], site.make_facts(b"e" * 16)),
         lambda: windows.open([0], SLOT),
         lambda: windows.evict([0], SLOT, [site.noon], []),
         lambda: windows.read({0: Question(tick=TICK)}),

@@ -13,7 +13,7 @@ import redis
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.errors import EvictionError, UnreachableError, WindowsError
-from monitor.store.facts import COMPLETE_FROM_START, Question, ShardFacts, Span
+from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question, ShardFacts
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
@@ -60,12 +60,12 @@ def change_setting(client: redis.Redis, name: str, value: str) -> Iterator[None]
 def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]) -> None:
     """After a flush there is no progress, and `begin` sets `complete_from` again."""
     redis_windows.begin(0, 0, COMPLETE_FROM_START)
-    redis_windows.write([Span(0, 0, 10)], facts)
+    redis_windows.write([OffsetRange(0, 0, 10)], facts)
     raw.flushall()
     # offsets  0 ——— 10 ——— 20
     #              flush
     assert redis_windows.read_progress() == [{}, {}, {}, {}]
-    assert redis_windows.write([Span(0, 10, 20)], {}) == {0: -1}
+    assert redis_windows.write([OffsetRange(0, 10, 20)], {}) == {0: -1}
     redis_windows.begin(0, 4, 7)
     reading = redis_windows.read({2: Question(windows=((0, [row]),))})[2]
     assert (reading.progress, reading.complete_from, reading.counts[0][0]) == ({0: 4}, 7, 0)
@@ -74,9 +74,9 @@ def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: d
 def test_script_flush(redis_windows: RedisWindows, raw: redis.Redis) -> None:
     """A flush of scripts has no effect."""
     redis_windows.begin(0, 0, 0)
-    redis_windows.write([Span(0, 0, 1)], {})
+    redis_windows.write([OffsetRange(0, 0, 1)], {})
     raw.script_flush()
-    assert redis_windows.write([Span(0, 1, 2)], {}) == {0: 2}
+    assert redis_windows.write([OffsetRange(0, 1, 2)], {}) == {0: 2}
     raw.script_flush()
     redis_windows.evict(ALL, 1, [], [])
     raw.script_flush()
@@ -89,10 +89,10 @@ def test_foreign_key_drops_progress(
 ) -> None:
     """A key of another type deletes the shard's progress, which would claim missing facts."""
     redis_windows.begin(0, 0, 0)
-    redis_windows.write([Span(0, 0, 10)], facts)
+    redis_windows.write([OffsetRange(0, 0, 10)], facts)
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
     with pytest.raises(WindowsError) as refusal:
-        redis_windows.write([Span(0, 10, 20)], facts)
+        redis_windows.write([OffsetRange(0, 10, 20)], facts)
     # The facts under the key are missing too, so the shard is read again, even after someone deletes the key.
     assert redis_windows.read_progress()[2] == {}
     assert KEYS.tag(2) in str(refusal.value)
@@ -120,7 +120,7 @@ def test_foreign_key_without_client(
     with monkeypatch.context() as patch:
         patch.setattr(redis_windows, "_raise_failure", die)
         with pytest.raises(KeyboardInterrupt):
-            redis_windows.write([Span(0, 0, 10)], facts)
+            redis_windows.write([OffsetRange(0, 0, 10)], facts)
     assert redis_windows.read_progress()[2] == {0: 0}
 
 
@@ -150,7 +150,7 @@ def test_foreign_meta_key(redis_windows: RedisWindows, raw: redis.Redis) -> None
         redis_windows.read_progress,
         lambda: redis_windows.begin(0, 0, 0),
         lambda: redis_windows.restart(0, 0, 0),
-        lambda: redis_windows.write([Span(0, 0, 1)], {}),
+        lambda: redis_windows.write([OffsetRange(0, 0, 1)], {}),
         lambda: redis_windows.read({2: Question()}),
         lambda: redis_windows.evict(ALL, 1, [], []),
     ):
@@ -174,12 +174,12 @@ def test_out_of_memory(
     redis_windows.begin(0, 0, 0)
     with change_setting(raw, "maxmemory", "1"):
         with pytest.raises(UnreachableError, match="out of memory"):
-            redis_windows.write([Span(0, 0, 10)], facts)
+            redis_windows.write([OffsetRange(0, 0, 10)], facts)
         with pytest.raises(UnreachableError, match="out of memory"):
-            redis_windows.write([Span(0, 0, 10)], {})
+            redis_windows.write([OffsetRange(0, 0, 10)], {})
         assert redis_windows.read_progress() == [{0: 0}] * 4
     assert redis_windows.read({2: Question(windows=((0, [row]),))})[2].counts[0].tolist() == [0]
-    assert redis_windows.write([Span(0, 0, 10)], facts) == {0: 10}
+    assert redis_windows.write([OffsetRange(0, 0, 10)], facts) == {0: 10}
 
 
 def test_evict_when_out_of_memory(
@@ -187,7 +187,7 @@ def test_evict_when_out_of_memory(
 ) -> None:
     """Out of memory, eviction still frees memory, and records it."""
     redis_windows.begin(0, 0, 0)
-    redis_windows.write([Span(0, 0, 10)], facts)
+    redis_windows.write([OffsetRange(0, 0, 10)], facts)
     with change_setting(raw, "maxmemory", "1"):
         redis_windows.evict(ALL, 6, [EVENING], [])
     reading = redis_windows.read({2: Question(windows=((0, [row]),))})[2]
@@ -203,7 +203,7 @@ def test_failed_eviction_is_recorded(
     The last window has another type, so the others were evicted when the script stops.
     """
     redis_windows.begin(0, 0, 0)
-    redis_windows.write([Span(0, 0, 10)], facts)
+    redis_windows.write([OffsetRange(0, 0, 10)], facts)
     raw.set(KEYS.window(2, int(parameters.registry.by_shard[2][-1])), "someone else's")
     with pytest.raises(WindowsError, match="has data of another program"):
         redis_windows.evict([2], 6, [], [])
@@ -216,7 +216,7 @@ def test_replica(valkey: EmbeddedValkey, open_windows: Open) -> None:
     with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
         windows = open_windows(replica)
         with pytest.raises(UnreachableError, match="replica"):
-            windows.write([Span(0, 0, 10)], {0: [pack_shard_facts(5, seen={0: [(ANN, 5)]})]})
+            windows.write([OffsetRange(0, 0, 10)], {0: [pack_shard_facts(5, seen={0: [(ANN, 5)]})]})
         with pytest.raises(UnreachableError, match="replica"):
             windows.begin(0, 0, 0)
 
@@ -226,12 +226,12 @@ def test_server_restart(open_windows: Open) -> None:
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as server:
         windows = open_windows(server)
         windows.begin(0, 0, 0)
-        windows.write([Span(0, 0, 10)], {})
+        windows.write([OffsetRange(0, 0, 10)], {})
         server.restart()
-        assert windows.write([Span(0, 10, 20)], {}) == {0: 20}
+        assert windows.write([OffsetRange(0, 10, 20)], {}) == {0: 20}
         server.stop()
         with pytest.raises(UnreachableError, match="cannot be reached"):
-            windows.write([Span(0, 20, 30)], {})
+            windows.write([OffsetRange(0, 20, 30)], {})
         with pytest.raises(UnreachableError, match="cannot be reached"):
             windows.check()
         with pytest.raises(UnreachableError, match="cannot be reached"):
@@ -276,7 +276,7 @@ def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, fact
         with closing(RedisWindows(parameters, "f" * 16, create_client(RedisAddress(valkey.url)))) as permitted:
             permitted.begin(0, 0, 0)
         with pytest.raises(WindowsError, match="NOPERM"):
-            windows.write([Span(0, 0, 10)], facts)
+            windows.write([OffsetRange(0, 0, 10)], facts)
         assert windows.read_progress() == [{0: 0}] * 4
         windows.close()
         client.acl_deluser("reader")
@@ -329,7 +329,7 @@ def test_expiry(
     assert as_long_as_needed()
     windows.restart(0, 0, 0)
     assert as_long_as_needed()
-    windows.write([Span(0, 0, 10)], facts)
+    windows.write([OffsetRange(0, 0, 10)], facts)
     keys = raw.keys()
     assert len(keys) == 3 * len(ALL) + len(parameters.watched_rows)
     assert as_long_as_needed()
@@ -357,7 +357,7 @@ def test_no_person_id_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis
     for shard, rows in enumerate(parameters.registry.by_shard):
         row = int(rows[0])
         packed = pack_shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
-        redis_windows.write([Span(0, 0, shard + 1)], {shard: [packed]})
+        redis_windows.write([OffsetRange(0, 0, shard + 1)], {shard: [packed]})
     stored = b"".join(bytes(key) + bytes(raw.dump(key) or b"") for key in raw.scan_iter())
     assert hashed in stored
     assert planted.encode() not in stored
@@ -370,7 +370,7 @@ def test_fingerprints_are_separate(
     """Another fingerprint has separate facts."""
     one, other = open_windows(server), open_windows(server, fingerprint="f" * 16)
     one.begin(0, 0, 0)
-    one.write([Span(0, 0, 10)], facts)
+    one.write([OffsetRange(0, 0, 10)], facts)
     assert other.read_progress() == [{}, {}, {}, {}]
     assert other.read({2: Question(windows=((0, [row]),))})[2].counts[0].tolist() == [0]
     assert not other.is_empty()

@@ -10,7 +10,7 @@ import redis
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, Question, Reading, ShardFacts, Span
+from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question, Reading, ShardFacts
 from monitor.store.keys import Keys
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
@@ -63,7 +63,7 @@ def test_later_facts_wait(windows: RedisWindows, row: int, at: At) -> None:
     """
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 3)], {2: [*make_facts(row, 5, ANN, BOB)[2], *make_facts(row, 6, EVE, last=5)[2]]})
+    windows.write([OffsetRange(0, 0, 3)], {2: [*make_facts(row, 5, ANN, BOB)[2], *make_facts(row, 6, EVE, last=5)[2]]})
     assert count(windows, row, 5) == (2, 2)
     at(7)
     assert count(windows, row, 6) == (3, 3)
@@ -73,11 +73,11 @@ def test_open_after_the_ledger(windows: RedisWindows, row: int, at: At) -> None:
     """After the tick is in the ledger, the next slot is opened, and the tick cannot be counted again."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 2)], {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 6, BOB)[2]]})
+    windows.write([OffsetRange(0, 0, 2)], {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 6, BOB)[2]]})
     assert count(windows, row, 5) == (1, 1)
     windows.open([2], 6)
     assert not ask(windows, row, 5).settled
-    windows.write([Span(0, 2, 3)], make_facts(row, 6, EVE))
+    windows.write([OffsetRange(0, 2, 3)], make_facts(row, 6, EVE))
     at(7)
     assert count(windows, row, 6) == (3, 3)
 
@@ -86,7 +86,7 @@ def test_open_ignores_future_slots(windows: RedisWindows, row: int, at: At) -> N
     """A slot that has not begun is not opened, even for an owner with a fast clock."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 2)], {2: [*make_facts(row, 6, ANN)[2], *make_facts(row, 7, BOB)[2]]})
+    windows.write([OffsetRange(0, 0, 2)], {2: [*make_facts(row, 6, ANN)[2], *make_facts(row, 7, BOB)[2]]})
     windows.open([2], 9)
     at(7)
     assert count(windows, row, 6) == (1, 1)
@@ -96,9 +96,9 @@ def test_write_opens_closed_slots(windows: RedisWindows, row: int, at: At) -> No
     """The next write opens a closed slot: in slot 7, nobody can decide tick 5."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 1)], make_facts(row, 6, ANN))
+    windows.write([OffsetRange(0, 0, 1)], make_facts(row, 6, ANN))
     at(7)
-    windows.write([Span(0, 1, 2)], make_facts(row, 7, BOB))
+    windows.write([OffsetRange(0, 1, 2)], make_facts(row, 7, BOB))
     assert windows.read({2: Question(((COMPLETE_FROM_START, [row]),))})[2].counts[0][0] == 1
     assert count(windows, row, 6) == (1, 1)
 
@@ -111,8 +111,8 @@ def test_person_waits_in_two_slots(windows: RedisWindows, row: int, at: At) -> N
     """
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 1)], make_facts(row, 6, ANN))
-    windows.write([Span(0, 1, 2)], make_facts(row, 7, ANN))
+    windows.write([OffsetRange(0, 0, 1)], make_facts(row, 6, ANN))
+    windows.write([OffsetRange(0, 1, 2)], make_facts(row, 7, ANN))
     at(7)
     assert count(windows, row, 6) == (1, 1)
     at(8)
@@ -122,9 +122,9 @@ def test_person_waits_in_two_slots(windows: RedisWindows, row: int, at: At) -> N
 def test_write_without_advance_stores_nothing(windows: RedisWindows, row: int, at: At) -> None:
     """A write that advances no progress stores nothing: before `begin`, and after a gap."""
     at(6)
-    windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
+    windows.write([OffsetRange(0, 0, 1)], make_facts(row, 5, ANN))
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 3, 4)], make_facts(row, 5, BOB))
+    windows.write([OffsetRange(0, 3, 4)], make_facts(row, 5, BOB))
     assert count(windows, row, 5) == (0, 0)
 
 
@@ -133,8 +133,8 @@ def test_fast_clock_at_begin(windows: RedisWindows, row: int, at: At) -> None:
     at(26)
     windows.begin(0, 0, COMPLETE_FROM_START)
     at(6)
-    windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
-    windows.write([Span(0, 1, 2)], make_facts(row, 6, BOB))
+    windows.write([OffsetRange(0, 0, 1)], make_facts(row, 5, ANN))
+    windows.write([OffsetRange(0, 1, 2)], make_facts(row, 6, BOB))
     assert count(windows, row, 5) == (1, 1)
     at(7)
     assert count(windows, row, 6) == (2, 2)
@@ -148,7 +148,7 @@ def test_facts_shown_by_a_fast_clock(windows: RedisWindows, row: int, at: At) ->
     """
     at(8)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 2)], {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 6, BOB)[2]]})
+    windows.write([OffsetRange(0, 0, 2)], {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 6, BOB)[2]]})
     at(6)
     assert not ask(windows, row, 5).settled
     at(7)
@@ -180,19 +180,19 @@ def test_reading_again_after_failover(
     at(5, 3_000)
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.open([2], 5)
-    windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
+    windows.write([OffsetRange(0, 0, 1)], make_facts(row, 5, ANN))
     at(6, 0.5)
     for offset, person in enumerate(others[:1], 1):
-        windows.write([Span(0, offset, offset + 1)], make_facts(row, 6, person))
+        windows.write([OffsetRange(0, offset, offset + 1)], make_facts(row, 6, person))
     at(6, 1)
     assert count(windows, row, 5) == (1, 1)
     at(6, 30)
     windows.open([2], 6)
     at(6, 600)
     for offset, person in enumerate(others[1:], 2):
-        windows.write([Span(0, offset, offset + 1)], make_facts(row, 6, person))
+        windows.write([OffsetRange(0, offset, offset + 1)], make_facts(row, 6, person))
     at(5, 3_540)
-    windows.write([Span(0, 1 + len(others), 2 + len(others))], {})
+    windows.write([OffsetRange(0, 1 + len(others), 2 + len(others))], {})
     at(6, 1)
     assert ask(windows, row, 5).settled == settled
     at(7, 1)
@@ -211,7 +211,8 @@ def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: A
     at(8)
     stored.begin(0, 0, COMPLETE_FROM_START)
     stored.write(
-        [Span(0, 0, 3)], {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 7, BOB)[2], *make_facts(row, 8, EVE)[2]]}
+        [OffsetRange(0, 0, 3)],
+        {2: [*make_facts(row, 5, ANN)[2], *make_facts(row, 7, BOB)[2], *make_facts(row, 8, EVE)[2]]},
     )
     keys = Keys("test", "0123456789abcdef")
     raw.delete(keys.meta(2))
@@ -220,7 +221,7 @@ def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: A
     at(6)  # the new server has a slow clock
     stored.begin(0, 0, COMPLETE_FROM_START)
     assert (raw.zcard(keys.window(2, row)), raw.zcard(keys.waiting(2)), raw.exists(keys.time(2, EVENING))) == (1, 1, 0)
-    stored.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
+    stored.write([OffsetRange(0, 0, 1)], make_facts(row, 5, ANN))
     assert count(stored, row, 5) == (1, 1)
 
 
@@ -230,7 +231,7 @@ def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters,
     packed = {2: [pack_shard_facts(6, {row: [(person, 6) for person in people]})]}
     at(6)
     stored.begin(0, 0, COMPLETE_FROM_START)
-    stored.write([Span(0, 0, 1)], packed)
+    stored.write([OffsetRange(0, 0, 1)], packed)
     at(7)
     looks = [ask(stored, row, 6) for _ in range(4)]
     assert not looks[0].settled
@@ -246,14 +247,14 @@ def test_designated_time_grows_between_ticks(windows: RedisWindows, row: int, at
     """
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    windows.write([Span(0, 0, 1)], make_facts(row, 5, ANN))
+    windows.write([OffsetRange(0, 0, 1)], make_facts(row, 5, ANN))
     assert count(windows, row, 5) == (1, 1)
     assert count(windows, row, 5) == (1, 1), "the same set"
-    windows.write([Span(0, 1, 2)], make_facts(row, 6, BOB, ANN))
+    windows.write([OffsetRange(0, 1, 2)], make_facts(row, 6, BOB, ANN))
     assert count(windows, row, 5) == (1, 1), "Bob waits"
     at(7)
     assert count(windows, row, 6) == (2, 2)
     at(8)
     assert count(windows, row, 7) == (2, 2)
-    windows.write([Span(0, 2, 3)], make_facts(row, 7, EVE))
+    windows.write([OffsetRange(0, 2, 3)], make_facts(row, 7, EVE))
     assert count(windows, row, 7) == (3, 3), "the same tick, when more has been read"

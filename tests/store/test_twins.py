@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import Question, Reading, ShardFacts, Span
+from monitor.store.facts import OffsetRange, Question, Reading, ShardFacts
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.store.memory import MemoryWindows
@@ -37,11 +37,11 @@ class Visit:
 
 
 visits = st.builds(Visit, st.integers(0, 3), st.integers(0, 1), people, grid, st.none() | st.sampled_from(TIMES), grid)
-spans = st.dictionaries(partitions, st.tuples(offsets, offsets).map(sorted), max_size=2)
+ranges = st.dictionaries(partitions, st.tuples(offsets, offsets).map(sorted), max_size=2)
 steps = st.one_of(
     st.tuples(st.just("begin"), partitions, offsets, grid),
     st.tuples(st.just("restart"), partitions, offsets, grid),
-    st.tuples(st.just("write"), spans, st.lists(visits, max_size=6)),
+    st.tuples(st.just("write"), ranges, st.lists(visits, max_size=6)),
     st.tuples(st.just("evict"), shards, grid, st.lists(st.sampled_from(TIMES), unique=True)),
     st.tuples(st.just("open"), shards, grid),
     st.tuples(st.just("settle"), shards, grid),
@@ -73,7 +73,9 @@ def apply(
             readings = windows.read({shard: Question(tick=tick) for shard in named})
             return {shard: int(reading.settled) for shard, reading in readings.items()}
         case ("write", dict(bounds), list(batch)):
-            return windows.write([Span(part, *ends) for part, ends in bounds.items()], make_facts(parameters, batch))
+            return windows.write(
+                [OffsetRange(part, *ends) for part, ends in bounds.items()], make_facts(parameters, batch)
+            )
         case ("evict", list(named), int(slot), list(times)):
             windows.evict(named, slot, times, [time for time in TIMES if time not in times])
         case ("begin", int(partition), int(offset), int(complete_from)):

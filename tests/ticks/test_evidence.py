@@ -14,7 +14,7 @@ from monitor.contracts.clock import SteppedClock, SystemClock
 from monitor.contracts.instants import HOUR, SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
-from monitor.store.facts import Span
+from monitor.store.facts import OffsetRange
 from monitor.store.keys import PROGRESS, Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.tools.servers import EmbeddedValkey
@@ -68,16 +68,16 @@ class TestEndOffsets:
         site = make_site(parameters, clock)
         assert site.release.take_over()
         put(site.input_topic, 1, 5)
-        site.windows.write([Span(1, 0, 0)], {})
+        site.windows.write([OffsetRange(1, 0, 0)], {})
         watched = spy_on(site)
         clock.move_to(release_instant(parameters, 0))
         thread = in_thread(lambda: site.tick(0))
         eventually(lambda: len(watched.asked) > 2)
-        site.windows.write([Span(1, 0, 3)], {0: [pack_shard_facts(0, {1: [(ANN, 0)]})]})
+        site.windows.write([OffsetRange(1, 0, 3)], {0: [pack_shard_facts(0, {1: [(ANN, 0)]})]})
         read = len(watched.asked)
         eventually(lambda: len(watched.asked) > read + 2)
         assert site.context.decided.number == 0
-        site.windows.write([Span(1, 3, 5)], {0: [pack_shard_facts(0, {1: [(BOB, 0)]})]})
+        site.windows.write([OffsetRange(1, 3, 5)], {0: [pack_shard_facts(0, {1: [(BOB, 0)]})]})
         site.context.progressed.notify()
         thread.join(20)
         before = np.array([parameters.grid.as_of(0) - 1] * 2)
@@ -101,7 +101,7 @@ class TestEndOffsets:
         parameters = make_parameters(threshold=2 * MERGED + 1)
         site = make_site(parameters, clock)
         site.release.take_over()
-        site.windows.write([Span(0, 0, 1)], {0: [pack_shard_facts(0, {1: [(who, 0) for who in people]})]})
+        site.windows.write([OffsetRange(0, 0, 1)], {0: [pack_shard_facts(0, {1: [(who, 0) for who in people]})]})
         watched = spy_on(site)
         clock.move_to(release_instant(parameters, 0))
         assert site.tick(0)
@@ -128,7 +128,7 @@ class TestEndOffsets:
         site = make_site(parameters, clock)
         assert site.release.take_over()
         put(site.input_topic, 1, 2)
-        site.windows.write([Span(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
+        site.windows.write([OffsetRange(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
         clock.move_to(release_instant(parameters, 0))
         assert site.tick(0)
         site.windows.restart(1, 0, 0)
@@ -138,7 +138,7 @@ class TestEndOffsets:
         eventually(lambda: len(watched.asked) > 2)
         assert list_counted(watched)[:1] == [sorted(watched.asked[0])]
         assert site.context.decided.number == 1
-        site.windows.write([Span(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
+        site.windows.write([OffsetRange(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
         site.context.progressed.notify()
         thread.join(20)
         assert site.context.decided.number == 2
@@ -158,7 +158,7 @@ class TestEndOffsets:
         site.release.take_over()
         put(site.input_topic, 0, 1)
         put(site.input_topic, 1, 2)
-        site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
+        site.windows.write([OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)], {})
         clock.instant = release_instant(parameters, 0) + 1
         assert site.tick(0)
         assert site.statuses() == ["unknown"] * 3
@@ -187,7 +187,7 @@ class TestEndOffsets:
         site = make_site(parameters, clock)
         site.release.take_over()
         put(site.input_topic, 0, 1)
-        site.windows.write([Span(0, 0, 1)], {})
+        site.windows.write([OffsetRange(0, 0, 1)], {})
         with closing(create_client(RedisAddress(valkey.url))) as raw:
             raw.hset(Keys(parameters.name, site.fingerprint).meta(1), f"{PROGRESS}0", "0")
         assert [read_progress[0] for read_progress in site.windows.read_progress()] == [1, 0]

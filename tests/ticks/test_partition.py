@@ -10,7 +10,7 @@ import pytest
 
 from monitor.contracts.instants import HOUR, MINUTE, SECOND
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
-from monitor.store.facts import Span
+from monitor.store.facts import OffsetRange
 from monitor.ticks.partition import LONGEST_WAIT, NEAR_RELEASE
 from tests.store.packed import pack_shard_facts
 from tests.ticks.worlds import RunningClock, World, release_instant
@@ -96,9 +96,13 @@ class TestNextTick:
             world.publish_up_to(99)
             release = world.partition()
             release.take_over()
-            world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})]})
+            world.store.write(
+                [OffsetRange(0, 0, 1)], {0: [pack_shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})]}
+            )
             at(world, 100)
-            world.store.write([Span(0, 1, 2)], {0: [pack_shard_facts(101, {2: [(b"a" * 16, 101), (b"b" * 16, 101)]})]})
+            world.store.write(
+                [OffsetRange(0, 1, 2)], {0: [pack_shard_facts(101, {2: [(b"a" * 16, 101), (b"b" * 16, 101)]})]}
+            )
             if late > MINUTE:
                 release.close()
                 at(world, 100, late)

@@ -21,7 +21,7 @@ from monitor.contracts.instants import HOUR, SECOND
 from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.dwell import DwellRule
-from monitor.store.facts import ShardFacts, Span
+from monitor.store.facts import OffsetRange, ShardFacts
 from monitor.store.packing import pack_stays
 from monitor.ticks.owner import Owner
 from tests.builders import ORIGIN
@@ -106,7 +106,7 @@ def test_work_after_the_wait_is_constant(
         clock = WatchedClock(parameters.grid.start(0), work)
         site = make_site(parameters, clock)
         assert site.release.take_over()
-        site.windows.write([Span(0, 0, 1)], {0: [report(people)]} if people else {})
+        site.windows.write([OffsetRange(0, 0, 1)], {0: [report(people)]} if people else {})
         clock.move_to(parameters.grid.as_of(0) + SECOND)
         try:
             assert site.tick(0)

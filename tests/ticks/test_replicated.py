@@ -21,7 +21,7 @@ from monitor.contracts.instants import HOUR, MILLISECOND, SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
-from monitor.store.facts import Span
+from monitor.store.facts import OffsetRange
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.ledger import Writer
 from monitor.ticks.owner import LedgerTopic
@@ -208,7 +208,7 @@ def test_tick_waits_for_uncopied_records(
     site = make_site(parameters, SystemClock())
     assert site.release.take_over()
     stamped(site.input_topic, 1, "all")
-    site.windows.write([Span(0, 0, 1)], {})
+    site.windows.write([OffsetRange(0, 0, 1)], {})
     replication.close()
     (stamp,) = stamped(site.input_topic, 1, 1)
     assert stamp < parameters.grid.as_of(0)
@@ -220,6 +220,6 @@ def test_tick_waits_for_uncopied_records(
         assert ticking.is_alive()
         replication.open()
         eventually(lambda: read_watermark(connections, site.input_topic) == 2, 20)
-        site.windows.write([Span(0, 1, 2)], {0: [name_of_two]})
+        site.windows.write([OffsetRange(0, 1, 2)], {0: [name_of_two]})
     ticking.join(60)
     assert site.statuses() == (["safe", "noisy_count", "safe"] if comes_back else ["unknown"] * 3)

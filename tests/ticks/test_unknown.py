@@ -25,7 +25,7 @@ from monitor.contracts.unknown_causes import (
 )
 from monitor.errors import UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.store.facts import Span
+from monitor.store.facts import OffsetRange
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState
@@ -57,7 +57,7 @@ def test_unread_record_is_named(
     site.release.take_over()
     put(site.input_topic, 0, 1)
     put(site.input_topic, 1, 2)
-    site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
+    site.windows.write([OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)], {})
     clock.instant = release_instant(parameters, 0) + 1
     with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
         assert site.tick(0)
@@ -93,7 +93,7 @@ def test_open_transaction_is_named(
         open_one.begin_transaction()
         open_one.send(site.input_topic, value=b"o", partition=1).get(timeout=10)
         put(site.input_topic, 1, 1)
-        site.windows.write([Span(1, 0, 1)], {})
+        site.windows.write([OffsetRange(1, 0, 1)], {})
         clock.instant = release_instant(parameters, 0) + 1
         with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
             assert site.tick(0)
@@ -188,7 +188,7 @@ def test_late_facts_are_named(make_site: Callable[..., Any], make_parameters: Ma
     clock = FrozenClock(parameters.grid.start(0))
     site = make_site(parameters, clock)
     site.release.take_over()
-    site.windows.write([Span(0, 0, 3)], {})  # records after the end offsets belong to a later tick
+    site.windows.write([OffsetRange(0, 0, 3)], {})  # records after the end offsets belong to a later tick
     clock.instant = release_instant(parameters, 0) + 1
     assert site.tick(0)
     assert site.observer.causes == [{LATE: 1}]

@@ -33,7 +33,7 @@ def moment(instant: int | str) -> str:
     return f"{when:%a} {when.day} {when:%b %H:%M}"
 
 
-def span(duration: int) -> str:
+def length(duration: int) -> str:
     """Return a duration as text: whole days in words, other durations as in the configuration."""
     days, rest = divmod(duration, DAY)
     return format_duration(duration) if rest or not days else f"{days} days" if days > 1 else "day"
@@ -117,7 +117,7 @@ class Words:
         """Describe the change of one location (`over_time`)."""
         alert = change.now
         if isinstance(alert, NoisyCountAlert):
-            window = span(parse_instant(alert.as_of) - parse_instant(alert.window_start))
+            window = length(parse_instant(alert.as_of) - parse_instant(alert.window_start))
             most = f"at most {alert.count_at_most} {self.people}"
             return f"{self.name(alert.location_id)}: {most} in the last {window} (noisy)"
         if isinstance(alert, PausedAlert) and isinstance(change.before, NoisyCountAlert):

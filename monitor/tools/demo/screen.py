@@ -14,7 +14,7 @@ from rich.text import Text
 
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.contracts.instants import parse_instant, to_datetime
-from monitor.tools.client.describe_records import moment, span
+from monitor.tools.client.describe_records import length, moment
 from monitor.tools.client.designated_time import AtTime, AtTimeStatus
 from monitor.tools.client.subscriber_view import Alert
 from monitor.tools.client.watch import STYLES, SYMBOLS
@@ -77,7 +77,7 @@ class Screen:
 
     def _draw_places(self) -> Iterator[RenderableType]:
         for monitor in self._story.parameters.over_time:
-            window = span(monitor.window * self._story.parameters.grid.length)
+            window = length(monitor.window * self._story.parameters.grid.length)
             yield _draw_title(f"{monitor.name}: fewer than {monitor.rules[0].threshold} infected in the last {window}?")
             yield self._draw_over_time(
                 [alert for alert in self._story.subscriber_view.alerts if alert.monitor == monitor.name]

@@ -16,7 +16,7 @@ from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.audit import AuditReport, render
 from monitor.tools.audit.findings import SAFE
 from monitor.tools.check.wording import describe_belief
-from monitor.tools.client.describe_records import span
+from monitor.tools.client.describe_records import length
 from monitor.tools.replay.driver import Summary
 
 _NEXT: Final = (
@@ -92,6 +92,6 @@ def _list_answers(outcome: DemoOutcome) -> Iterator[tuple[str, str | Text]]:
 def _list_epsilons(outcome: DemoOutcome) -> Iterator[tuple[str, str]]:
     """Yield the three figures of ε, with the names that `check`, the page and `register` use, and what they mean."""
     spent = outcome.report.spent
-    yield "ε", f"{format_epsilon(outcome.report.may_pay):>6} stated for any {span(outcome.period)}"
+    yield "ε", f"{format_epsilon(outcome.report.may_pay):>6} stated for any {length(outcome.period)}"
     yield "", f"{format_epsilon(outcome.worst):>6} in the worst case of this configuration"
     yield "", f"{format_epsilon(spent):>6} charged so far, to one person at most: {describe_belief(spent)}"

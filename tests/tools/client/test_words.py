@@ -11,7 +11,7 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.contracts.parameters import Registry
 from monitor.privacy.paired import PairedTotals
-from monitor.tools.client.describe_records import News, Words, chance, moment, span
+from monitor.tools.client.describe_records import News, Words, chance, length, moment
 from monitor.tools.client.subscriber_view import SubscriberView
 from monitor.tools.client.watch import Screen, describe_view
 from tests.tools.client.records import REGISTRY, SLOTS, dwell, hot_spots, over_time, snapshot
@@ -193,7 +193,7 @@ def test_screen_fits_and_sorts_unsafe_first(subscriber_view: SubscriberView, wor
 def test_times_durations_and_chances() -> None:
     """Times, durations and probabilities are readable."""
     assert moment("2026-01-05T14:00:00Z") == "Mon 5 Jan 14:00"
-    assert [span(duration) for duration in (14 * DAY, DAY, 90 * MINUTE)] == ["14 days", "day", "1h30m"]
+    assert [length(duration) for duration in (14 * DAY, DAY, 90 * MINUTE)] == ["14 days", "day", "1h30m"]
     assert [chance(p_value) for p_value in (0.99, 0.0183, 1e-5)] == ["99 %", "1.8 %", "less than 0.01 %"]
 
 
