@@ -137,7 +137,7 @@ class Reader:
                 failure = error
                 log.warning("input partition %d is not read for %.0f s: %s", partition, START_AGAIN_SECONDS, error)
                 self._postponed[partition] = time.monotonic() + START_AGAIN_SECONDS, str(error)
-        if failure is not None and not self._source.reading:
+        if failure is not None and not self._source.positions:
             self._postponed.clear()
             raise failure
 
@@ -239,13 +239,13 @@ class Reader:
         """Check regularly that the windows still contain everything written. Writes check this too, but may be rare."""
         if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return
-        written, reading = self._written_offsets, dict(self._source.reading)
+        written, positions = self._written_offsets, dict(self._source.positions)
         progress = self._windows.read_progress()
         self._checked_at = time.monotonic()
         for partition in self._start_offsets.lost:
             # Progress ahead of this reader may be from before the loss: after a failover, the store may have no record
             # of the loss. (In a partition without a loss, the last batch of an earlier member may be ahead.)
-            if partition in reading and _find_highest(progress, partition) > reading[partition]:
+            if partition in positions and _find_highest(progress, partition) > positions[partition]:
                 lowest = min(written[partition], _find_lowest(progress, partition))
                 self._start_offsets.repeat_loss(partition, lowest, self._metrics)
         reached = {partition: _find_lowest(progress, partition) for partition in written}
@@ -266,17 +266,17 @@ class Reader:
         """
         if time.monotonic() - self._measured_at < LAG_SECONDS:
             return
-        reading, written = dict(self._source.reading), self._written_offsets
+        positions, written = dict(self._source.positions), self._written_offsets
         unread = self._source.read_lag().items()
         self._metrics.set_lag(
-            {partition: behind + reading[partition] - written[partition] for partition, behind in unread}
+            {partition: behind + positions[partition] - written[partition] for partition, behind in unread}
         )
         self._measured_at = time.monotonic()
 
     @property
     def assigned(self) -> frozenset[int]:
         """The input partitions that are assigned to this instance. Any thread may read it."""
-        return frozenset(dict(self._source.reading)) | frozenset(set(self._source.waiting))
+        return frozenset(dict(self._source.positions)) | frozenset(set(self._source.waiting))
 
     @property
     def waiting_for(self) -> str:
@@ -288,7 +288,7 @@ class Reader:
     @property
     def _written_offsets(self) -> dict[int, int]:
         """The offsets up to which everything is in the windows. Queued batches do not count."""
-        offsets, starts = dict(self._source.reading), self._queue.find_starts()
+        offsets, starts = dict(self._source.positions), self._queue.find_starts()
         return {partition: min(offset, starts.get(partition, offset)) for partition, offset in offsets.items()}
 
     def close(self) -> None:

@@ -142,7 +142,7 @@ class InputLog(InputOffsets):
         self._failures = 0
 
     @property
-    def reading(self) -> Mapping[int, int]:
+    def positions(self) -> Mapping[int, int]:
         """The next offset of each partition that is being read."""
         return self._next
 

@@ -15,7 +15,7 @@ from monitor.store.redis_store import RedisWindows
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedReading:
+class PlannedStart:
     """What a new instance would read of an input partition.
 
     `start`, `end`: the offset at which it starts, and the present end. `complete_from`: the slot from which the facts
@@ -52,9 +52,9 @@ class InputProbe(InputOffsets):
         self._consumer.close(autocommit=False)
 
 
-def plan_readings(
+def plan_starts(
     parameters: Parameters, source: InputProbe, windows: RedisWindows, partitions: int
-) -> list[PlannedReading]:
+) -> list[PlannedStart]:
     """Return what a new instance would read of each input partition.
 
     Args:
@@ -74,5 +74,5 @@ def plan_readings(
         start = starts.find(partition, progress)
         since = complete_from if start.cause == CONTINUES else max(complete_from, start.complete_from)
         end = source.read_bounds(partition)[1]
-        planned.append(PlannedReading(partition, start.offset, end, since, start.cause))
+        planned.append(PlannedStart(partition, start.offset, end, since, start.cause))
     return planned

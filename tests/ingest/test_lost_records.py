@@ -130,7 +130,7 @@ def test_truncated_log(
 
     def cut(consumer: KafkaConsumer, **how: Any) -> Any:
         polled = poll(consumer, **how)
-        if place.partition not in world.source.reading or not polled:
+        if place.partition not in world.source.positions or not polled:
             return polled
         monkeypatch.setattr(KafkaConsumer, "poll", poll)
         raise LogTruncationError({place: None if kept is None else OffsetAndMetadata(kept, "", 1)})

@@ -36,7 +36,7 @@ def test_silent_broker_is_reported(
     world.create()
     reasons: list[str] = []
     with world.running(reasons.append):
-        eventually(lambda: world.source.reading and reasons and reasons[-1] == "", 30)
+        eventually(lambda: world.source.positions and reasons and reasons[-1] == "", 30)
         own_kafka.pause()
         eventually(lambda: "Kafka does not return the ends" in reasons[-1], 20)
         own_kafka.resume()

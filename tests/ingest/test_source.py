@@ -132,7 +132,7 @@ def test_waiting_partition_is_not_read(source: InputLog, put: Callable[..., None
     put(b"a")
     assert all(source.poll(100) == [] for _ in range(3))
     assert source.waiting == {0, 1}
-    assert source.reading == {}
+    assert source.positions == {}
 
 
 def test_fetched_records(source: InputLog, put: Callable[..., None], eventually: Eventually) -> None:
@@ -141,7 +141,7 @@ def test_fetched_records(source: InputLog, put: Callable[..., None], eventually:
         put(value, stamp=stamp)
     source.resume(0, 1)
     assert fetch(source, eventually) == Fetched(0, 1, 3, [FetchedRecord(1, 6, b"b", 0), FetchedRecord(2, 7, b"c", 0)])
-    assert source.reading == {0: 3}
+    assert source.positions == {0: 3}
     assert source.waiting == {1}
 
 
@@ -200,7 +200,7 @@ def test_resume_without_assignment(source: InputLog) -> None:
     source.waiting.add(7)
     source.resume(7, 0)
     assert 7 not in source.waiting
-    assert 7 not in source.reading
+    assert 7 not in source.positions
 
 
 def test_bounds_and_stamps(source: InputLog, put: Callable[..., None]) -> None:

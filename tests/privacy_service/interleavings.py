@@ -124,10 +124,10 @@ class World:
         log = self._logs[number]
         yield ("idle", number)
         if not log.waiting:
-            rests = [range(log.end(p) - log.reading[p] + 1) for p in log.reading]
+            rests = [range(log.end(p) - log.positions[p] + 1) for p in log.positions]
             for numbers in product(*rests):
                 if any(numbers):
-                    yield ("poll", number, dict(zip(log.reading, numbers, strict=True)))
+                    yield ("poll", number, dict(zip(log.positions, numbers, strict=True)))
         if any(not write.done() for write in self._readers[number].queue.list_writes()):
             yield ("land", number)
         if self._left.get("crash"):
@@ -301,7 +301,7 @@ class World:
         writes = tuple((self._name(write.batch), _name_landed(write)) for write in queue.list_writes())
         pending = queue.read_pending()
         name = None if pending is None else self._name(pending)
-        return ReaderState(frozenset(log.reading.items()), frozenset(log.waiting), writes, name)
+        return ReaderState(frozenset(log.positions.items()), frozenset(log.waiting), writes, name)
 
     def _name(self, batch: Batch) -> BatchName:
         name = batch_name(batch)
@@ -310,7 +310,7 @@ class World:
 
     def _put_reader(self, number: int, state: ReaderState) -> None:
         log = self._logs[number]
-        log.reading, log.waiting = dict(sorted(state.positions)), set(state.waiting)
+        log.positions, log.waiting = dict(sorted(state.positions)), set(state.waiting)
         writes = [(self._batches[name], None if landed is None else dict(landed)) for name, landed in state.writes]
         self._readers[number].queue.put_back(writes, None if state.pending is None else self._batches[state.pending])
 

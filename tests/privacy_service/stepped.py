@@ -93,7 +93,7 @@ class HandLog:
         self.waiting = set(partitions)
         self.truncated: dict[int, int] = {}
         self.unread: dict[int, Any] = {}
-        self.reading: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
         self.next: Mapping[int, int] = {}
 
     def list_partitions(self) -> range:
@@ -116,8 +116,8 @@ class HandLog:
         return [self._fetched(partition, number) for partition, number in self.next.items() if number]
 
     def _fetched(self, partition: int, number: int) -> Fetched:
-        start = self.reading[partition]
-        self.reading[partition] = end = start + number
+        start = self.positions[partition]
+        self.positions[partition] = end = start + number
         records = [
             FetchedRecord(offset, (ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000, value_of(entry))
             for offset, entry in enumerate(self._plan.log[partition][start:end], start)
@@ -127,12 +127,12 @@ class HandLog:
     def resume(self, partition: int, offset: int) -> None:
         """Continue a partition at an offset, as the service's log does."""
         self.waiting.discard(partition)
-        self.reading[partition] = offset
+        self.positions[partition] = offset
 
     def park(self, partitions: Iterable[int] | None = None) -> None:
         """Stop reading partitions, as the service's log does."""
-        for partition in list(self.reading if partitions is None else partitions):
-            if self.reading.pop(partition, None) is not None:
+        for partition in list(self.positions if partitions is None else partitions):
+            if self.positions.pop(partition, None) is not None:
                 self.waiting.add(partition)
 
     def read_bounds(self, partition: int) -> tuple[int, int]:

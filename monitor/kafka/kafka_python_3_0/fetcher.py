@@ -54,12 +54,12 @@ class FetchState:
         return times < self.tries
 
 
-def read_leniently(consumer: Any, reading: FetchState) -> Any:
+def read_leniently(consumer: Any, state: FetchState) -> Any:
     """Make an unused consumer return `FetchedRecord`s, and never fail because of a batch's content."""
     fetcher = consumer._fetcher  # noqa: SLF001  # kafka-python has no option to pass one in
     fetcher.__class__ = _Fetcher
-    fetcher.reading = reading
-    fetcher.PartitionRecords = partial(_Records, reading)
+    fetcher.state = state
+    fetcher.PartitionRecords = partial(_Records, state)
     return consumer
 
 
@@ -73,15 +73,15 @@ class _NoBatches:
 class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
     """A fetcher that returns at most a few megabytes per poll."""
 
-    reading: FetchState
+    state: FetchState
 
     def fetched_records(self, *arguments: Any, **settings: Any) -> Any:
-        self.reading.left = POLL_BYTES
+        self.state.left = POLL_BYTES
         return super().fetched_records(*arguments, **settings)
 
     def _append(self, drained: Any, part: Any, max_records: int, update_offsets: Any) -> int:
         taken: int = super()._append(drained, part, max_records, update_offsets)
-        return max_records if self.reading.left <= 0 else taken
+        return max_records if self.state.left <= 0 else taken
 
     def _parse_fetched_data(self, completed_fetch: Any) -> Any:
         try:
@@ -98,8 +98,8 @@ class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
 class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
     """The fetched records of one partition, as `FetchedRecord`s. They end after records that are lost unread."""
 
-    def __init__(self, reading: FetchState, *arguments: Any, **settings: Any) -> None:
-        self._reading = reading
+    def __init__(self, state: FetchState, *arguments: Any, **settings: Any) -> None:
+        self._state = state
         super().__init__(*arguments, **settings)
 
     def take(self, n: int | None = None) -> list[FetchedRecord]:
@@ -115,8 +115,8 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
                 taken.append(record)
                 size = len(record.value) if isinstance(record.value, bytes) else 0
                 self.bytes_read += size + 1
-                self._reading.left -= size
-                if len(taken) == n or self._reading.left <= 0:
+                self._state.left -= size
+                if len(taken) == n or self._state.left <= 0:
                     return taken
         except Exception as error:
             if taken:
@@ -142,7 +142,7 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
             raise
         except Exception as error:
             begin = max(self.fetch_offset, self.next_fetch_offset)
-            if self._reading.try_again(tp, begin):
+            if self._state.try_again(tp, begin):
                 raise CorruptRecordError(f"the data of {tp} at offset {begin} are damaged") from error
             why = f"the data are not in the format of batches ({type(error).__name__})"
             yield FetchedRecord(begin, 0, Unreadable(begin, LOG_END, 1, None, why, b"", lost=True))
@@ -151,11 +151,11 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
     def _read(self, tp: Any, batch: Any) -> Iterator[FetchedRecord]:
         begin = max(self.fetch_offset, self.next_fetch_offset)
         if not batch.validate_crc():
-            if self._reading.try_again(tp, begin):
+            if self._state.try_again(tp, begin):
                 raise _DamagedError(f"the checksum of the batch of {tp} at offset {begin} is wrong")
             yield make_unreadable(batch, begin, None, "its checksum is wrong", lost=True)
         elif not self._is_skipped(batch):
-            yield from read_batch(batch, begin, self._reading.bounds)
+            yield from read_batch(batch, begin, self._state.bounds)
 
     def _is_skipped(self, batch: Any) -> bool:
         """Return whether a batch has no visible records: a transaction marker, or records of an aborted transaction."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
 from monitor.errors import FailedError, MonitorError, RefusedError
-from monitor.ingest.start_probe import InputProbe, plan_readings
+from monitor.ingest.start_probe import InputProbe, plan_starts
 from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
 from monitor.service.preflight import Preflight, check_past_charges, open_account, run_preflight
@@ -25,7 +25,7 @@ from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.period_account import declare_charges
 from monitor.ticks.period_check import PeriodLimits, TakeoverRules
 from monitor.ticks.rollout import compute_version, read_member_versions
-from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionReading, Refusal, TopicSummary
+from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionStart, Refusal, TopicSummary
 from monitor.tools.check.live_silence import AfterTakeover, find_silences
 
 NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
@@ -177,10 +177,10 @@ def _plan_facts(settings: Settings, found: Preflight, windows: RedisWindows) -> 
     parameters, topic = settings.parameters, settings.config.kafka.topics.visits
     visits = found.topics[topic]
     with closing(InputProbe(settings.kafka, topic, visits.topic_id, parameters.name)) as source:
-        planned = plan_readings(parameters, source, windows, visits.partitions)
+        planned = plan_starts(parameters, source, windows, visits.partitions)
     complete_from = max(reading.complete_from for reading in planned)
     partitions = tuple(
-        PartitionReading(reading.partition, reading.start, reading.end, reading.cause) for reading in planned
+        PartitionStart(reading.partition, reading.start, reading.end, reading.cause) for reading in planned
     )
     exist = any(windows.read_progress())
     shown = Facts(settings.compute_fingerprint(found), exist, partitions, parameters.grid.start(complete_from))

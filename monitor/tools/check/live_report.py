@@ -55,7 +55,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionReading:
+class PartitionStart:
     """The offsets of an input partition that would be read, and why reading does not continue where the facts end."""
 
     partition: int
@@ -74,7 +74,7 @@ class Facts:
 
     fingerprint: str
     exist: bool
-    partitions: tuple[PartitionReading, ...]
+    partitions: tuple[PartitionStart, ...]
     complete_from: int
 
     @property
