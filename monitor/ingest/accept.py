@@ -67,9 +67,9 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class _Stays:
-    """Accepted visits: place in the columns, registry row, current slot, and times after the cut; shape (n,) each."""
+    """Accepted visits: index in the columns, registry row, current slot, and times after the cut; shape (n,) each."""
 
-    place: Ints
+    visit: Ints
     row: Ints
     current: Ints
     arrived: Ints
@@ -96,7 +96,7 @@ def accept(parameters: Parameters, persons: PersonHasher, columns: Columns, curr
     stays, refused = _select_known(parameters, columns, current)
     seen, seen_once = _select_seen(parameters, stays)
     present, present_once = _select_present(parameters, stays)
-    applied = np.zeros(stays.place.size, np.bool_)
+    applied = np.zeros(stays.visit.size, np.bool_)
     applied[seen.stay] = True
     applied[present.stay] = True
     expired = (seen_once | present_once) & ~applied
@@ -105,9 +105,9 @@ def accept(parameters: Parameters, persons: PersonHasher, columns: Columns, curr
         EXPIRED: int(np.count_nonzero(expired)),
         DEAD_LETTER: len(refused),
     }
-    fates[NOT_WATCHED] = stays.place.size - fates[APPLIED] - fates[EXPIRED]
+    fates[NOT_WATCHED] = stays.visit.size - fates[APPLIED] - fates[EXPIRED]
     facts = _pack_facts(parameters, persons, columns, stays, (seen, present), np.flatnonzero(applied))
-    return Accepted(facts, fates, refused, int(np.count_nonzero(stays.left < columns.left[stays.place])))
+    return Accepted(facts, fates, refused, int(np.count_nonzero(stays.left < columns.left[stays.visit])))
 
 
 def _look_up_rows(registry: Registry, locations: list[str]) -> Ints:
@@ -133,8 +133,8 @@ def _select_known(parameters: Parameters, columns: Columns, current: Ints) -> tu
     if not refused.any():
         return _Stays(np.arange(rows.size), rows, now, columns.arrived, left), columns.refused
     faults = [
-        (int(columns.record[place]), int(columns.index[place]), _UNKNOWN if outside[place] else _AHEAD)
-        for place in np.flatnonzero(refused).tolist()
+        (int(columns.record[visit]), int(columns.index[visit]), _UNKNOWN if outside[visit] else _AHEAD)
+        for visit in np.flatnonzero(refused).tolist()
     ]
     refusals = [*columns.refused, *refuse(columns.values, faults)]
     refusals.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
@@ -165,7 +165,7 @@ def _select_present(parameters: Parameters, stays: _Stays) -> tuple[_LiveFacts, 
 
     A τ that several monitors share is one fact. It is counted until the longest of their horizons has passed.
     """
-    covering = np.zeros(stays.place.size, np.bool_)
+    covering = np.zeros(stays.visit.size, np.bool_)
     if not parameters.timed or not covering.size:
         return _LiveFacts(np.empty(0, np.int64), np.empty(0, np.int64)), covering
     low, high = int(stays.arrived.min()), int(stays.left.max())
@@ -218,7 +218,7 @@ def _pack_facts(
     """Hash the people of the applied stays, and pack their facts by shard and stamp."""
     if not applied.size:
         return {}
-    hashes = persons.hash_many([columns.persons[place] for place in stays.place[applied].tolist()])
+    hashes = persons.hash_many([columns.persons[visit] for visit in stays.visit[applied].tolist()])
     table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
     seen, present = ((live.value, live.stay, table[np.searchsorted(applied, live.stay)]) for live in facts)
     shard = parameters.registry.shard
@@ -229,7 +229,7 @@ def _pack_facts(
     instant, stay, people = present
     flag = np.zeros(stay.size, np.int64)
     if columns.consent is not None and parameters.at_least:
-        consenting = np.flatnonzero(columns.consent[stays.place[stay]] & _find_designated(parameters.at_least, instant))
+        consenting = np.flatnonzero(columns.consent[stays.visit[stay]] & _find_designated(parameters.at_least, instant))
         instant, stay, people = (np.concatenate([values, values[consenting]]) for values in (instant, stay, people))
         flag = np.repeat([0, CONSENT], [flag.size, consenting.size])
     row, stamp = stays.row[stay], stays.current[stay]

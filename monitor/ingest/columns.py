@@ -27,9 +27,9 @@ SINGLE: Final = 100
 class Refusal:
     """A record, or one visit of it, that becomes a dead letter. It contains personal data: never log it.
 
-    `record`: the place of the record among the decoded records. `index`: the place of the visit in the record, None for
+    `record`: the index of the record among the decoded records. `index`: the index of the visit in the record, None for
     the whole record. `payload`: the raw bytes of a whole record, or the visit as JSON. `several`: if the refusal covers
-    several visits, their number by reason; then `index` is the place of the first, and `payload` is the whole record.
+    several visits, their number by reason; then `index` is the index of the first, and `payload` is the whole record.
     """
 
     record: int
@@ -59,7 +59,7 @@ class Columns:
     """The n valid visits of decoded records, and the refusals, in the order of the records.
 
     `persons`, `locations`: ids, n each. `arrived`, `left`: instants, shape (n,), left ≥ arrived. `record`, `index`: the
-    place of each visit's record, and of the visit in it, shape (n,). `values`: the values of the decoded records.
+    index of each visit's record, and of the visit in it, shape (n,). `values`: the values of the decoded records.
     `consent`: whether each visit consents to lower bounds, shape (n,); None if no monitor publishes lower bounds.
     """
 
@@ -102,7 +102,7 @@ def refuse(
     Args:
         values: the values of the records.
         faults: the refused visits as (record, index, fault).
-        more: by record, further refused visits: the place of the first, and their number by reason.
+        more: by record, further refused visits: the index of the first, and their number by reason.
     """
     refused: list[Refusal] = []
     more = more or {}

@@ -55,9 +55,9 @@ _read_single = msgspec.json.Decoder(_Visit).decode
 class _Gathered:
     """Visits whose fields have the right types, a list for each field; and refusals.
 
-    `counts`: the number of visits by record. `gaps`: for each record whose visits are not at the places 0, 1, 2, …, the
-    index of its first visit in the lists, and the places of its visits. `more`: for each record with many invalid
-    visits, the place of the first one that is not in `faults`, and the number of all such visits by reason.
+    `counts`: the number of visits by record. `gaps`: for each record whose visits do not have the indexes 0, 1, 2, …,
+    the index of its first visit in the lists, and the indexes of its visits. `more`: for each record with many invalid
+    visits, the index of the first one that is not in `faults`, and the number of all such visits by reason.
     """
 
     persons: list[str] = field(default_factory=list)
@@ -145,7 +145,7 @@ def _gather(values: Sequence[Value]) -> _Gathered:
 
 
 def _locate_visits(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the record of each visit, and the visit's place in it."""
+    """Return the record of each visit, and the visit's index in it."""
     counts = np.array(gathered.counts, np.int64)
     record = np.repeat(np.arange(counts.size), counts)
     index = np.arange(record.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -217,7 +217,7 @@ def decode_records(values: Sequence[Value], default_stay: int, *, with_consent: 
     persons, locations = gathered.persons, gathered.locations
     arrived, fits = parse_instants(gathered.arrived)
     left, left_fits = parse_instants(gathered.left)
-    missing = [place for place in np.flatnonzero(~left_fits).tolist() if gathered.left[place] is None]
+    missing = [index for index in np.flatnonzero(~left_fits).tolist() if gathered.left[index] is None]
     left[missing], left_fits[missing] = arrived[missing] + min(default_stay, LONGEST_STAY), True
     fits &= left_fits & check_identifiers(persons) & check_identifiers(locations) & (left >= arrived)
     record, index = _locate_visits(gathered)
@@ -234,22 +234,22 @@ def decode_records(values: Sequence[Value], default_stay: int, *, with_consent: 
 def _decide_doubtful(columns: Columns, gathered: _Gathered, doubtful: NDArray[np.int64], default_stay: int) -> Columns:
     """Read doubtful visits by the contract: fill in their times, and remove those that it refuses."""
     keep = np.ones(len(columns.persons), np.bool_)
-    for place in doubtful.tolist():
-        ids = {"person_id": gathered.persons[place], "location_id": gathered.locations[place]}
-        visit = read_visit({**ids, "arrived_at": gathered.arrived[place], "left_at": gathered.left[place]})
+    for index in doubtful.tolist():
+        ids = {"person_id": gathered.persons[index], "location_id": gathered.locations[index]}
+        visit = read_visit({**ids, "arrived_at": gathered.arrived[index], "left_at": gathered.left[index]})
         if isinstance(visit, Fault):
-            keep[place] = False
-            gathered.faults.append((int(columns.record[place]), int(columns.index[place]), visit))
+            keep[index] = False
+            gathered.faults.append((int(columns.record[index]), int(columns.index[index]), visit))
             continue
         stay = min(default_stay, LONGEST_STAY)
-        columns.arrived[place] = visit.arrived_at
-        columns.left[place] = visit.arrived_at + stay if visit.left_at is None else visit.left_at
+        columns.arrived[index] = visit.arrived_at
+        columns.left[index] = visit.arrived_at + stay if visit.left_at is None else visit.left_at
     if keep.all():
         return columns
     kept = np.flatnonzero(keep).tolist()
     return Columns(
-        [columns.persons[place] for place in kept],
-        [columns.locations[place] for place in kept],
+        [columns.persons[index] for index in kept],
+        [columns.locations[index] for index in kept],
         columns.arrived[keep],
         columns.left[keep],
         columns.record[keep],

@@ -22,14 +22,14 @@ _LEAST_BYTES: Final = 1
 """The bytes that a fetch of a single record asks for. A broker returns at least one whole batch."""
 
 
-def read_bounds(consumer: Any, place: Any) -> tuple[int, int]:
+def read_bounds(consumer: Any, tp: Any) -> tuple[int, int]:
     """Return the first offset of a partition, and the offset after the last record that the consumer can read.
 
     Raises:
         KafkaError: Kafka does not answer.
     """
-    first = consumer.beginning_offsets([place], timeout_ms=TIMEOUT_MS)[place]
-    return int(first), int(consumer.end_offsets([place], timeout_ms=TIMEOUT_MS)[place])
+    first = consumer.beginning_offsets([tp], timeout_ms=TIMEOUT_MS)[tp]
+    return int(first), int(consumer.end_offsets([tp], timeout_ms=TIMEOUT_MS)[tp])
 
 
 class InputOffsets:
@@ -88,10 +88,10 @@ class InputOffsets:
         Raises:
             UnreachableError: Kafka does not answer, or the offset is no longer in the log.
         """
-        place = TopicPartition(self._topic, partition)
+        tp = TopicPartition(self._topic, partition)
         try:
             with self._connections.translate_errors():
-                record = self._fetch_one(place, offset, end)
+                record = self._fetch_one(tp, offset, end)
         except UnreachableError:
             self.close_single()
             raise
@@ -101,17 +101,17 @@ class InputOffsets:
             return None if record.value.stamp_ms is None else record.value.stamp_ms * 1_000
         return record.timestamp * 1_000
 
-    def _fetch_one(self, place: Any, offset: int, end: int) -> FetchedRecord | None:
+    def _fetch_one(self, tp: Any, offset: int, end: int) -> FetchedRecord | None:
         """Return the first record from an offset on; None if there is none before `end`."""
         consumer = self._single = self._single or self._open_single()
-        consumer.assign([place])
-        consumer.seek(place, offset)
+        consumer.assign([tp])
+        consumer.seek(tp, offset)
         deadline = time.monotonic() + TIMEOUT_MS / 1_000
-        while consumer.position(place) < end:
+        while consumer.position(tp) < end:
             if time.monotonic() >= deadline:
-                raise KafkaTimeoutError(f"no record of {place.topic}-{place.partition} was fetched")
+                raise KafkaTimeoutError(f"no record of {tp.topic}-{tp.partition} was fetched")
             with suppress(CorruptRecordError):  # it is fetched again, and returned as unreadable in the end
-                for record in consumer.poll(timeout_ms=_POLL_MS).get(place, ()):
+                for record in consumer.poll(timeout_ms=_POLL_MS).get(tp, ()):
                     return record  # type: ignore[no-any-return]  # kafka-python ships no types
         return None
 

@@ -46,5 +46,5 @@ def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) ->
     """Return a dead letter for each refusal, with the partition and the offset of its record."""
     if not refused:
         return ()
-    places = [(fetch.partition, record.offset) for fetch in fetched for record in fetch.records]
-    return tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in refused)
+    origins = [(fetch.partition, record.offset) for fetch in fetched for record in fetch.records]
+    return tuple(DeadLetter(refusal, *origins[refusal.record]) for refusal in refused)

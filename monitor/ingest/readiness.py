@@ -67,13 +67,13 @@ class Readiness:
             consumer = self._connections.create_consumer(isolation_level="read_committed")
             try:
                 partitions = consumer.partitions_for_topic(self._topic) or ()
-                places = [TopicPartition(self._topic, partition) for partition in partitions]
-                ends = consumer.end_offsets(places, timeout_ms=TIMEOUT_MS)
+                topic_partitions = [TopicPartition(self._topic, partition) for partition in partitions]
+                ends = consumer.end_offsets(topic_partitions, timeout_ms=TIMEOUT_MS)
             finally:
                 consumer.close(autocommit=False)
         if not ends:
             raise UnreachableError(f"Kafka lists no partition of {self._topic}")
-        return {place.partition: int(end) for place, end in ends.items()}
+        return {tp.partition: int(end) for tp, end in ends.items()}
 
     def _describe_missing(self, ends: Mapping[int, int]) -> str:
         """Return a description of the records that must still be read; empty if there are none."""

@@ -160,7 +160,7 @@ class InputLog(InputOffsets):
                 self._note_failure(error.__cause__)
                 raise
             divergent = error.__cause__.divergent_offsets
-            self.truncated |= {place.partition: 0 if at is None else at.offset for place, at in divergent.items()}
+            self.truncated |= {tp.partition: 0 if at is None else at.offset for tp, at in divergent.items()}
             # Park all partitions: the positions of the others are already after the records of this poll.
             self.park()
             return []
@@ -247,10 +247,10 @@ class InputLog(InputOffsets):
 
     def resume(self, partition: int, offset: int) -> None:
         """Read the partition from an offset; do nothing if it was revoked meanwhile."""
-        place = TopicPartition(self._topic, partition)
+        tp = TopicPartition(self._topic, partition)
         try:
-            self._consumer.seek(place, offset)
-            self._consumer.resume(place)
+            self._consumer.seek(tp, offset)
+            self._consumer.resume(tp)
         except (ValueError, IllegalStateError, KeyError):
             self.waiting.discard(partition)
             return
@@ -269,14 +269,14 @@ class InputLog(InputOffsets):
         The ends are requested from Kafka, because the ends of the last fetch do not change while fetches stall. If
         Kafka does not answer, the last known ends are used.
         """
-        places = [TopicPartition(self._topic, partition) for partition in self._next]
-        if places and self._consumer is not None:
+        topic_partitions = [TopicPartition(self._topic, partition) for partition in self._next]
+        if topic_partitions and self._consumer is not None:
             try:
-                ends = self._consumer.end_offsets(places, timeout_ms=LAG_TIMEOUT_MS)
+                ends = self._consumer.end_offsets(topic_partitions, timeout_ms=LAG_TIMEOUT_MS)
             except KafkaError:
                 self.is_answering = False
             else:
-                self._ends = {place.partition: end for place, end in ends.items()}
+                self._ends = {tp.partition: end for tp, end in ends.items()}
                 self.is_answering = True
         return {
             partition: max(0, self._ends[partition] - offset)
@@ -286,9 +286,9 @@ class InputLog(InputOffsets):
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Request a commit of offsets, for lag tools and for later groups. Start offsets come from the windows."""
-        places = self._to_commits(offsets)
-        if places:
-            self._consumer.commit_async(places)
+        topic_partitions = self._to_commits(offsets)
+        if topic_partitions:
+            self._consumer.commit_async(topic_partitions)
 
     def commit_starts(self, offsets: Mapping[int, int]) -> None:
         """Commit start offsets of partitions, assigned or not, and wait for the reply.
@@ -304,8 +304,8 @@ class InputLog(InputOffsets):
         self.close_single()
         if self._consumer is None:
             return
-        places = self._to_commits(offsets)
-        closer = threading.Thread(target=self._close, args=(self._consumer, places), daemon=True)
+        topic_partitions = self._to_commits(offsets)
+        closer = threading.Thread(target=self._close, args=(self._consumer, topic_partitions), daemon=True)
         closer.start()
         closer.join(TIMEOUT_MS / 1_000)
 
@@ -316,10 +316,10 @@ class InputLog(InputOffsets):
         }
 
     @staticmethod
-    def _close(consumer: Any, places: Mapping[Any, Any]) -> None:
+    def _close(consumer: Any, topic_partitions: Mapping[Any, Any]) -> None:
         try:
-            if places:
-                consumer.commit(dict(places), timeout_ms=COMMIT_TIMEOUT_MS)
+            if topic_partitions:
+                consumer.commit(dict(topic_partitions), timeout_ms=COMMIT_TIMEOUT_MS)
         except KafkaError:
             pass  # the windows have the progress; the commit is for lag tools
         finally:

@@ -248,8 +248,8 @@ class StartOffsets:
 def _log(start: Start) -> None:
     """Log the loss of records, if any."""
     if start.unread is not None:
-        unread, place = start.unread, f"input partition {start.partition}"
-        skipped = f"records {unread.first} to {start.offset - 1} of {place} cannot be read: {unread.why}"
+        unread, where = start.unread, f"input partition {start.partition}"
+        skipped = f"records {unread.first} to {start.offset - 1} of {where} cannot be read: {unread.why}"
         log.error("%s; they count as lost unread: answers are unknown for a window", skipped)
     elif start.loses:
         log.error(

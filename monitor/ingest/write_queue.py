@@ -97,7 +97,9 @@ def _has_many_bytes(facts: Facts) -> bool:
 
 
 def _join_newest(first: Mapping[int, float], later: Mapping[int, float]) -> dict[int, float]:
-    return {place: max(of[place] for of in (first, later) if place in of) for place in {**first, **later}}
+    return {
+        partition: max(of[partition] for of in (first, later) if partition in of) for partition in {**first, **later}
+    }
 
 
 def _join_accepted(first: Accepted, later: Accepted) -> Accepted:

@@ -143,7 +143,7 @@ class RedisWindows:
 
         Returns:
             By partition, the lowest progress of all shards after the write, -1 where a shard has none. If it is below
-            the start of the offsets, the consumer has to seek back to the returned offset.
+            the start of its range, the consumer has to seek back to the returned offset.
         """
         packed = facts if isinstance(facts, PackedFacts) else self.pack(facts)
         advance = [

@@ -141,7 +141,7 @@ class InputTopic:
 
         def read() -> Mapping[int, int]:
             found = self._admin.list_partition_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
-            return {place.partition: int(stable.offset) for place, stable in found.items()}
+            return {tp.partition: int(stable.offset) for tp, stable in found.items()}
 
         return self._run_exclusively(read) if wanted else {}
 
@@ -163,7 +163,7 @@ class InputTopic:
         wanted = {TopicPartition(ledger, partition): as_of // 1_000 for partition in partitions}
         with self._translate_errors():
             offsets = self._admin.list_partition_offsets(wanted)
-        starts = {place.partition: found.offset for place, found in offsets.items() if found.offset >= 0}
+        starts = {tp.partition: found.offset for tp, found in offsets.items() if found.offset >= 0}
         undecided = set(partitions)
         if starts:
             with closing(read_partitions(self._connections, ledger, starts, {})) as records:

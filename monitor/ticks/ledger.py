@@ -75,44 +75,44 @@ def read_partitions(
     Raises:
         UnreachableError: the brokers fail, or no record arrives for 30 s.
     """
-    places = {TopicPartition(topic, partition): start for partition, start in starts.items()}
+    topic_partitions = {TopicPartition(topic, partition): start for partition, start in starts.items()}
     consumer = connections.create_consumer(
         isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024
     )
     try:
         with connections.translate_errors():
-            consumer.assign(list(places))
-            first = consumer.beginning_offsets(list(places))
-            present = {} if ends.keys() >= starts.keys() else consumer.end_offsets(list(places))
-            end = {place: ends.get(place.partition, present.get(place)) for place in places}
-            for place, start in places.items():
-                consumer.seek(place, max(first[place], start))
+            consumer.assign(list(topic_partitions))
+            first = consumer.beginning_offsets(list(topic_partitions))
+            present = {} if ends.keys() >= starts.keys() else consumer.end_offsets(list(topic_partitions))
+            end = {tp: ends.get(tp.partition, present.get(tp)) for tp in topic_partitions}
+            for tp, start in topic_partitions.items():
+                consumer.seek(tp, max(first[tp], start))
             received_at = time.monotonic()
-            while waiting := {place for place in places if consumer.position(place) < end[place]}:
+            while waiting := {tp for tp in topic_partitions if consumer.position(tp) < end[tp]}:
                 # Pause partitions that have been read to their ends. Their new records would hide a stalled partition.
-                consumer.pause(*(places.keys() - waiting - consumer.paused()))
+                consumer.pause(*(topic_partitions.keys() - waiting - consumer.paused()))
                 # The last offset may be a transaction marker. The position passes it on a poll without records.
                 polled = consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
                 if polled:
                     received_at = time.monotonic()
                 elif time.monotonic() - received_at > READ_TIMEOUT_SECONDS:
-                    silent = ", ".join(f"{topic}-{place.partition} to offset {end[place]}" for place in sorted(waiting))
+                    silent = ", ".join(f"{topic}-{tp.partition} to offset {end[tp]}" for tp in sorted(waiting))
                     raise UnreachableError(f"the ledger could not be read to its end: {silent}")
-                for place in places:
-                    for record in polled.get(place, ()):
-                        if record.offset < end[place]:
-                            yield place.partition, record.offset, _to_output_record(record)
+                for tp in topic_partitions:
+                    for record in polled.get(tp, ()):
+                        if record.offset < end[tp]:
+                            yield tp.partition, record.offset, _to_output_record(record)
     finally:
         consumer.close(autocommit=False)
 
 
 def read_first_offset(connections: KafkaConnections, topic: str, partition: int) -> int:
     """Return the first offset that the partition still contains: 0 unless records have expired."""
-    place = TopicPartition(topic, partition)
+    tp = TopicPartition(topic, partition)
     consumer = connections.create_consumer()
     try:
         with connections.translate_errors():
-            return int(consumer.beginning_offsets([place])[place])
+            return int(consumer.beginning_offsets([tp])[tp])
     finally:
         consumer.close(autocommit=False)
 

@@ -101,7 +101,7 @@ def test_backlog_is_joined() -> None:
 
 @pytest.mark.promise(6)
 def test_gap_is_not_joined() -> None:
-    """A batch that repeats or skips records is written separately, so that each write is one offsets of the log."""
+    """A batch that repeats or skips records is written separately, so that each write is one range of the log."""
     store = Store()
     with open_queue(store) as queue:
         queue.put(make_batch(0, 5))

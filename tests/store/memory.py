@@ -74,12 +74,12 @@ class Shard:
                 lengths[member] = max(length, lengths.get(member, 0))
 
     def advance(self, offsets: OffsetRange) -> int:
-        """Return the progress after a offsets, -1 without progress."""
+        """Return the progress after a range, -1 without progress."""
         present = self.progress.get(offsets.partition, -1)
         return max(present, offsets.end) if present >= offsets.start else present
 
     def write(self, ranges: Sequence[OffsetRange], facts: Sequence[ShardFacts], slot: int) -> list[int]:
-        """Add facts and advance progress, or do nothing if no offsets advances it; return the progress by offsets."""
+        """Add facts and advance progress, or do nothing if no range advances it; return the progress by range."""
         begun = self.opened is not None
         reached = [self.advance(offsets) if begun else -1 for offsets in ranges]
         moved = {offsets.partition: to for offsets, to in zip(ranges, reached, strict=True) if to >= 0}

@@ -177,7 +177,7 @@ class TopicReader:
             self.close()
             raise UnreadableTopicError(f"the topic {self.name} was deleted after its ends had been read")
         if not self._committed:
-            ends = {one.partition: int(end) for one, end in consumer.end_offsets(partitions).items()}
+            ends = {tp.partition: int(end) for tp, end in consumer.end_offsets(partitions).items()}
         for partition, end in ends.items():
             position = self.positions.get(partition, 0)
             if end < position:
@@ -197,29 +197,29 @@ class TopicReader:
 
     def _require_readable(self, ends: Mapping[int, int]) -> None:
         partitions = [TopicPartition(self.name, partition) for partition in sorted(ends)]
-        for one, stable in self._consumer.end_offsets(partitions).items():
-            if stable < ends[one.partition] and self.positions[one.partition] >= stable:
+        for tp, stable in self._consumer.end_offsets(partitions).items():
+            if stable < ends[tp.partition] and self.positions[tp.partition] >= stable:
                 raise HiddenRecordsError(
-                    f"the topic {self.name} cannot be read beyond offset {stable} of partition {one.partition}: a "
+                    f"the topic {self.name} cannot be read beyond offset {stable} of partition {tp.partition}: a "
                     "transaction is open there, or replicas have not copied the last records"
                 )
 
     def _assign(self, partitions: list[TopicPartition]) -> None:
         beginnings = self._consumer.beginning_offsets(partitions)
         self._consumer.assign(partitions)
-        for one, beginning in beginnings.items():
-            position = self.positions.setdefault(one.partition, beginning)
-            self.first.setdefault(one.partition, beginning)
+        for tp, beginning in beginnings.items():
+            position = self.positions.setdefault(tp.partition, beginning)
+            self.first.setdefault(tp.partition, beginning)
             if position < beginning:
-                self.skipped.add(one.partition)
-                self.first[one.partition] = self.positions[one.partition] = beginning
-            self._consumer.seek(one, self.positions[one.partition])
+                self.skipped.add(tp.partition)
+                self.first[tp.partition] = self.positions[tp.partition] = beginning
+            self._consumer.seek(tp, self.positions[tp.partition])
 
     def _poll(self, wanted: Mapping[int, int]) -> dict[int, list[Any]]:
         consumer = self._consumer
         if not consumer.assignment():
             self._find_ends()
-        waiting = {one for one in consumer.assignment() if self.positions[one.partition] < wanted.get(one.partition, 0)}
+        waiting = {tp for tp in consumer.assignment() if self.positions[tp.partition] < wanted.get(tp.partition, 0)}
         consumer.pause(*(consumer.assignment() - waiting))
         consumer.resume(*waiting)
         if not waiting:
@@ -228,12 +228,12 @@ class TopicReader:
         self._sources.alive()
         if polled:
             self._require_same()
-        for one, records in polled.items():
+        for tp, records in polled.items():
             if records and not isinstance(records[-1].value, bytes | None):  # a batch that cannot be read
-                consumer.seek(one, records[-1].value.end)
-        for one in waiting:
-            self.positions[one.partition] = int(consumer.position(one))
-        return {one.partition: list(records) for one, records in polled.items()}
+                consumer.seek(tp, records[-1].value.end)
+        for tp in waiting:
+            self.positions[tp.partition] = int(consumer.position(tp))
+        return {tp.partition: list(records) for tp, records in polled.items()}
 
 
 class Input:

@@ -112,12 +112,12 @@ def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> I
         with connections.translate_errors():
             ends = _seek_start(consumer, topic, wanted.since)
             received_at = time.monotonic()
-            while waiting := [place for place, end in ends.items() if consumer.position(place) < end]:
+            while waiting := [tp for tp, end in ends.items() if consumer.position(tp) < end]:
                 polled = consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
                 if polled:
                     received_at = time.monotonic()
                 elif time.monotonic() - received_at > READ_TIMEOUT_SECONDS:
-                    silent = ", ".join(f"{topic}-{place.partition}" for place in waiting)
+                    silent = ", ".join(f"{topic}-{tp.partition}" for tp in waiting)
                     raise UnreachableError(
                         f"{silent}: Kafka returned no records for {READ_TIMEOUT_SECONDS:g} s, although the end is not "
                         "reached; check the brokers, and run the command again"
@@ -134,20 +134,22 @@ def read_letters(connections: KafkaConnections, topic: str, wanted: Filter) -> I
 
 def _seek_start(consumer: Any, topic: str, since: int | None) -> dict[Any, int]:
     """Assign all partitions, seek to the first dead letters to read, and return the present end of each partition."""
-    places = [TopicPartition(topic, partition) for partition in sorted(consumer.partitions_for_topic(topic) or ())]
-    if not places:
+    topic_partitions = [
+        TopicPartition(topic, partition) for partition in sorted(consumer.partitions_for_topic(topic) or ())
+    ]
+    if not topic_partitions:
         raise TopicError(
             f"kafka.topics.dead_letters is {topic!r}: there is no such topic; create it with `location-monitor topics "
             "--create`, or correct kafka.topics.dead_letters or kafka.bootstrap_servers"
         )
-    consumer.assign(places)
-    starts, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
+    consumer.assign(topic_partitions)
+    starts, ends = consumer.beginning_offsets(topic_partitions), consumer.end_offsets(topic_partitions)
     if since is not None:
-        found = consumer.offsets_for_times(dict.fromkeys(places, max(0, since // MILLISECOND)))
-        starts = {place: ends[place] if found.get(place) is None else found[place].offset for place in places}
-    for place in places:
-        consumer.seek(place, starts[place])
-    return {place: int(end) for place, end in ends.items()}
+        found = consumer.offsets_for_times(dict.fromkeys(topic_partitions, max(0, since // MILLISECOND)))
+        starts = {tp: ends[tp] if found.get(tp) is None else found[tp].offset for tp in topic_partitions}
+    for tp in topic_partitions:
+        consumer.seek(tp, starts[tp])
+    return {tp: int(end) for tp, end in ends.items()}
 
 
 def _to_letter(record: Any) -> Letter:

@@ -118,8 +118,8 @@ def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]
 
 
 def _count_offsets(admin: Any, topic: str, partitions: int) -> int:
-    places = {TopicPartition(topic, partition): OffsetSpec.LATEST for partition in range(partitions)}
-    return sum(end.offset for end in admin.list_partition_offsets(places).values())
+    topic_partitions = {TopicPartition(topic, partition): OffsetSpec.LATEST for partition in range(partitions)}
+    return sum(end.offset for end in admin.list_partition_offsets(topic_partitions).values())
 
 
 class Replay:
