@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -65,12 +64,6 @@ def test_make_targets_exist(document: Any, root: Path) -> None:
     shell = "\n".join(document.fences("sh"))
     named = re.findall(r"`make ([a-z -]+)`", document.prose) + re.findall(r"^make ([a-z-]+)", shell, re.MULTILINE)
     assert {target for line in named for target in line.split()} <= targets
-
-
-def test_readme_names_every_command(named: dict[str, Any]) -> None:
-    """The README's table of commands is complete."""
-    rows = {shlex.split(row[0].strip("`"))[1] for row in named["README.md"].rows("Commands")}
-    assert rows == set(main.commands)
 
 
 def test_configuration_examples_are_valid(document: Any, tmp_path: Path) -> None:
