@@ -14,7 +14,7 @@ from tests.deploy.alerts.runbooks import ROOT, alerts
 from tests.missing import report_missing
 
 EXAMPLE: Final = Path("deploy/prometheus/alertmanager.yml")
-RECEIVERS: Final = {"page": "person-on-call", "ticket": "tickets"}
+RECEIVERS: Final = {"critical": "person-on-call", "ticket": "tickets"}
 
 
 @pytest.fixture(scope="module")
@@ -56,4 +56,4 @@ def test_labels_of_example_exist() -> None:
     assert set(severities.values()) == set(RECEIVERS)
     (inhibition,) = example["inhibit_rules"]
     assert inhibition["source_matchers"] == ['alertname="LocationMonitorAbsent"']
-    assert severities["LocationMonitorAbsent"] == "page"
+    assert severities["LocationMonitorAbsent"] == "critical"

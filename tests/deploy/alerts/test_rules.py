@@ -93,7 +93,7 @@ def test_every_alert_is_described() -> None:
     for alert in alerts():
         texts = f"{alert['annotations']['summary']} {alert['annotations']['description']}"
         assert re.search(r"\b(has|have) \w+[^.]* for (\w+ )?(minutes|hours)", texts) is None, alert["alert"]
-        assert alert["labels"]["severity"] in {"page", "ticket"}
+        assert alert["labels"]["severity"] in {"critical", "ticket"}
         assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
 
 
