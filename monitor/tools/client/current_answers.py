@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final, Literal
 
-from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
+from monitor.contracts.alerts import AtTimesSnapshot, NoisyCountAlert, PausedAlert
 from monitor.contracts.instants import DAY, parse_instant, to_datetime, to_instant
 from monitor.tools.client.designated_time import Shards, Snapshots, calls_others_safe, find_upper_bound
 from monitor.tools.client.subscriber_view import Alert, AlertSubject, SubscriberView
@@ -134,7 +134,8 @@ class Known:
         """Return the answer as it has to be read at an instant, with the last alarm of any monitor."""
         answers = [answer.at(instant, self.slot) for answer in self.answers]
         leading = min(answers, key=lambda answer: answer.caution, default=NOTHING)
-        return replace(leading, last_alarm=_find_latest(answer.last_alarm for answer in answers))
+        alarms = [answer.last_alarm for answer in answers if answer.last_alarm is not None]
+        return replace(leading, last_alarm=_find_latest(alarms)) if alarms else leading
 
     def find_end(self, instant: int) -> int | None:
         """Return the last instant until which each answer is read as at `instant`; None if all of them stay so."""
@@ -193,10 +194,10 @@ class Known:
         )
 
 
-def _find_latest(alarms: Iterable[Answer | None]) -> Answer | None:
+def _find_latest(alarms: Iterable[Answer]) -> Answer | None:
     """Return the alarm with the latest designated time or end of its window."""
-    found = ((alarm.about.end, alarm) for alarm in alarms if alarm is not None and alarm.about is not None)
-    return max(found, key=lambda one: one[0], default=(None, None))[1]
+    ends = ((alarm.about.end, alarm) for alarm in alarms if alarm.about is not None)
+    return max(ends, key=lambda one: one[0], default=(None, None))[1]
 
 
 def _datetime(instant: int | None) -> datetime | None:
@@ -252,22 +253,24 @@ class KnownPlaces:
             alert = self.view.alert_index.get((monitor, location_id))
             if alert is not None:
                 yield self._read_alert(alert)
-        found: dict[str, list[tuple[Snapshots, int]]] = {}
+        latest: dict[str, tuple[Snapshots, int]] = {}
+        alarms: dict[str, list[Answer]] = {}
         for (monitor, _), snapshots in self.view.snapshot_index.items():
             shard = self._shards.of(location_id, snapshots.shards)
-            if shard in snapshots.by_shard:
-                found.setdefault(monitor, []).append((snapshots, shard))
-        for monitor, times in found.items():
-            snapshots, shard = max(times, key=lambda one: one[0].time)
-            alarm = _find_latest(self._find_alarm_at(monitor, *each, location_id) for each in times)
+            if shard not in snapshots.by_shard:
+                continue
+            if monitor not in latest or latest[monitor][0].time < snapshots.time:
+                latest[monitor] = snapshots, shard
+            snapshot = snapshots.by_shard[shard]
+            if snapshot is not None and location_id in snapshot.noisy_counts:
+                alarms.setdefault(monitor, []).append(self._read_alarm_at(monitor, snapshots, snapshot, location_id))
+        for monitor, (snapshots, shard) in latest.items():
+            alarm = _find_latest(alarms[monitor]) if monitor in alarms else None
             yield self._read_snapshot(monitor, snapshots, shard, location_id, alarm)
 
-    def _find_alarm_at(self, monitor: str, snapshots: Snapshots, shard: int, location_id: str) -> Answer | None:
+    def _read_alarm_at(self, monitor: str, snapshots: Snapshots, snapshot: AtTimesSnapshot, location_id: str) -> Answer:
         """Return the noisy count of a snapshot about a place. It counts for as long as the last answer about a time."""
-        snapshot, as_of = snapshots.by_shard[shard], snapshots.as_ofs[shard]
-        noisy = None if snapshot is None else snapshot.noisy_counts.get(location_id)
-        if snapshot is None or noisy is None:
-            return None
+        as_of, noisy = snapshots.as_ofs[snapshot.shard], snapshot.noisy_counts[location_id]
         counted = max(0, as_of - max(0, snapshot.tick - noisy.tick) * self.slot)
         until, least = self._valid_until(as_of, final=True), snapshots.bounds.get(location_id, 0)
         about = _make_about(monitor, "at_times", snapshots.time, snapshot.threshold)
@@ -326,8 +329,8 @@ class KnownPlaces:
             about = _make_about(monitor, "at_times", time)
             return Answer("unknown", "not_understood", as_of, self._valid_until(as_of), about=about, last_alarm=alarm)
         until = self._valid_until(as_of, final=snapshot.final)
-        own = self._find_alarm_at(monitor, snapshots, shard, location_id)
-        if own is not None:
+        if location_id in snapshot.noisy_counts:
+            own = self._read_alarm_at(monitor, snapshots, snapshot, location_id)
             return replace(own, valid_until=until, last_alarm=alarm)
         about = _make_about(monitor, "at_times", time, snapshot.threshold)
         registries = (self.view.registry, *self.view.earlier)

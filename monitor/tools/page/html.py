@@ -128,10 +128,11 @@ def _describe(place: Place, words: Words) -> dict[str, Any]:
 
 def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) -> dict[str, Any]:
     """Describe an answer. What to do follows only from the most cautious answer, which leads."""
+    means, not_, act = words.list_sections(answer, reason)
     return {
         "state": answer.state,
         "question": words.phrase_question(answer.about) if answer.about else "",
-        "sections": words.list_sections(answer, reason)[: 3 if leads else 2],
+        "sections": [means, act, not_] if leads else [means, not_],
         "as_of": words.format_time(answer.as_of),
         "as_of_machine": format_machine_time(answer.as_of),
         "valid_until": words.format_time(answer.valid_until),

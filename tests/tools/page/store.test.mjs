@@ -1,7 +1,7 @@
 // The store and the time line of the browser, with stepped clocks and a server that the tests control: node --test tests/tools/page/store.test.mjs
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
-import { Store } from "../../../monitor/tools/page/static/store.js";
+import { Store, levelOf } from "../../../monitor/tools/page/static/store.js";
 import { Timeline } from "../../../monitor/tools/page/static/timeline.js";
 
 const HOUR = 3_600_000;
@@ -179,6 +179,17 @@ test("each answer expires at its time, and the most cautious one counts", () => 
   assert.equal(state(), "noisy_count"); // at valid_until, an answer is still valid
   source().beat(NOON + HOUR + 1);
   assert.deepEqual(shown(), ["unknown", "too_old", "noon"]);
+});
+
+test("an alarm stays after its answer has expired, until its own end", () => {
+  const alarm = { ...answer(NOON - HOUR, "noisy_count", { end: text(NOON - HOUR) }), valid_until: text(NOON + 5 * HOUR) };
+  source().send("states", states(2, answer(NOON, "paused", { last_alarm: alarm }), answer(NOON, "safe", { monitor: "noon" })));
+  const shown = () => [state(), levelOf(store.known[0]), store.statements(0).length, store.counts().noisy_count];
+  assert.deepEqual(shown(), ["paused", "noisy_count", 3, 1]);
+  source().beat(NOON + 5 * HOUR); // the server has sent no answer since, and Kafka may be lost
+  assert.deepEqual(shown(), ["unknown", "noisy_count", 3, 1]);
+  source().beat(NOON + 5 * HOUR + 1);
+  assert.deepEqual(shown(), ["unknown", "unknown", 2, 0]);
 });
 
 test("a wrong clock of the device extends no answer", () => {

@@ -19,7 +19,8 @@ export function describe(row, { store, words }) {
 /** What to do follows from the most cautious answer only: "nothing special" beside an alarm would mislead. */
 function statement(known, words, leads) {
   const { texts } = words;
-  const sections = words.sections(known).slice(0, leads ? 3 : 2);
+  const [means, not, act] = words.sections(known);
+  const sections = leads ? [means, act, not] : [means, not];
   const list = element("dl", {}, ...sections.flatMap(([title, text]) => pair(title, text)));
   for (const name of ["as_of", "valid_until"]) {
     if (known[name]) list.append(...pair(texts[name], time(known[name], words.time(known[name], true))));

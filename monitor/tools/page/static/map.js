@@ -427,9 +427,9 @@ function drawMark(context, state, colour, paper, dense) {
   };
   if (state === "safe") {
     context.beginPath();
-    context.arc(12, 12, 10, 0, 2 * Math.PI);
+    context.arc(12, 12, 8, 0, 2 * Math.PI); // a plain dot: a tick would say more than "below the alarm level"
     context.fill();
-    path([[7, 12.4], [10.4, 15.8], [17, 9.2]], false);
+    path([], false);
   } else if (state === "noisy_count") {
     path([[12, 2], [22.5, 21], [1.5, 21]]);
     outline(colour, 2);
