@@ -21,7 +21,6 @@ log = logging.getLogger(__name__)
 
 LOOP: Final = "audit"
 PAUSE_SECONDS: Final = 0.5
-_READING_STATES: Final = ("judging", "catching_up")
 
 _CUT_OFF: Final = (
     'the input cannot be read: %s. Bytes, form, pauses and ε of new answers are checked, but whether "safe" and the '
@@ -63,8 +62,7 @@ class AuditProcess:
         self._health = health
         self._unix_time = unix_time
         self._result = result
-        self._state = ""
-        self._lacking: str | None = None
+        self._logged = ("", "")
         health.expect(LOOP)
 
     def run(self, stop: threading.Event) -> None:
@@ -116,20 +114,15 @@ class AuditProcess:
         self._reason = reason
         self._health.report_alive(LOOP, reason)
         self._metrics.set_state(state)
-        before, self._state = self._state, state
-        lacking, self._lacking = self._lacking, reason if state == "judging" else None
-        if state != before:
-            self._log_change(before, state, reason)
-        if self._lacking not in (None, lacking):
-            if reason:
-                log.warning("everything that was published has been read, but %s", reason)
-            else:
-                log.info("everything that was published has been judged")
-
-    def _log_change(self, before: str, state: str, reason: str) -> None:
+        known = state, reason if state == "judging" else ""
+        if state == "catching_up" or known == self._logged:
+            return
+        self._logged = known
         if state == "cut_off":
             log.warning(_CUT_OFF, reason)
         elif state == "no_output":
             log.warning("the output cannot be read, so nothing is checked: %s", reason)
-        elif before and before not in _READING_STATES:
-            log.warning("the topics can be read again")
+        elif reason:
+            log.warning("everything that was published has been read, but %s", reason)
+        else:
+            log.info("everything that was published has been judged")

@@ -298,27 +298,6 @@ def test_answers_about_earlier_input_are_partial(run: Published) -> None:
     assert engine.findings.totals == {}
 
 
-def test_recreated_input_is_noticed_later(run: Published) -> None:
-    """Answers about an earlier input are not proven, even if no input could be read when they were read."""
-    run.report()
-    run.publish(owner(charges(), input_topic_id="a" * 32), *run.tiny.records)
-    with closing(run.kafka.create_admin()) as admin:
-        admin.delete_topics([run.visits])
-    with closing(run.follow()) as follower:
-        follower.take_turn()
-        assert follower.waiting_ticks
-        with closing(run.kafka.create_admin()) as admin:
-            admin.create_topics({run.visits: run.settings(2)}, wait_for_metadata=True)
-        run.report()
-        deadline = time.monotonic() + 30
-        while follower.waiting_ticks:
-            assert time.monotonic() < deadline
-            follower.take_turn()
-        assert follower.proven_stretch is None
-    assert follower.engine.outcomes == {Outcome.PARTIAL: 7}
-    assert follower.engine.findings.totals == {}
-
-
 class LateFacts(KafkaTopics):
     """Facts about topics; the first request for the input's `ends`, or for its `id`, fails."""
 
