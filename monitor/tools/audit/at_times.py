@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from msgspec import UNSET
 
@@ -37,7 +38,18 @@ class AtTimesCheck(Check):
             return None
         in_order = self._history.note_tick((monitor.name, form.time, form.shard), key, form.tick)
         self.statuses[form.status] += 1
-        facts = {
+        self._check_facts(record, key)
+        if form.status == "complete":
+            self.safe += terms.shard_sizes[form.shard] - len(form.noisy_counts)
+        if in_order:
+            self._check_changes(form, where)
+            self._check_bounds(form, where)
+        return partial(self._prove, form, where)
+
+    def list_facts(self, form: AtTimes) -> dict[str, Any]:
+        """Return the fields that follow from the configuration and the tick."""
+        terms, monitor = self._terms, self._monitor
+        return {
             "shards": terms.shards,
             "final": form.time in monitor.find_final_times(form.tick, terms.grid),
             "registry": terms.digest,
@@ -45,13 +57,6 @@ class AtTimesCheck(Check):
             "threshold": monitor.threshold,
             "epsilon": monitor.epsilon,
         }
-        self._check_facts(record, key, facts)
-        if form.status == "complete":
-            self.safe += terms.shard_sizes[form.shard] - len(form.noisy_counts)
-        if in_order:
-            self._check_changes(form, where)
-            self._check_bounds(form, where)
-        return partial(self._prove, form, where)
 
     def _prove(self, form: AtTimes, where: str) -> None:
         if self._recount is None:

@@ -243,7 +243,9 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
     grid = Grid(parse_instant(clock["origin"]), parse_duration(clock["slot"]))
     accept_ahead, default_stay = parse_duration(visits["accept_ahead"]), parse_duration(visits["default_stay"])
     max_lead = accept_ahead // grid.slot - -default_stay // grid.slot
-    monitors = config["monitors"]
+    monitors: dict[str, list[Any]] = {}
+    for monitor in config["monitors"]:
+        monitors.setdefault(monitor["kind"], []).append(monitor)
     return AuditTerms(
         service=config["service"]["name"],
         shards=int(config["service"].get("shards", 16)),
@@ -254,22 +256,12 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
         may_pay=parse_epsilon(privacy["epsilon"]),
         period=parse_duration(privacy["period"]),
         locations=locations,
-        over_time=tuple(
-            _parse_over_time(monitor, grid, max_lead) for monitor in monitors if monitor["kind"] == "over_time"
-        ),
-        at_times=tuple(
-            AtTimesTerms(
-                **_parse_timed(monitor), threshold=int(monitor["threshold"]), at_least=_parse_at_least(monitor)
-            )
-            for monitor in monitors
-            if monitor["kind"] == "at_times"
-        ),
+        over_time=tuple(_parse_over_time(monitor, grid, max_lead) for monitor in monitors.get("over_time", ())),
+        at_times=tuple(map(_parse_at_times, monitors.get("at_times", ()))),
         hot_spots=tuple(
-            HotSpotsTerms(**_parse_timed(monitor), top=int(monitor["top"]))
-            for monitor in monitors
-            if monitor["kind"] == "hot_spots"
+            HotSpotsTerms(**_parse_timed(monitor), top=int(monitor["top"])) for monitor in monitors.get("hot_spots", ())
         ),
-        dwell=tuple(_parse_dwell(monitor) for monitor in monitors if monitor["kind"] == "dwell"),
+        dwell=tuple(map(_parse_dwell, monitors.get("dwell", ()))),
     )
 
 
@@ -296,9 +288,10 @@ def _parse_over_time(monitor: Any, grid: Grid, max_lead: int) -> OverTimeTerms:
     )
 
 
-def _parse_at_least(monitor: Any) -> Fraction | None:
+def _parse_at_times(monitor: Any) -> AtTimesTerms:
     bounds = monitor.get("at_least")
-    return None if bounds is None else parse_epsilon(bounds["epsilon"])
+    at_least = None if bounds is None else parse_epsilon(bounds["epsilon"])
+    return AtTimesTerms(**_parse_timed(monitor), threshold=int(monitor["threshold"]), at_least=at_least)
 
 
 def _parse_timed(monitor: Any) -> dict[str, Any]:

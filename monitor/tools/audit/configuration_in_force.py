@@ -9,14 +9,14 @@ them is certainly in force.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
 from monitor.tools.audit.configuration import AuditTerms, TimedTerms
 from monitor.tools.audit.findings import FORM, Findings
-from monitor.tools.audit.forms import Answer, Charges, OverTime, Owner, Record
+from monitor.tools.audit.forms import Charges, OverTime, Owner, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.parsing import parse_duration
@@ -26,26 +26,6 @@ STATED: Final = frozenset({"epsilon"})
 
 REGISTRY: Final = frozenset({"registry", "shards"})
 PUBLIC: Final = STATED | REGISTRY | {"threshold", "top"}
-
-
-def matches_public_values(form: Answer, terms: AuditTerms, names: Collection[str] = PUBLIC) -> bool:
-    """Return whether an answer has the public values of a configuration.
-
-    `names`: the fields that are compared, besides the monitor, the location and the as_of.
-    """
-    expected: dict[str, object] = {}
-    if isinstance(form, OverTime):
-        for watching in (monitor for monitor in terms.over_time if monitor.name == form.monitor):
-            share = watching.shares.get(form.location_id)
-            expected = {"threshold": watching.threshold, "epsilon": share and share / watching.answers}
-    for timed in (monitor for monitor in terms.timed if monitor.name == form.monitor):
-        expected = {"epsilon": timed.epsilon, "registry": terms.digest, "shards": terms.shards}
-        expected |= {name: getattr(timed, name) for name in ("threshold", "top") if hasattr(timed, name)}
-    return (
-        bool(expected)
-        and all(getattr(form, name, expected[name]) == expected[name] for name in expected.keys() & names)
-        and form.as_of == terms.grid.as_of(form.tick)
-    )
 
 
 @dataclass
@@ -74,7 +54,7 @@ class Stretch:
             return None
         judge = self.registry or self.candidates[0]
         names = STATED if self.registry is None else STATED | REGISTRY
-        return None if matches_public_values(record.form, judge.terms, names) else judge
+        return None if judge.matches(record, names) else judge
 
 
 @dataclass
@@ -111,7 +91,7 @@ class Stretches:
         """Return the judge of an answer; None if no given configuration was in force, or if this is not certain."""
         stretch = self._stretches.get(record.partition) or self._begin(record.partition, "", None)
         subject = _find_subject(record)
-        fitting = next((judge for judge in stretch.candidates if matches_public_values(record.form, judge.terms)), None)
+        fitting = next((judge for judge in stretch.candidates if judge.matches(record, PUBLIC)), None)
         if fitting is None:
             found = stretch.confirmed.get(subject) or self._find_only(stretch) or stretch.find_certain(record)
             if found is None:

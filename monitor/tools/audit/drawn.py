@@ -53,11 +53,16 @@ class DrawnCheck(Check):
         self._history.answered.add((monitor.name, form.time))
         self._check_drawing(form, partial(self._add, where))
         self.statuses[form.status] += 1
-        self._check_facts(record, key, self._facts)
+        self._check_facts(record, key)
         if form.status == "unknown":
             return lambda: None
         self._answers.add(record.kind, monitor.name, form.time, monitor.epsilon, form.tick)
         return partial(self._prove, form, partial(self._add, where))
+
+    def list_facts(self, form: Any) -> dict[str, Any]:
+        """Return the fields that follow from the configuration."""
+        del form
+        return self._facts
 
     @abstractmethod
     def _check_drawing(self, form: Any, add: Callable[[str, str], None]) -> None:

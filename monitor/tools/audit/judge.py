@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from monitor.tools.audit.at_times import AtTimesCheck
 from monitor.tools.audit.configuration import AuditTerms
@@ -33,6 +33,16 @@ class Judge:
         self.checks |= {("at_times", monitor.name): AtTimesCheck(monitor, scope) for monitor in terms.at_times}
         self.checks |= {("hot_spots", monitor.name): HotSpotsCheck(monitor, scope) for monitor in terms.hot_spots}
         self.checks |= {("dwell", monitor.name): DwellCheck(monitor, scope) for monitor in terms.dwell}
+
+    def matches(self, record: Record, names: Collection[str]) -> bool:
+        """Return whether an answer has the as_of and, of the named fields, those that the configuration gives it."""
+        check = self.checks.get((record.kind, record.monitor))
+        facts = {} if check is None else check.list_facts(record.form)
+        return (
+            bool(facts)
+            and record.form.as_of == self.terms.grid.as_of(record.form.tick)
+            and all(getattr(record.form, name) == facts[name] for name in facts.keys() & names)
+        )
 
     def take(self, record: Record) -> Prove | None:
         """Check everything about an answer that does not need the recount.

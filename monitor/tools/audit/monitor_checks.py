@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,14 @@ class Check(ABC):
             FormError: a field is not in the form of docs/interface.md.
         """
 
-    def _check_facts(self, record: Record, key: str, facts: Mapping[str, Any]) -> None:
+    @abstractmethod
+    def list_facts(self, form: Any) -> dict[str, Any]:
+        """Return the fields that follow from the configuration and the tick; nothing if the monitor has no such answer.
+
+        A configuration that has other ones did not publish the answer, or published it wrongly.
+        """
+
+    def _check_facts(self, record: Record, key: str) -> None:
         """Check the fields and headers that follow from the configuration, the subject and the tick."""
         form = record.form
         as_of = self._terms.grid.as_of(form.tick)
@@ -67,8 +74,8 @@ class Check(ABC):
             "content-type": "application/json",
         }
         wrong = [name for name, text in headers.items() if record.headers.get(name) != text]
-        found = {"kind": record.kind, "as_of": as_of, **facts}
-        wrong += [name for name, fact in found.items() if getattr(form, name) != fact]
+        facts = {"kind": record.kind, "as_of": as_of, **self.list_facts(form)}
+        wrong += [name for name, fact in facts.items() if getattr(form, name) != fact]
         for name in wrong:
             text = f"{key}/{form.tick} ({record.position}): {name} is not that of the configuration and the tick"
             self._findings.add(FORM, text)

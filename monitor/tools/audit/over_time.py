@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -40,8 +40,7 @@ class OverTimeCheck(Check):
         in_order = self._history.note_tick((monitor.name, None, location), key, form.tick)
         self.statuses[form.status] += 1
         self.safe += form.status == "safe"
-        facts = {"threshold": monitor.threshold, "epsilon": self._cost[location]}
-        self._check_facts(record, key, facts | {"window_start": grid.start(form.tick - monitor.window + 1)})
+        self._check_facts(record, key)
         if isinstance(form, Noisy):
             self.noisy += 1
             row = self._terms.rows[location]
@@ -52,6 +51,14 @@ class OverTimeCheck(Check):
             for text in self._find_unaffordable(record.partition, form):
                 self._findings.add(BUDGET, f"{where}: {text}")
         return partial(self._prove, form, where)
+
+    def list_facts(self, form: OverTime) -> dict[str, Any]:
+        """Return the fields that follow from the configuration and the tick."""
+        if form.location_id not in self._cost:
+            return {}
+        window_start = self._terms.grid.start(form.tick - self._monitor.window + 1)
+        cost = self._cost[form.location_id]
+        return {"threshold": self._monitor.threshold, "epsilon": cost, "window_start": window_start}
 
     def _prove(self, form: OverTime, where: str) -> None:
         if self._recount is None:
