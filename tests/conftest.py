@@ -74,7 +74,7 @@ _LONG = (
     "tests/privacy/test_paired.py",
     "tests/privacy_service",
     "tests/contracts/test_schedule.py",
-    "tests/ticks/test_period_account.py",
+    "tests/ticks/test_period_payments.py",
     "tests/ticks/test_period_worlds.py",
     "tests/security",
     "tests/simulators",

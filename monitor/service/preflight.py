@@ -16,7 +16,7 @@ from monitor.kafka.topics import TopicDescription, TopicNeeds, check_topics, for
 from monitor.privacy.over_time import OverTimeRule, extend_marks, select_running_marks
 from monitor.ticks.ledger import LedgerReader, read_first_offset
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms
-from monitor.ticks.period_account import PeriodAccount
+from monitor.ticks.period_payments import PeriodPayments
 
 log = logging.getLogger(__name__)
 
@@ -208,12 +208,12 @@ def check_past_charges(
     Raises:
         PeriodError: the sum is too large. The message contains the sum, and the time from which it would fit.
     """
-    open_account(parameters, states, worst).require(stated, tick)
+    create_payments(parameters, states, worst).require(stated, tick)
 
 
-def open_account(parameters: Parameters, states: Sequence[LedgerState], worst: Fraction) -> PeriodAccount:
-    """Return the account of what one person may pay, given the state of each ledger partition."""
-    return PeriodAccount(
+def create_payments(parameters: Parameters, states: Sequence[LedgerState], worst: Fraction) -> PeriodPayments:
+    """Return the payments that one person may make, given the state of each ledger partition."""
+    return PeriodPayments(
         parameters, worst, {partition: state.summarize_spent() for partition, state in enumerate(states)}
     )
 

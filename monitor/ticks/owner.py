@@ -22,7 +22,7 @@ from monitor.privacy.noise import Noise
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, LedgerReader, Writer, require_ledger
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms, find_later
-from monitor.ticks.period_account import declare_charges
+from monitor.ticks.period_payments import declare_charges
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ An owner first writes its owner record, which contains the charges of its config
 partitions. If two owners take over at the same time, at least one of them sees the record of the other.
 
 While owners with other configurations may continue, each place and each set of designated times counts with the largest
-charge, and different sets of designated times add up (`monitor.ticks.period_account`).
+charge, and different sets of designated times add up (`monitor.ticks.period_payments`).
 If the sum is too large only because of that, the other owner is fenced and its records are read again.
 """
 
@@ -25,7 +25,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.ledger import LedgerReader, Writer, require_ledger
 from monitor.ticks.ledger_state import LedgerState, Spent
 from monitor.ticks.owner import OwnerRecords
-from monitor.ticks.period_account import PeriodAccount
+from monitor.ticks.period_payments import PeriodPayments
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,9 @@ class TakeoverRules:
         }
         if len(known) < len(others):
             return False
-        return PeriodAccount(self.parameters, self.limits.worst, spent, known).compute_total(tick) <= self.limits.stated
+        return (
+            PeriodPayments(self.parameters, self.limits.worst, spent, known).compute_total(tick) <= self.limits.stated
+        )
 
 
 class PeriodCheck:
@@ -112,7 +114,7 @@ class PeriodCheck:
             others = self._rules.find_others(spent)
             if others and self._rules.fits_with(spent, others, tick):
                 return
-            PeriodAccount(parameters, self._limits.worst, spent).require(self._limits.stated, tick)
+            PeriodPayments(parameters, self._limits.worst, spent).require(self._limits.stated, tick)
             if not others:
                 return
             self._announce(others)

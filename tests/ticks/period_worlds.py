@@ -30,8 +30,8 @@ from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState, Spent
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
-from monitor.ticks.period_account import PeriodAccount, declare_charges
 from monitor.ticks.period_check import ATTEMPTS, PeriodLimits, TakeoverRules
+from monitor.ticks.period_payments import PeriodPayments, declare_charges
 from tests.builders import build_counts, build_parameters
 
 SLOTS: Final = 36
@@ -219,7 +219,7 @@ class World:
             }
             others = rules.find_others(spent)
             if not (others and rules.fits_with(spent, others, tick)):
-                PeriodAccount(parameters, self.limits[number].worst, spent).require(self.stated, tick)
+                PeriodPayments(parameters, self.limits[number].worst, spent).require(self.stated, tick)
                 for each in others:
                     self._announce(number, each, slot)
                 if others:

@@ -17,7 +17,7 @@ from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState, TimeAnswers
-from monitor.ticks.period_account import CarriedOverTimes
+from monitor.ticks.period_payments import CarriedOverTimes
 from tests.ticks.deciding import read, value_of
 
 NOON = "2026-01-01T12:30:00Z"

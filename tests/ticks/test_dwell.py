@@ -21,7 +21,7 @@ from monitor.store.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.ticks.decide import Decider, Decision
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState
-from monitor.ticks.period_account import declare_charges
+from monitor.ticks.period_payments import declare_charges
 from monitor.ticks.rollout import compute_version
 
 Make = Callable[..., Parameters]

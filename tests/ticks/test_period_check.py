@@ -31,8 +31,8 @@ from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.ledger import LedgerReader, Writer
 from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
-from monitor.ticks.period_account import declare_charges
 from monitor.ticks.period_check import ATTEMPTS, PeriodCheck, PeriodLimits, TakeoverRules
+from monitor.ticks.period_payments import declare_charges
 from monitor.tools.replay.topics import adapt_topic_needs
 from tests.builders import build_counts
 from tests.ticks.owning import own, publish

@@ -24,7 +24,7 @@ from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import LedgerReader, Writer, read_partition
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.owner import LedgerTopic, Owner
-from monitor.ticks.period_account import declare_charges
+from monitor.ticks.period_payments import declare_charges
 from tests.ticks.owning import at, decide, leave_open, ledger, list_kinds, own, read_owner_values
 
 Make = Callable[..., Parameters]

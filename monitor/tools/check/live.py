@@ -16,16 +16,16 @@ from monitor.errors import FailedError, MonitorError, RefusedError
 from monitor.ingest.start_probe import InputProbe, plan_starts
 from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
-from monitor.service.preflight import Preflight, check_past_charges, open_account, run_preflight
+from monitor.service.preflight import Preflight, check_past_charges, create_payments, run_preflight
 from monitor.service.run import check_clock
 from monitor.service.service import Settings, create_windows, make_ledger_topic
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.owner import OwnerRecords
-from monitor.ticks.period_account import declare_charges
 from monitor.ticks.period_check import PeriodLimits, TakeoverRules
+from monitor.ticks.period_payments import declare_charges
 from monitor.ticks.rollout import compute_version, read_member_versions
-from monitor.tools.check.live_report import Cost, Facts, LiveReport, PartitionStart, Refusal, TopicSummary
+from monitor.tools.check.live_report import Facts, LiveReport, PartitionStart, PeriodPayment, Refusal, TopicSummary
 from monitor.tools.check.live_silence import AfterTakeover, find_silences
 
 NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
@@ -52,7 +52,7 @@ def check_live(
             clock.now,
         )
         report = _describe_servers(report, settings, found)
-        report = _check_cost(report, settings, found)
+        report = _check_payment(report, settings, found)
         report = _count_members(report, settings, found, has_key=has_key)
     except (RefusedError, FailedError) as error:
         return _note(report, error)
@@ -83,18 +83,18 @@ def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicSummary:
     return TopicSummary(need.config_key, need.topic, topic.partitions, topic.replicas, retention)
 
 
-def _check_cost(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
+def _check_payment(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
     """Add what one person may pay, and the refusal of `run` if it is too much."""
     parameters, stated, worst = settings.parameters, settings.config.privacy.epsilon, settings.worst
     tick = parameters.grid.find_slot(report.at) - 1  # as in `monitor.service.run.prepare`
-    account = open_account(parameters, found.states, worst)
-    total = account.compute_total(tick)
-    fits_from = None if total <= stated else account.find_fitting_tick(stated, tick)
-    cost = Cost(
+    payments = create_payments(parameters, found.states, worst)
+    total = payments.compute_total(tick)
+    fits_from = None if total <= stated else payments.find_fitting_tick(stated, tick)
+    cost = PeriodPayment(
         stated,
         worst,
         total,
-        account.attribute_to_monitors(tick) if total > worst else {},
+        payments.attribute_to_monitors(tick) if total > worst else {},
         None if fits_from is None else parameters.grid.start(fits_from),
         _fences_others(parameters, PeriodLimits(stated, worst), found, tick),
     )

@@ -32,7 +32,7 @@ class TopicSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class PeriodPayment:
     """What one person may pay in a period, with the answers that were published under earlier configurations.
 
     `stated`: privacy.epsilon. `worst`: under the new configuration alone. `total`: with earlier answers. `added`: for
@@ -126,7 +126,7 @@ class LiveReport:
     topics: tuple[TopicSummary, ...] = ()
     ledger_partitions: int | None = None
     last_answers: int | None = None
-    cost: Cost | None = None
+    cost: PeriodPayment | None = None
     facts: Facts | None = None
     facts_unknown: str = ""
     silences: tuple[Silence, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from monitor.contracts.instants import MILLISECOND, format_duration
 from monitor.ingest.start_offsets import CONTINUES
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.check.live_report import Cost, Facts, LiveReport, Silence, TopicSummary, format_time
+from monitor.tools.check.live_report import Facts, LiveReport, PeriodPayment, Silence, TopicSummary, format_time
 
 _CAUSES = {
     "no_progress": "Redis has no facts of this configuration",
@@ -24,7 +24,7 @@ def list_live_lines(report: LiveReport) -> Iterator[tuple[str, bool]]:
         ("Topics", [_describe_topic(topic) for topic in report.topics]),
         (
             "What one person pays, with earlier answers",
-            [] if report.cost is None else list(_describe_cost(report.cost)),
+            [] if report.cost is None else list(_describe_payment(report.cost)),
         ),
         ("What would be read again", list(_describe_facts(report))),
         ("What would be silent", list(_describe_silences(report))),
@@ -57,27 +57,27 @@ def _describe_topic(topic: TopicSummary) -> str:
     return f"{topic.key}: {topic.topic}, {topic.partitions} partitions, {topic.replicas} replicas, kept {kept}"
 
 
-def _describe_cost(cost: Cost) -> Iterator[str]:
-    more, total = cost.total - cost.worst, format_epsilon(cost.total)
-    stated = format_epsilon(cost.stated)
+def _describe_payment(payment: PeriodPayment) -> Iterator[str]:
+    more, total = payment.total - payment.worst, format_epsilon(payment.total)
+    stated = format_epsilon(payment.stated)
     if not more:
         yield f"At most {total} within any period; privacy.epsilon states {stated}. Earlier answers add nothing."
     else:
-        sum_ = f"{format_epsilon(cost.worst)} + {format_epsilon(more)} for earlier answers = {total}"
+        sum_ = f"{format_epsilon(payment.worst)} + {format_epsilon(more)} for earlier answers = {total}"
         yield f"At most {sum_} within any period; privacy.epsilon states {stated}."
-    for monitor, amount in cost.added.items():
+    for monitor, amount in payment.added.items():
         yield f"Without the published answers of {monitor} the total would be {format_epsilon(amount)} less."
-    if not cost.fits:
+    if not payment.fits:
         yield (
             "The total would never fit."
-            if cost.fits_from is None
-            else f"The total would fit from {format_time(cost.fits_from)} on, if nothing more is published until then."
+            if payment.fits_from is None
+            else f"The total would fit from {format_time(payment.fits_from)} on, if nothing else is published before."
         )
-    if cost.fences_others is not None:
+    if payment.fences_others is not None:
         yield (
             "The first takeover would permanently fence instances with another configuration from all partitions: "
             "the sum is too large while both answer."
-            if cost.fences_others
+            if payment.fences_others
             else "Instances with another configuration may answer until they stop."
         )
 

@@ -158,7 +158,7 @@ _Watched = tuple[str, str]  # a monitor and a location
 _Times = tuple[str, str, str]  # the kind and name of a monitor, and the digest of its designated times
 
 
-class PeriodAccount:
+class PeriodPayments:
     """The most that one person may pay in any period that contains visits which a later answer may still charge.
 
     Args:
@@ -213,8 +213,8 @@ class PeriodAccount:
         without = {name: total - self._remove_monitor(name).compute_total(tick) for name in sorted(names)}
         return {name: amount for name, amount in without.items() if amount > 0}
 
-    def _remove_monitor(self, name: str) -> PeriodAccount:
-        """Return the account without the published answers of the monitors of this name."""
+    def _remove_monitor(self, name: str) -> PeriodPayments:
+        """Return the payments without the published answers of the monitors of this name."""
         spent = {
             partition: replace(
                 of_partition,
@@ -223,7 +223,7 @@ class PeriodAccount:
             )
             for partition, of_partition in self._spent.items()
         }
-        return PeriodAccount(self._parameters, self._worst, spent, self._others)
+        return PeriodPayments(self._parameters, self._worst, spent, self._others)
 
     def require(self, stated: Fraction, tick: int) -> None:
         """Check that the total is at most the stated ε.

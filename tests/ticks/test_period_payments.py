@@ -19,7 +19,7 @@ from monitor.contracts.schedule import Schedule
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import compute_at_times_payment, compute_over_time_payment
 from monitor.ticks.ledger_state import LedgerState, Spent
-from monitor.ticks.period_account import MAX_CHARGES_BYTES, PeriodAccount, declare_charges
+from monitor.ticks.period_payments import MAX_CHARGES_BYTES, PeriodPayments, declare_charges
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 
@@ -48,7 +48,7 @@ def compute_total(
     parameters: Parameters, others: Mapping[int, Parameters], partitions: int = 1, tick: int = 12
 ) -> Fraction:
     charges = {partition: declare_charges(other) for partition, other in others.items()}
-    return PeriodAccount(parameters, worst(parameters), empty(partitions), charges).compute_total(tick)
+    return PeriodPayments(parameters, worst(parameters), empty(partitions), charges).compute_total(tick)
 
 
 def halves(parameters: Parameters) -> Parameters:
@@ -93,8 +93,8 @@ class TestOthers:
         new, old = halves(parameters), watch(parameters, {0: HALF, 7: HALF})
         state = LedgerState()
         state.spend("stations", "place-7", (Mark(11, 5, HALF, 35),))
-        account = PeriodAccount(new, worst(new), {0: state.summarize_spent()}, {0: declare_charges(old)})
-        assert account.compute_total(12) == worst(new) + (worst(new) - 3) / 2
+        payments = PeriodPayments(new, worst(new), {0: state.summarize_spent()}, {0: declare_charges(old)})
+        assert payments.compute_total(12) == worst(new) + (worst(new) - 3) / 2
 
     @pytest.mark.parametrize(
         ("epsilon", "at", "name", "more"),
@@ -136,10 +136,10 @@ class TestOthers:
 
     def test_no_date_while_others_run(self, parameters: Parameters) -> None:
         """While other owners run there is no date from which the sum fits."""
-        account = PeriodAccount(
+        payments = PeriodPayments(
             thirds(parameters), worst(thirds(parameters)), empty(1), {0: declare_charges(halves(parameters))}
         )
-        assert account.find_fitting_tick(worst(thirds(parameters)), 12) is None
+        assert payments.find_fitting_tick(worst(thirds(parameters)), 12) is None
 
 
 class TestCharges:
@@ -202,5 +202,5 @@ class TestCharges:
         for number, location in enumerate(ids):
             state.spend("all", location, (Mark(number % 50, 5, HALF, number % 50 + rule.mark_lifetime - 1),))
         stated = worst(wide)
-        PeriodAccount(wide, stated, {0: state.summarize_spent()}).require(stated, 50)
+        PeriodPayments(wide, stated, {0: state.summarize_spent()}).require(stated, 50)
         assert isinstance(declare_charges(wide), Charges)
