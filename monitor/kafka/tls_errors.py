@@ -7,8 +7,9 @@ from typing import Final
 
 _UNTRUSTED: Final = re.compile(r"certificate verify failed: (.+?)\.?(?: \(_ssl|['\"),]*$)")
 _ALERT: Final = re.compile(r"\[SSL: \w*ALERT\w*\] (?:\w+ )?alert ([\w ]+?)(?: \(_ssl|$)", re.IGNORECASE)
-# The last one is the text of Python 3.11.2 (Debian 12) for UNEXPECTED_EOF.
+# The last mark is the text of Python 3.11.2 (Debian 12) for UNEXPECTED_EOF.
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF", "has been closed (EOF)")
+_CLOSED: Final = "EOF occurred in violation of protocol"  # the alert may be lost if the client writes at the same time
 
 
 def explain_tls_error(text: str, section: str) -> str | None:
@@ -30,4 +31,7 @@ def explain_tls_error(text: str, section: str) -> str | None:
         return f"it ended the TLS handshake ({alert[1].strip()}): {files}"
     if any(mark in text for mark in _NOT_TLS):
         return "it does not use TLS on this port: check its address and port"
+    if _CLOSED in text:
+        files = f"check {section}.certificate_file and {section}.key_file, or see the server's log"
+        return f"it closed the TLS connection: if this lasts, {files}"
     return None

@@ -123,7 +123,8 @@ _MESSAGES = {
     "redis: authority of others": _REDIS + " cannot be reached: " + _UNTRUSTED.format("certificate"),
     "redis: another name": r"Redis at localhost:\d+ cannot be reached: " + _UNTRUSTED.format("Hostname mismatch"),
     "redis: no certificate": _REDIS + r" cannot be reached: it ended the TLS handshake \(certificate required\)",
-    "redis: certificate of others": _REDIS + r" cannot be reached: it ended the TLS handshake \(.*(certificate|ca)",
+    "redis: certificate of others": _REDIS
+    + r" cannot be reached: it (ended the TLS handshake \(.*ca|closed the TLS connection): .*redis\.certificate_file",
     "redis: wrong password": _REDIS + ": it requires a user and a password, or refused them",
     "redis: TLS where there is none": _REDIS
     + " did not answer within 5 s while connecting: .*whether the port uses TLS",  # it waits for the rest of a command
