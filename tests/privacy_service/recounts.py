@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations_with_replacement, product
 from typing import Any
 
 from tests.kit.recount import Counted, Rules
+from tests.privacy_service.cells import Visit
 
 SLOTS = range(4)
 MOMENTS = range(-1, 2 * len(SLOTS) - 1)  # the first report is in the slot before the first one, which F = 1 accepts
@@ -31,8 +32,8 @@ Adds = frozenset[tuple[Any, Counts]]
 """What a person adds to the counts: by cell, 0 or 1 at each tick; cells with only 0 are left out."""
 
 
-def at_place(visit: Callable[..., Any], person: str, place: str, shapes: Sequence[Any] = SHAPES) -> list[Any]:
-    return [visit(person, place, *shape, moment) for shape in shapes for moment in MOMENTS]
+def at_place(person: str, place: str, shapes: Sequence[Any] = SHAPES) -> list[Any]:
+    return [Visit(person, place, arrived, left, moment) for arrived, left in shapes for moment in MOMENTS]
 
 
 def fate(town: Any, visit: Any) -> Counted | None:
@@ -73,13 +74,13 @@ def group_by_moment(visits: Sequence[Any]) -> Stream:
     return list(records.values())
 
 
-def all_sets(visit: Callable[..., Any], person: str) -> Iterator[tuple[Any, ...]]:
+def all_sets(person: str) -> Iterator[tuple[Any, ...]]:
     """Return all sets of at most two visits at the three locations, and pairs of a visit at the inn and an odd one."""
-    visits = [report for place in NAMES[:3] for report in at_place(visit, person, place)]
-    odd = [*at_place(visit, person, "inn", EDGES), *at_place(visit, person, "nowhere", SHORT)]
+    visits = [report for place in NAMES[:3] for report in at_place(person, place)]
+    odd = [*at_place(person, "inn", EDGES), *at_place(person, "nowhere", SHORT)]
     yield from ((report,) for report in (*visits, *odd))
     yield from combinations_with_replacement(visits, 2)
-    yield from product(at_place(visit, person, "inn"), odd)
+    yield from product(at_place(person, "inn"), odd)
 
 
 @dataclass
@@ -92,7 +93,7 @@ class Universe:
 
 
 @cache
-def universe(town: Any, visit: Callable[..., Any]) -> Universe:
+def universe(town: Any) -> Universe:
     """Drive every set of one person through the service, and record the change by each removal.
 
     Ticks with the same store and the same records are run once. All of each sixteenth stream is run, from its bytes,
@@ -100,7 +101,7 @@ def universe(town: Any, visit: Callable[..., Any]) -> Universe:
     """
     result = Universe({}, {}, 0)
     recount_kept = cache(partial(recount, town))
-    for number, visits in enumerate(all_sets(visit, "ann")):
+    for number, visits in enumerate(all_sets("ann")):
         adds = recount(town, visits)
         assert read(town, group_by_moment(visits), known=number % 16 != 0) == dict(adds)
         result.driven += 1

@@ -6,7 +6,7 @@ service's own decisions, for two watched locations and three locations at a desi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from monitor.privacy.over_time import Mark
+from tests.privacy_service.town import Town
 
 TICK = 2
 TIME = 90
@@ -44,9 +45,9 @@ def own(law: dict[Hashable, Any], cell: Any) -> dict[Hashable, Fraction]:
 
 @pytest.mark.promise(18)
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 2), pytest.param(2, 3, marks=pytest.mark.soak)])
-def test_joint_law_is_product_of_cells(answers: int, threshold: int, make_town: Callable[..., Any]) -> None:
+def test_joint_law_is_product_of_cells(answers: int, threshold: int) -> None:
     """For any counts and marks of the others, an answer depends only on its own cell, and draws are independent."""
-    town = make_town(2, 0, answers, threshold, times=(TIME,))
+    town = Town(2, 0, answers, threshold, times=(TIME,))
     alone: dict[Any, dict[Hashable, Fraction]] = {}
     walked = 0
     for counts, states in joint_choices(town):
@@ -55,7 +56,7 @@ def test_joint_law_is_product_of_cells(answers: int, threshold: int, make_town: 
             if key not in alone:
                 given = {cell: states[cell]} if cell in states else {}
                 alone[key] = own(town.law(TICK, {cell: count}, given, cell), cell)
-        joint = town.law(TICK, counts, states)
+        joint: dict[Any, Any] = town.law(TICK, counts, states)
         walked += len(joint)
         for outcome, (chance, _) in joint.items():
             expected = Fraction(1)

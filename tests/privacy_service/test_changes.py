@@ -23,7 +23,8 @@ from monitor.privacy.periods import Bound, PaidAnswer, Place
 from monitor.privacy.periods import compute_most_paid as bound_of
 from monitor.ticks.decide import Decider
 from monitor.ticks.ledger_state import LedgerState
-from tests.privacy_service.town import Stages, find_town, find_worst
+from tests.privacy_service.cells import Cell, Visit
+from tests.privacy_service.town import Stages, Town, find_town, find_worst
 
 Q = Fraction(1, 2)
 UNIT = Fraction(1, 6)
@@ -49,23 +50,18 @@ def loss(stages: Stages, cell: Any, visit: Any, company: int) -> Fraction:
     return ratio
 
 
-def make_changing_towns(make_town: Callable[..., Any]) -> list[Any]:
+def make_changing_towns() -> list[Any]:
     """Return four towns that differ in W, F, k, T, ε and the horizon."""
     rules = [(1, 0, 1, 1, Fraction(1), 2), (2, 1, 2, 1, Fraction(1), 3), (3, 0, 1, 2, Fraction(1, 2), 1)]
     rules.append((1, 1, 3, 1, Fraction(1), 2))
     return [
-        make_town(window, max_lead, answers, threshold, (90,), 4, horizon, epsilon, (0,), UNIT, LAST, remembers=True)
+        Town(window, max_lead, answers, threshold, (90,), 4, horizon, epsilon, (0,), UNIT, LAST, remembers=True)
         for window, max_lead, answers, threshold, epsilon, horizon in rules
     ]
 
 
 @pytest.mark.promise(33)
-def test_one_visit_pays_the_largest_epsilon(
-    make_town: Callable[..., Any],
-    visit: Callable[..., Any],
-    cell_of: Callable[..., Any],
-    stated_streams: Callable[[str], int],
-) -> None:
+def test_one_visit_pays_the_largest_epsilon(stated_streams: Callable[[str], int]) -> None:
     """
     For each visit and each change between four rules, the payment is max(ε_l before, after), and 1·ε per time.
 
@@ -74,8 +70,8 @@ def test_one_visit_pays_the_largest_epsilon(
         counted             #  #
         answer              z  -  -        the mark that ended at tick 1 is lengthened to tick 3
     """
-    towns = make_changing_towns(make_town)
-    visits = [visit("ann", "inn", *shape, moment) for shape, moment in product(SHAPES, range(8))]
+    towns = make_changing_towns()
+    visits = [Visit("ann", "inn", *shape, moment) for shape, moment in product(SHAPES, range(8))]
     reached: dict[Fraction, Fraction] = {}
     streams = 0
     for (before, after), change in product(permutations(towns, 2), range(5)):
@@ -83,9 +79,9 @@ def test_one_visit_pays_the_largest_epsilon(
         most = max(before.epsilon, after.epsilon)
         for report, company in product(visits, (0, 1)):
             streams += 1
-            ratio = loss(stages, cell_of(0), report, company)
+            ratio = loss(stages, Cell(0), report, company)
             assert ratio <= Q ** -int(most / UNIT)
-            assert loss(stages, cell_of(0, 90), report, company) <= 1 / Q
+            assert loss(stages, Cell(0, 90), report, company) <= 1 / Q
             reached[most] = max(reached.get(most, Fraction(0)), ratio)
     print(f"{streams} streams with a change in their midst")
     assert streams == stated_streams("The service, one visit and a change of rules")
@@ -93,18 +89,16 @@ def test_one_visit_pays_the_largest_epsilon(
 
 
 @pytest.mark.promise(33)
-def test_added_location_exceeds_shares_as_checked(
-    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
-) -> None:
+def test_added_location_exceeds_shares_as_checked() -> None:
     """Two places answered at ε/2, then with a third place each at ε/3: a person at all of them pays 4/3·ε."""
-    two = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 2), (0, 1), UNIT, LAST, remembers=True)
-    three = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 3), (0, 1, 2), UNIT, LAST, remembers=True)
+    two = Town(2, 0, 1, 1, (), 4, 2, Fraction(1, 2), (0, 1), UNIT, LAST, remembers=True)
+    three = Town(2, 0, 1, 1, (), 4, 2, Fraction(1, 3), (0, 1, 2), UNIT, LAST, remembers=True)
     worst_of_all = Fraction(0)
     for change, shape, moment in product(range(5), SHAPES, range(8)):
         ratio = Fraction(1)
         for row, place in enumerate(("inn", "mill", "farm")):
-            report = visit("ann", place, *shape, moment)
-            ratio *= loss(((-1, two), (change, three)), cell_of(row), report, 0)
+            report = Visit("ann", place, *shape, moment)
+            ratio *= loss(((-1, two), (change, three)), Cell(row), report, 0)
         worst_of_all = max(worst_of_all, ratio)
     (rule,) = {rule for monitor in three.parameters.over_time for rule in monitor.rules}
     answered = (PaidAnswer.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.mark_lifetime),)
@@ -114,9 +108,7 @@ def test_added_location_exceeds_shares_as_checked(
 
 
 @pytest.mark.promise(15)
-def test_alternating_configurations_pay_the_larger(
-    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
-) -> None:
+def test_alternating_configurations_pay_the_larger() -> None:
     """
     Places are in separate partitions, whose owners may change at any tick: all courses of three changes at each.
 
@@ -124,8 +116,8 @@ def test_alternating_configurations_pay_the_larger(
         X        old …
         Z        -  new  old  new …     4/3·ε for a person at all three, as the check after each takeover computes
     """
-    old = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 2), (0, 1), UNIT, LAST, remembers=True)
-    new = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 3), (0, 1, 2), UNIT, LAST, remembers=True)
+    old = Town(2, 0, 1, 1, (), 4, 2, Fraction(1, 2), (0, 1), UNIT, LAST, remembers=True)
+    new = Town(2, 0, 1, 1, (), 4, 2, Fraction(1, 3), (0, 1, 2), UNIT, LAST, remembers=True)
     courses = {
         ((-1, first), *((tick, (old, new)[(number + (first is old)) % 2]) for number, tick in enumerate(changes)))
         for first in (old, new)
@@ -134,8 +126,8 @@ def test_alternating_configurations_pay_the_larger(
     }
     total, places = Fraction(1), []
     for row, place in enumerate(("inn", "mill", "farm")):
-        visits = [visit("ann", place, *shape, moment) for shape, moment in product(SHAPES, range(8))]
-        total *= max(loss(stages, cell_of(row), report, 0) for stages in courses for report in visits)
+        visits = [Visit("ann", place, *shape, moment) for shape, moment in product(SHAPES, range(8))]
+        total *= max(loss(stages, Cell(row), report, 0) for stages in courses for report in visits)
         bounds = [Bound.of(town.parameters.over_time[0].rules[0]) for town in (old, new) if row in town.watched]
         places.append(Place((), bounds[0] if len(bounds) == 1 else bounds[0].combine(bounds[1]), -1))
     assert bound_of(places, 1, -1) == Fraction(4, 3)
@@ -143,21 +135,19 @@ def test_alternating_configurations_pay_the_larger(
 
 
 @pytest.mark.promise(33)
-def test_rewatched_location_keeps_its_marks(
-    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
-) -> None:
+def test_rewatched_location_keeps_its_marks() -> None:
     """
     A location that is not watched for some ticks has no answers then, and keeps its marks in the ledger.
 
         watched   x  x  .  x  x  x
         answer    z  -     -
     """
-    town = make_town(3, 0, 1, 1, (), 4, 2, Fraction(1), (0, 1), UNIT, LAST, remembers=True)
-    without = make_town(3, 0, 1, 1, (), 4, 2, Fraction(1), (1,), UNIT, LAST, remembers=True)
+    town = Town(3, 0, 1, 1, (), 4, 2, Fraction(1), (0, 1), UNIT, LAST, remembers=True)
+    without = Town(3, 0, 1, 1, (), 4, 2, Fraction(1), (1,), UNIT, LAST, remembers=True)
     ratios = []
     for (gone, back), shape, moment in product([(0, 1), (1, 2), (1, 3), (2, 4)], SHAPES, range(8)):
         stages = ((-1, town), (gone, without), (back, town))
-        ratios.append(loss(stages, cell_of(0), visit("ann", "inn", *shape, moment), 0))
+        ratios.append(loss(stages, Cell(0), Visit("ann", "inn", *shape, moment), 0))
     assert max(ratios) == Q ** -int(1 / UNIT)
 
 
@@ -218,9 +208,9 @@ def find_changed_pairs(stages: Stages, cell: Any, read_of: tuple[Any, ...]) -> t
     return tuple(pairs)
 
 
-def list_removals(visit: Callable[..., Any]) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+def list_removals() -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Return all sets of two visits of one person at the inn, of one slot or of all four, with each possible rest."""
-    visits = [visit("ann", "inn", *shape, moment) for shape, moment in product([*SLOTS, LONG], range(8))]
+    visits = [Visit("ann", "inn", *shape, moment) for shape, moment in product([*SLOTS, LONG], range(8))]
     return [(both, kept) for both in combinations(visits, 2) for kept in ((), both[:1], both[1:])]
 
 
@@ -241,12 +231,7 @@ def find_losses(stages: Stages, cell: Any, changes: Sequence[tuple[Any, Any]]) -
 
 
 @pytest.mark.promise(33)
-def test_two_visits_across_a_change(
-    make_town: Callable[..., Any],
-    visit: Callable[..., Any],
-    cell_of: Callable[..., Any],
-    stated_streams: Callable[[str], int],
-) -> None:
+def test_two_visits_across_a_change(stated_streams: Callable[[str], int]) -> None:
     """
     The loss equals the best schedule within the rules, is at most the sum of the formulas, and mostly reaches it.
 
@@ -255,18 +240,18 @@ def test_two_visits_across_a_change(
         counted           #  #  #  #        two visits, of slot 1 and of slot 3
         answer            z  -  -  z        the mark of tick 1 is lengthened to tick 3
     """
-    towns = make_changing_towns(make_town)
-    changes = list_removals(visit)
+    towns = make_changing_towns()
+    changes = list_removals()
     reached = dict.fromkeys(permutations(range(len(towns)), 2), False)
     for (first, second), change in product(reached, range(5)):
         before, after = towns[first], towns[second]
         stages = ((-1, before), (change, after))
-        for paid, lacks, counted in find_losses(stages, cell_of(0), changes):
+        for paid, lacks, counted in find_losses(stages, Cell(0), changes):
             assert paid == find_most_paid(stages, counted) <= sum_allowed(stages, counted)
             assert paid <= lacks * max(before.epsilon, after.epsilon)
             across = bool(counted) and counted[0] < change <= counted[-1]
             reached[first, second] |= across and paid == sum_allowed(stages, counted)
-        assert all(paid <= 3 * UNIT for paid, _, _ in find_losses(stages, cell_of(0, 90), changes))
+        assert all(paid <= 3 * UNIT for paid, _, _ in find_losses(stages, Cell(0, 90), changes))
     streams = len(reached) * 5 * len(changes) * 2
     print(f"{streams} streams of two visits with a change in their midst")
     assert streams == stated_streams("The service, two visits and a change of rules")
@@ -275,20 +260,15 @@ def test_two_visits_across_a_change(
 
 
 @pytest.mark.promise(33)
-def test_two_visits_at_a_rewatched_location(
-    make_town: Callable[..., Any],
-    visit: Callable[..., Any],
-    cell_of: Callable[..., Any],
-    stated_streams: Callable[[str], int],
-) -> None:
+def test_two_visits_at_a_rewatched_location(stated_streams: Callable[[str], int]) -> None:
     """The marks of before continue while the location is not watched, and it has no answers in between."""
-    changes = list_removals(visit)
+    changes = list_removals()
     streams, most = 0, Fraction(0)
     for window, answers, (gone, back) in product((1, 2), (1, 2), [(0, 1), (1, 2), (1, 3), (2, 4)]):
-        town = make_town(window, 0, answers, 1, (), 4, 2, Fraction(1), (0, 1), UNIT, LAST, remembers=True)
-        without = make_town(window, 0, answers, 1, (), 4, 2, Fraction(1), (1,), UNIT, LAST, remembers=True)
+        town = Town(window, 0, answers, 1, (), 4, 2, Fraction(1), (0, 1), UNIT, LAST, remembers=True)
+        without = Town(window, 0, answers, 1, (), 4, 2, Fraction(1), (1,), UNIT, LAST, remembers=True)
         stages = ((-1, town), (gone, without), (back, town))
-        for paid, lacks, counted in find_losses(stages, cell_of(0), changes):
+        for paid, lacks, counted in find_losses(stages, Cell(0), changes):
             assert paid == find_most_paid(stages, counted) <= sum_allowed(((-1, town),), counted)
             assert paid <= lacks
             most = max(most, paid)
@@ -311,17 +291,17 @@ class NoNoise:
         return np.equal(gaps, 0)
 
 
-def test_expired_answers_count_as_spent(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
+def test_expired_answers_count_as_spent() -> None:
     """
     The records below tick 4 have expired, and the window is longer: W + F = 9.
 
         tick    4  5  6  …  13  14
         answer     p  p     p   s       an earlier build's answer at tick 4 may count a visit stamped in slot 5
     """
-    town = make_town(9, 0, 1, 2, times=(), until=20)
+    town = Town(9, 0, 1, 2, times=(), until=20)
     state = LedgerState(expired_until=town.parameters.grid.as_of(4))
     decider, letters = Decider(town.parameters, [0], NoNoise()), []
     for tick in range(5, 17):
-        records = decider.decide(tick, town.evidence(tick, {cell_of(0): 0}), state).records
+        records = decider.decide(tick, town.evidence(tick, {Cell(0): 0}), state).records
         letters.append(json.loads(records[0].value)["status"])
     assert letters == [*["paused"] * 9, "safe", "safe", "safe"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, cast
@@ -20,6 +20,7 @@ from monitor.store.facts import COMPLETE_FROM_START, Question
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.evidence import EvidenceReader
 from monitor.ticks.upkeep import Upkeep
+from tests.privacy_service.town import Town
 from tests.store.memory import MemoryWindows
 
 
@@ -61,14 +62,17 @@ def find_start(parameters: Parameters, log: Log, now: int) -> Start:
 
 @pytest.mark.promise(6)
 @pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3), (0, 1, 2))))
-def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callable[..., Any]) -> None:
+def test_reread_facts_are_complete(
+    window: int,
+    max_lead: int,
+) -> None:
     """
     After a flush, reading begins F slots before `complete_from`, because visits may be reported F slots early.
 
         slot      … from-F       from
         reports        |←  read    |←  complete
     """
-    parameters = make_town(window, max_lead, 1, 1).parameters
+    parameters = Town(window, max_lead, 1, 1).parameters
     for slot in range(20, 24):
         log = Log(parameters.grid.origin, range(-5, slot + 1))
         start = find_start(parameters, log, parameters.grid.start(slot))
@@ -85,21 +89,27 @@ def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callab
         pytest.param([-1, -0.001, 0, 1], 2, id="in order"),
     ],
 )
-def test_no_later_record_is_left_out(log: list[float | None], first: int, make_town: Callable[..., Any]) -> None:
+def test_no_later_record_is_left_out(
+    log: list[float | None],
+    first: int,
+) -> None:
     """
     A start without progress reads every record stamped from an instant on, without asking Kafka for an offset by time.
 
         stamps         -1 h   +0.4 s   -0.4 s   +1 h     0.4 s: of an earlier leader, whose clock was fast
         read from             ^
     """
-    parameters = make_town(2, 0, 1, 1).parameters
+    parameters = Town(2, 0, 1, 1).parameters
     since = parameters.grid.start(10 - parameters.history_slots)
     assert find_start(parameters, Log(since, log), parameters.grid.start(10)).offset == first
 
 
 @pytest.mark.promise(7)
 @pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3, 12), (0, 1, 2))))
-def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_town: Callable[..., Any]) -> None:
+def test_longer_window_excludes_expired_facts(
+    window: int,
+    max_lead: int,
+) -> None:
     """
     The window and the retention were lengthened, but earlier records have expired and stay so.
 
@@ -107,7 +117,7 @@ def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_t
         log         .  .  .  x  x  x       "." has expired, in slot 18 at the latest: its visits end by slot 19
         from                       ^
     """
-    parameters = make_town(window, max_lead, 1, 1).parameters
+    parameters = Town(window, max_lead, 1, 1).parameters
     slot = 20
     for first in (-5, 15):
         slots = range(first, slot + 1)
@@ -139,11 +149,9 @@ def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_t
         ({0: 5, 1: 7}, 1, False),  # read after the release: such an answer would depend on the load
     ],
 )
-def test_reading_is_complete_and_timely(
-    progress: dict[int, int], late: int, complete: bool, make_town: Callable[..., Any]
-) -> None:
+def test_reading_is_complete_and_timely(progress: dict[int, int], late: int, complete: bool) -> None:
     """The end offsets are 5 and 7, and the release is 30 s after the end of the slot."""
-    parameters = make_town(2, 0, 1, 1).parameters
+    parameters = Town(2, 0, 1, 1).parameters
     due = parameters.grid.as_of(3) + 30 * SECOND
     clock = SteppedClock(due + late)
     windows = MemoryWindows(parameters, clock)
@@ -157,9 +165,11 @@ def test_reading_is_complete_and_timely(
 
 
 @pytest.mark.parametrize("store", ["before as_of", "within the tolerance", "in the slot", "after the slot"])
-def test_tick_counts_in_the_next_slot(store: str, make_town: Callable[..., Any]) -> None:
+def test_tick_counts_in_the_next_slot(
+    store: str,
+) -> None:
     """A tick is counted when the store's clock is a tolerance after as_of, when all earlier stamps are given."""
-    parameters = make_town(2, 0, 1, 1).parameters
+    parameters = Town(2, 0, 1, 1).parameters
     as_of = parameters.grid.as_of(3)
     at = {
         "before as_of": as_of - 1,
@@ -174,9 +184,11 @@ def test_tick_counts_in_the_next_slot(store: str, make_town: Callable[..., Any])
 
 
 @pytest.mark.parametrize("tick", [0, 1, 2, 3])
-def test_owner_opens_the_next_slot(tick: int, make_town: Callable[..., Any]) -> None:
+def test_owner_opens_the_next_slot(
+    tick: int,
+) -> None:
     """The owner opens the next slot, except at the final tick of τ = 01:30, 02:00, which asks about all shards."""
-    town = make_town(1, 0, 1, 1, times=(90,), horizon=1)
+    town = Town(1, 0, 1, 1, times=(90,), horizon=1)
     clock = SteppedClock(town.parameters.grid.as_of(tick) + town.parameters.tolerance)
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, cast
@@ -26,6 +25,8 @@ from monitor.ticks.ledger_state import LedgerState
 from monitor.ticks.owner import LedgerTopic, Owner, OwnerRecords
 from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
+from tests.privacy_service.cells import Cell
+from tests.privacy_service.town import Town
 from tests.store.memory import MemoryWindows
 
 
@@ -48,21 +49,21 @@ def statuses(records: Any) -> list[str]:
 
 
 @pytest.mark.promise(18)
-def test_unchanged_count_gets_a_fresh_draw(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
+def test_unchanged_count_gets_a_fresh_draw() -> None:
     """Tick 1 has the same people as tick 0 and draws again: safe, then a noisy count (docs/rules.md, rule 3)."""
-    town = make_town(2, 0, 1, 2, times=())
+    town = Town(2, 0, 1, 2, times=())
     decider, state = Decider(town.parameters, [0], Given([0, 5])), LedgerState()
-    evidence = {tick: town.evidence(tick, {cell_of(0): 1, cell_of(1): 0}) for tick in (0, 1)}
+    evidence = {tick: town.evidence(tick, {Cell(0): 1, Cell(1): 0}) for tick in (0, 1)}
     assert statuses(decider.decide(0, evidence[0], state).records) == ["safe", "safe"]
     assert statuses(decider.decide(1, evidence[1], state).records) == ["noisy_count", "noisy_count"]
 
 
 @pytest.mark.promise(1)
-def test_noise_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
+def test_noise_never_lowers_a_count() -> None:
     """Of 300 first answers with as many people as the threshold, none is safe, and none is too low."""
-    town = make_town(2, 0, 1, 3, times=())
+    town = Town(2, 0, 1, 3, times=())
     noise = OneSidedNoise(SeededEntropy(5))
-    evidence = town.evidence(0, {cell_of(0): 3, cell_of(1): 4})
+    evidence = town.evidence(0, {Cell(0): 3, Cell(1): 4})
     for _ in range(300):
         records = Decider(town.parameters, [0], noise).decide(0, evidence, LedgerState()).records
         values = [json.loads(record.value) for record in records]
@@ -71,9 +72,9 @@ def test_noise_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Call
 
 
 @pytest.mark.promise(28)
-def test_decided_ticks_are_not_decided_again(make_town: Callable[..., Any]) -> None:
+def test_decided_ticks_are_not_decided_again() -> None:
     """A tick in the ledger is decided, by any owner, because a retry would be a second draw (docs/rules.md, rule 4)."""
-    town = make_town(2, 0, 1, 2, times=())
+    town = Town(2, 0, 1, 2, times=())
     records = Decider(town.parameters, [0], Given([0])).decide(2, town.evidence(2, {}), LedgerState()).records
     owner = make_owner(town.parameters, Unacknowledged(), Given([0]))
     assert owner.may_decide(2)
@@ -115,14 +116,14 @@ class Unread:
 
 
 @pytest.mark.promise(28)
-def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> None:
+def test_failed_append_is_not_decided_again() -> None:
     """
     The answers may be in the ledger, so the owner is closed, and the next one reads them (docs/rules.md, rule 4).
 
         draw      0        5
         append    kept, ?  -
     """
-    town = make_town(2, 0, 1, 2, times=())
+    town = Town(2, 0, 1, 2, times=())
     ledger, noise = Unacknowledged(), Given([0, 5])
     owner = make_owner(town.parameters, ledger, noise)
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)

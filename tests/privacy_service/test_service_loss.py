@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from monitor.privacy.payments import compute_most_answers
+from tests.privacy_service.cells import Cell, Ratio, Visit
 from tests.privacy_service.recounts import (
     EDGES,
     MOMENTS,
@@ -38,6 +39,7 @@ from tests.privacy_service.recounts import (
     recount,
     universe,
 )
+from tests.privacy_service.town import Town
 
 Q = Fraction(1, 2)
 GROUNDS = [
@@ -56,16 +58,10 @@ SWEPT = [pytest.param(1, 0, marks=pytest.mark.soak), *GROUNDS[1:]]
 
 @pytest.mark.promise(1, 9)
 @pytest.mark.parametrize(("window", "max_lead"), SWEPT)
-def test_every_tick_matches_a_recount(
-    window: int,
-    max_lead: int,
-    make_town: Callable[..., Any],
-    visit: Callable[..., Any],
-    stated_streams: Callable[[str], int],
-) -> None:
+def test_every_tick_matches_a_recount(window: int, max_lead: int, stated_streams: Callable[[str], int]) -> None:
     """For all sets of at most two visits of one person, every count equals the recount."""
-    town = make_town(window, max_lead, 1, 1)
-    person_sets = universe(town, visit)
+    town = Town(window, max_lead, 1, 1)
+    person_sets = universe(town)
     print(
         f"W = {window}, F = {max_lead}: {person_sets.driven} streams driven, {len(person_sets.adds)} ways to be counted"
     )
@@ -75,11 +71,11 @@ def test_every_tick_matches_a_recount(
 
 
 @pytest.mark.promise(24, 27)
-def test_duplicates_and_splits_change_nothing(make_town: Callable[..., Any], visit: Callable[..., Any]) -> None:
+def test_duplicates_and_splits_change_nothing() -> None:
     """One record, one record per visit, the same record twice, and a second write by a zombie give the same counts."""
-    town = make_town(2, 1, 1, 1)
-    pairs = [*product(at_place(visit, "ann", "inn", SHORT), at_place(visit, "ann", "nowhere", SHORT[:2]))]
-    pairs += combinations_with_replacement(at_place(visit, "ann", "inn", SHORT), 2)
+    town = Town(2, 1, 1, 1)
+    pairs = [*product(at_place("ann", "inn", SHORT), at_place("ann", "nowhere", SHORT[:2]))]
+    pairs += combinations_with_replacement(at_place("ann", "inn", SHORT), 2)
     for visits in pairs:
         expected = dict(recount(town, visits))
         assert read(town, [[report] for report in visits], twice=True) == expected
@@ -87,13 +83,11 @@ def test_duplicates_and_splits_change_nothing(make_town: Callable[..., Any], vis
 
 
 @pytest.mark.promise(9, 24)
-def test_counts_of_two_people_are_sums(
-    make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
-) -> None:
+def test_counts_of_two_people_are_sums(stated_streams: Callable[[str], int]) -> None:
     """Removing one person's visits changes no other person's counts, and no count rises (docs/rules.md, rule 7)."""
-    town = make_town(2, 1, 1, 1)
-    streams = [*product(at_place(visit, "ann", "inn"), at_place(visit, "bob", "inn"))]
-    of_ann = list(universe(town, visit).adds.values())[::9]
+    town = Town(2, 1, 1, 1)
+    streams = [*product(at_place("ann", "inn"), at_place("bob", "inn"))]
+    of_ann = list(universe(town).adds.values())[::9]
     of_bob = [[report._replace(person="bob") for report in visits] for visits in of_ann]
     streams += [(*first, *second) for first, second in product(of_ann, of_bob)]
     for visits in streams:
@@ -149,7 +143,7 @@ class Losses:
     pairs: int
 
 
-def enumerate_losses(town: Any, accepts: Any, person_sets: Universe, cell_of: Callable[..., Any]) -> Losses:
+def enumerate_losses(town: Any, accepts: Any, person_sets: Universe) -> Losses:
     """Check over all D and D' that no cell costs more than its bound, with any others; return the worst losses.
 
     Most pairs of D and D' have equal bounds and equal ratios; each such case is compared once. `accepts` is a town with
@@ -166,7 +160,7 @@ def enumerate_losses(town: Any, accepts: Any, person_sets: Universe, cell_of: Ca
     @cache
     def ratios(cell: Any, full: Counts, kept: Counts) -> tuple[Fraction, int]:
         """Return the worst ratio with nobody else present, and the number of the worst ratio with any others."""
-        all_ratios = [town.worst(cell_of(*cell), add(full, rest), add(kept, rest)) for rest in (nobody, *others[cell])]
+        all_ratios = [town.worst(Cell(*cell), add(full, rest), add(kept, rest)) for rest in (nobody, *others[cell])]
         return all_ratios[0], numbers.setdefault(max(all_ratios), len(numbers))
 
     by_cell: set[tuple[str, int, int, int]] = set()
@@ -208,14 +202,7 @@ def compare(
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 1), (1, 2), (2, 2), (1, 3), (2, 1)])
 @pytest.mark.parametrize(("window", "max_lead"), SWEPT)
 def test_worst_loss_is_as_stated(
-    window: int,
-    max_lead: int,
-    answers: int,
-    threshold: int,
-    make_town: Callable[..., Any],
-    visit: Callable[..., Any],
-    cell_of: Callable[..., Any],
-    stated_streams: Callable[[str], int],
+    window: int, max_lead: int, answers: int, threshold: int, stated_streams: Callable[[str], int]
 ) -> None:
     """
     For every D and D', each cell and each whole stream stays within its bound, and some reach it.
@@ -226,9 +213,9 @@ def test_worst_loss_is_as_stated(
             counted   #  #  #  #  #
             answer    z  -  z  -  z
     """
-    town = make_town(window, max_lead, answers, threshold)
-    accepts = make_town(window, max_lead, 1, 1)
-    losses = enumerate_losses(town, accepts, universe(accepts, visit), cell_of)
+    town = Town(window, max_lead, answers, threshold)
+    accepts = Town(window, max_lead, 1, 1)
+    losses = enumerate_losses(town, accepts, universe(accepts))
     print(f"{losses.pairs} pairs of D and D', worst ratios by what is removed: {losses.by_span}")
     assert losses.pairs == stated_streams(f"The service, W = {window}, F = {max_lead}, by composition")
     for (kind, slots), worst in losses.by_span.items():
@@ -241,9 +228,7 @@ def test_worst_loss_is_as_stated(
 
 
 @pytest.mark.promise(13)
-def test_hot_spots_cost_epsilon_per_place(
-    make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
-) -> None:
+def test_hot_spots_cost_epsilon_per_place(stated_streams: Callable[[str], int]) -> None:
     """
     For every D and D', with any others present, the two busiest of three places cost a total of ε.
 
@@ -253,8 +238,8 @@ def test_hot_spots_cost_epsilon_per_place(
             counted    x  x
             hot spots     z
     """
-    town = make_town(2, 1, 1, 1)
-    person_sets = universe(town, visit)
+    town = Town(2, 1, 1, 1)
+    person_sets = universe(town)
     worst: dict[int, Fraction] = {}
     streams = 0
     for time in town.times:
@@ -299,19 +284,12 @@ def ranked_law(town: Any, time: int, counts: Counts) -> dict[Any, Fraction]:
 @pytest.mark.promise(11)
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize(("window", "max_lead"), GROUNDS)
-def test_repeated_visits_pay_the_formula(
-    window: int,
-    max_lead: int,
-    answers: int,
-    make_town: Callable[..., Any],
-    visit: Callable[..., Any],
-    cell_of: Callable[..., Any],
-) -> None:
+def test_repeated_visits_pay_the_formula(window: int, max_lead: int, answers: int) -> None:
     """Visits in each or some of H slots, reported at any moment, pay at most the formula, and reach it."""
-    town = make_town(window, max_lead, answers, 1, times=())
-    worst: dict[int, Fraction] = {}
+    town = Town(window, max_lead, answers, 1, times=())
+    worst: dict[int, Ratio] = {}
     nobody = (0,) * len(town.ticks)
-    choices = [[None, *at_place(visit, "ann", "inn", [shape])] for shape in SHORT]
+    choices = [[None, *at_place("ann", "inn", [shape])] for shape in SHORT]
     for chosen in product(*choices):
         visits = [report for report in chosen if report is not None]
         lasts = [fated.last for report in visits if (fated := fate(town, report)) is not None]
@@ -320,7 +298,7 @@ def test_repeated_visits_pay_the_formula(
         assert read(town, group_by_moment(visits)) == dict(recount(town, visits))
         counts = dict(recount(town, visits)).get((0, None), nobody)
         slots = max(lasts) - min(lasts) + 1
-        worst[slots] = max(worst.get(slots, Fraction(0)), town.worst(cell_of(0), counts, nobody))
+        worst[slots] = max(worst.get(slots, Fraction(0)), town.worst(Cell(0), counts, nobody))
     stated = {slots: Q ** -most_of_slots(town, slots) for slots in (1, 2, 3, 4)}
     assert worst == stated
 
@@ -328,29 +306,18 @@ def test_repeated_visits_pay_the_formula(
 @pytest.mark.promise(10, 14, 24)
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize(("window", "max_lead"), [(1, 0), (2, 1)])
-def test_one_visit_pays_as_stated(
-    window: int,
-    max_lead: int,
-    answers: int,
-    make_town: Callable[..., Any],
-    visit: Callable[..., Any],
-    cell_of: Callable[..., Any],
-) -> None:
+def test_one_visit_pays_as_stated(window: int, max_lead: int, answers: int) -> None:
     """A visit pays ε_l where it is watched and ε per designated time that it covers; this is also the worst loss."""
-    town = make_town(window, max_lead, answers, 2)
+    town = Town(window, max_lead, answers, 2)
     nobody = (0,) * len(town.ticks)
-    reached: dict[int, Fraction] = {}
-    for report in [
-        *at_place(visit, "ann", "inn"),
-        *at_place(visit, "ann", "inn", EDGES),
-        *at_place(visit, "a", "nowhere"),
-    ]:
+    reached: dict[int, Ratio] = {}
+    for report in [*at_place("ann", "inn"), *at_place("ann", "inn", EDGES), *at_place("a", "nowhere")]:
         read_counts = read(town, [[report]])
         assert read_counts == dict(recount(town, [report]))
         for rest in (nobody, (1,) * len(town.ticks)):
-            ratio = Fraction(1)
+            ratio: Ratio = Fraction(1)
             for cell, counts in read_counts.items():
-                ratio *= town.worst(cell_of(*cell), sum_counts(0, {0: counts}, {0: rest}), rest)
+                ratio *= town.worst(Cell(*cell), sum_counts(0, {0: counts}, {0: rest}), rest)
             stated = sum(most(town, cell, [report]) for cell in read_counts)
             assert ratio <= Q**-stated
             reached[stated] = max(reached.get(stated, Fraction(0)), ratio)
@@ -361,9 +328,7 @@ def test_one_visit_pays_as_stated(
 @pytest.mark.promise(9, 10, 11)
 @pytest.mark.parametrize("ahead", [0, 1])
 @pytest.mark.parametrize("window", [1, 2, 3])
-def test_check_in_counts_whole(
-    window: int, ahead: int, make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
-) -> None:
+def test_check_in_counts_whole(window: int, ahead: int) -> None:
     """A check-in without departure counts for its whole stay, and pays ε_l once, although it ends after accept_ahead.
 
     F is accept_ahead and one slot for the default stay of 15 minutes. With accept_ahead = 0, reported at arrival:
@@ -371,10 +336,10 @@ def test_check_in_counts_whole(
     slot 1                        2
     ├───────── arrived [50 ──────┼── 65) left, covers the designated time 120
     """
-    town = make_town(window, ahead + 1, 1, 1, times=(120,), accept_ahead=ahead)
+    town = Town(window, ahead + 1, 1, 1, times=(120,), accept_ahead=ahead)
     nobody, most_ticks = (0,) * len(town.ticks), 0
     for arrived, moment in product(range(65, 180, 5), MOMENTS):
-        report = visit("ann", "inn", arrived, None, moment)
+        report = Visit("ann", "inn", arrived, None, moment)
         counts = read(town, [[report]])
         assert counts == dict(recount(town, [report]))
         if (fated := fate(town, report)) is None:
@@ -384,18 +349,16 @@ def test_check_in_counts_whole(
         assert ((0, 120) in counts) == (arrived <= 120 < arrived + 15 and moment // 2 <= 3)
         held = counts.get((0, None), nobody)
         most_ticks = max(most_ticks, sum(held))
-        assert town.worst(cell_of(0), held, nobody) <= 1 / Q
+        assert town.worst(Cell(0), held, nobody) <= 1 / Q
     assert most_ticks == town.mark_lifetime
 
 
 @pytest.mark.promise(16)
-def test_two_places_at_once_pay_twice(
-    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
-) -> None:
+def test_two_places_at_once_pay_twice() -> None:
     """Both visits are counted, and the loss is their sum: 2·ε_l, and 2·ε for each designated time."""
-    town = make_town(2, 1, 1, 2)
-    visits = [visit("ann", place, 70, 170, 2) for place in ("inn", "mill")]
+    town = Town(2, 1, 1, 2)
+    visits = [Visit("ann", place, 70, 170, 2) for place in ("inn", "mill")]
     read_counts = read(town, group_by_moment(visits))
     nobody = (0,) * len(town.ticks)
-    ratios = {cell: town.worst(cell_of(*cell), counts, nobody) for cell, counts in read_counts.items()}
+    ratios = {cell: town.worst(Cell(*cell), counts, nobody) for cell, counts in read_counts.items()}
     assert ratios == dict.fromkeys(product((0, 1), (None, 90, 150)), 1 / Q)
