@@ -24,12 +24,13 @@ from monitor.commands.run import run
 from monitor.commands.schema import schema
 from monitor.commands.servers import servers
 from monitor.commands.size import size
+from monitor.commands.status import status
 from monitor.commands.topics import topics
 from monitor.commands.watch import watch
 
 COMMANDS: Final[tuple[click.Command, ...]] = (
-    audit, check, convert, dead_letters, demo, keygen, page, plan, register, replay, run, schema, servers, size, topics,
-    watch,
+    audit, check, convert, dead_letters, demo, keygen, page, plan, register, replay, run, schema, servers, size, status,
+    topics, watch,
 )  # fmt: skip
 
 

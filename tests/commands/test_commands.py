@@ -93,7 +93,7 @@ def test_invalid_config_exits_with_2(command: str, broken: Path) -> None:
         assert f"- {key}" in result.output
 
 
-@pytest.mark.parametrize(("threshold", "code"), [(9, 0), (4, 1)])
+@pytest.mark.parametrize(("threshold", "code"), [(80, 0), (4, 1)])
 def test_strict_check_fails_on_a_verdict(threshold: int, code: int, tmp_path: Path) -> None:
     """`check --strict` exits with 1 if a verdict is not fine; without --strict, such a configuration exits with 0."""
     tree = read_demo()
