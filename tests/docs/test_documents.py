@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.cli import main
-from monitor.config import load_config
 from monitor.contracts.alerts import AtTimesSnapshot, OverTimeAlert
 from monitor.contracts.schemas import build_alerts_schema, build_visits_schema
 from monitor.contracts.visits import Fault
@@ -64,15 +62,6 @@ def test_make_targets_exist(document: Any, root: Path) -> None:
     shell = "\n".join(document.fences("sh"))
     named = re.findall(r"`make ([a-z -]+)`", document.prose) + re.findall(r"^make ([a-z-]+)", shell, re.MULTILINE)
     assert {target for line in named for target in line.split()} <= targets
-
-
-def test_configuration_examples_are_valid(document: Any, tmp_path: Path) -> None:
-    """Each complete configuration in a page can be loaded."""
-    for number, code in enumerate(document.fences("yaml")):
-        if "monitors" in (yaml.safe_load(code) or {}):
-            file = tmp_path / f"{number}.yaml"
-            file.write_text(code, encoding="utf-8")
-            load_config(file, {})
 
 
 def test_json_examples_are_valid(document: Any) -> None:

@@ -41,7 +41,7 @@ def promises(named: dict[str, Any]) -> dict[str, str]:
     return {found[2]: part for part in parts if (found := _PROMISE.match(part))}
 
 
-@pytest.mark.parametrize("page", ["guarantees", "theorems"])
+@pytest.mark.parametrize("page", ["guarantees", "theorems", "osdp"])
 def test_named_tests_exist(named: dict[str, Any], root: Path, page: str) -> None:
     """Each test that the page names exists."""
     text = named[f"docs/{page}.md"].text

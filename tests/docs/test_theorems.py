@@ -100,15 +100,6 @@ def test_other_texts_name_code_and_test(named: dict[str, Any], heading: str) -> 
         assert _TESTS.fullmatch(test), name
 
 
-def test_tests_named_on_theory_pages_exist(named: dict[str, Any], root: Any) -> None:
-    """Each test named in docs/theorems.md and docs/osdp.md is a function in its file."""
-    tests = [test for page in ("theorems", "osdp") for test in _TEST.findall(named[f"docs/{page}.md"].text)]
-    assert len(tests) > 90
-    for test in tests:
-        file, *_, name = test.strip("`").split("::")
-        assert f"def {name}(" in (root / file).read_text(encoding="utf-8"), test
-
-
 def test_each_caveat_has_a_counterexample(named: dict[str, Any]) -> None:
     """Each place at which the paper must be read with care has a test."""
     rows = list(named["docs/theorems.md"].rows("Where the paper must be read with care"))

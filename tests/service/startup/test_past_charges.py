@@ -63,17 +63,22 @@ class TestMarks:
         check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 42)
         check_past_charges(parameters, states_with_marks(marks), Fraction(5), Fraction(4), 22)
 
-    def test_marks_of_removed_location_are_added(self, parameters: Parameters) -> None:
-        """Marks of a location that its monitor no longer watches are added."""
-        marks = {("stations", "place-7"): (Mark(10, 5, HALF, 34),)}
-        with pytest.raises(PeriodError, match="1/2 more for answers"):
-            check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
-
-    def test_excess_over_present_share_is_added(self, parameters: Parameters) -> None:
-        """An answer at 3/4, where the present share is 1/2, adds 1/4."""
-        marks = {("stations", "place-0"): (Mark(10, 5, Fraction(3, 4), 34),)}
-        with pytest.raises(PeriodError, match="1/4 more for answers"):
-            check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
+    @pytest.mark.parametrize(
+        ("marks", "more"),
+        [
+            ([(("stations", "place-7"), HALF)], "1/2"),
+            ([(("stations", "place-0"), Fraction(3, 4))], "1/4"),
+            ([(("bridges", "place-2"), HALF), (("bridges", "place-3"), HALF)], "1"),
+        ],
+        ids=["of a place that its monitor no longer watches", "above the present share", "of all ledger partitions"],
+    )
+    def test_marks_outside_the_worst_case_are_added(
+        self, marks: list[tuple[tuple[str, str], Fraction]], more: str, parameters: Parameters
+    ) -> None:
+        """What the present configuration would not charge is added. A person may be in the counts of all partitions."""
+        states = [state for key, epsilon in marks for state in states_with_marks({key: (Mark(10, 5, epsilon, 34),)})]
+        with pytest.raises(PeriodError, match=f" {more} more for answers"):
+            check_past_charges(parameters, states, Fraction(4), Fraction(4), 12)
 
     def test_longer_window_lengthens_marks(self, parameters: Parameters) -> None:
         """A longer window lengthens the lifetime of earlier marks.
@@ -86,15 +91,6 @@ class TestMarks:
             PeriodError, match=r"4 \+ 1/2 = 9/2,.*This configuration would fit from 2026-01-02T08:00:00Z on"
         ):
             check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 20)
-
-    def test_marks_of_all_partitions_are_added(self, parameters: Parameters) -> None:
-        """Marks of all ledger partitions are added, because a person may be in the counts of all."""
-        states = [
-            *states_with_marks({("bridges", "place-2"): (Mark(10, 5, HALF, 34),)}),
-            *states_with_marks({("bridges", "place-3"): (Mark(10, 5, HALF, 34),)}),
-        ]
-        with pytest.raises(PeriodError, match="1 more for answers"):
-            check_past_charges(parameters, states, Fraction(4), Fraction(4), 12)
 
     @pytest.mark.promise(15)
     def test_expired_marks_count_within_a_period(self, parameters: Parameters) -> None:
