@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import redis
 from redis.backoff import NoBackoff
-from redis.exceptions import ClusterCrossSlotError
 from redis.retry import Retry
 
 from monitor.errors import EmbeddedError
@@ -33,18 +32,6 @@ def test_listens_only_on_loopback(valkey: EmbeddedValkey) -> None:
         assert client.config_get("bind") == {"bind": "127.0.0.1"}
 
 
-def test_cluster_refuses_cross_slot_commands(valkey_cluster: EmbeddedValkey) -> None:
-    """The cluster of one node owns all slots and refuses commands across slots, as a larger one does."""
-    cluster = redis.RedisCluster.from_url(valkey_cluster.url)
-    try:
-        cluster.set("{shard}:a", 1)
-        assert cluster.mget("{shard}:a", "{shard}:b") == [b"1", None]
-    finally:
-        cluster.close()
-    with _client(valkey_cluster.url) as client, pytest.raises(ClusterCrossSlotError):
-        client.mget("a", "b")
-
-
 def test_append_only_data_survives_kill() -> None:
     """With an append-only file, data, port and folder are kept over a restart and a SIGKILL."""
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as server, _client(server.url) as client:
@@ -57,46 +44,6 @@ def test_append_only_data_survives_kill() -> None:
         server.restart()
         assert client.get("kept") == "yes"
         assert (server.url, server.folder) == (url, folder)
-
-
-def test_restart_without_persistence_loses_data() -> None:
-    """Without persistence, a restart loses all data."""
-    with EmbeddedValkey() as server, _client(server.url) as client:
-        client.set("kept", "no")
-        server.restart()
-        assert client.get("kept") is None
-
-
-def test_paused_server_does_not_answer() -> None:
-    """A paused server runs but does not answer until it is resumed."""
-    with EmbeddedValkey() as server, _client(server.url, socket_timeout=0.1) as client:
-        server.pause()
-        assert server.is_running()
-        with pytest.raises(redis.TimeoutError):
-            client.get("anything")
-        server.resume()
-        assert client.ping()
-
-
-def test_paused_server_can_be_restarted() -> None:
-    """A paused server can be restarted and stopped."""
-    with EmbeddedValkey() as server:
-        server.pause()
-        server.restart()
-        with _client(server.url) as client:
-            assert client.ping()
-        server.pause()
-    assert not server.is_running()
-
-
-def test_start_with_password() -> None:
-    """A server that requires a password counts as started."""
-    with (
-        EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "open sesame"))) as server,
-        _client(server.url) as client,
-        pytest.raises(redis.AuthenticationError),
-    ):
-        client.ping()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="on other systems a bound socket also blocks the server")
