@@ -27,7 +27,7 @@ import redis
 
 from monitor.errors import EmbeddedError
 from tests.kit.waiting import until
-from tests.missing import MISSING, report_missing
+from tests.missing import MISSING, find_program, report_missing
 from tests.shared_kafka import SharedKafka, describe, find_shared_kafka, share_kafka, start_kafka
 
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas this way; Python 3.13 undeprecates it
@@ -142,10 +142,7 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def node() -> str:
     """The path of Node.js."""
-    path = shutil.which("node")
-    if path is None:
-        report_missing("Node.js (no node on the PATH)", "install Node.js 18 or later, with npm")
-    return path
+    return find_program("node", "Node.js", "install Node.js 18 or later, with npm")
 
 
 @pytest.fixture(scope="session")
@@ -189,10 +186,7 @@ def valkey_cluster() -> Iterator[EmbeddedValkey]:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[EmbeddedValkey]:
     """Debian's Redis 7 for the session."""
-    binary = shutil.which("redis-server")
-    if binary is None:
-        report_missing("Redis (no redis-server on the PATH)", "make test-tools")
-    with EmbeddedValkey(ValkeySettings(binary=Path(binary))) as server:
+    with EmbeddedValkey(ValkeySettings(binary=Path(find_program("redis-server", "Redis")))) as server:
         yield server
 
 

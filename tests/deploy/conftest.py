@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.missing import report_missing
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -42,9 +40,3 @@ def root() -> Path:
 def containerfile() -> list[Instruction]:
     """The instructions of deploy/Containerfile."""
     return _parse((ROOT / "deploy/Containerfile").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="session")
-def skip_without() -> object:
-    """A function that skips a test for a missing server, or fails it under CI: `skip_without(what, remedy)`."""
-    return report_missing

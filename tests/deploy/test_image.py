@@ -13,7 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -24,20 +24,20 @@ from monitor.tools.servers import EmbeddedValkey
 from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.engine import Container, Engine, make_bundle
+from tests.missing import report_missing
 from tests.service.test_run import RunTown
 from tests.shared_kafka import SharedKafka
 
-Skip = Callable[[str, str], NoReturn]
 Start = Callable[..., Container]
 TOOLS = ("buildah", "runc", "ldd", "dpkg")
 
 
 @pytest.fixture(scope="module")
-def engine(root: Path, tmp_path_factory: pytest.TempPathFactory, skip_without: Skip) -> Iterator[Engine]:
+def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """The engine, with the image built."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing or os.geteuid() != 0:
-        skip_without(
+        report_missing(
             f"a container engine ({', '.join(missing) or 'not root'})", "make test-tools, and run them as root"
         )
     engine = Engine(tmp_path_factory.mktemp("images"))

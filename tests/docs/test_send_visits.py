@@ -26,7 +26,7 @@ from tests.conftest import Eventually
 from tests.docs.blocks import read_blocks
 from tests.docs.conftest import ROOT, Document
 from tests.go_programs import OPTIONS
-from tests.missing import report_missing
+from tests.missing import find_program, report_missing
 from tests.shared_kafka import SharedKafka
 
 PAGE: Final = ROOT / "docs" / "producers.md"
@@ -37,8 +37,7 @@ CLIENT: Final = ("kafka-clients", "zstd-jni", "slf4j-api")
 
 
 def find(program: str) -> str:
-    path = shutil.which(program)
-    return path or report_missing(f"{program} (not on the PATH)", f"install {program}")
+    return find_program(program, program, f"install {program}")
 
 
 def read_code(language: str, changes: Mapping[str, str], number: int = 0) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +13,7 @@ from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.town import Shape
 from tests.kit.waiting import until
-from tests.missing import report_missing
+from tests.missing import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
 from tests.shared_kafka import SharedKafka
 
@@ -24,10 +23,8 @@ HALVES: Final = (range(SLOTS // 2), range(SLOTS // 2, SLOTS))
 @pytest.fixture(params=["valkey", "valkey, atomic", "redis"])
 def nodes(request: pytest.FixtureRequest) -> Iterator[tuple[list[EmbeddedValkey], bool]]:
     """A cluster of two servers, and whether it moves slots as a whole."""
-    path = shutil.which("redis-server") if request.param == "redis" else None
-    if request.param == "redis" and path is None:
-        report_missing("Redis (no redis-server on the PATH)", "make test-tools")
-    settings = ValkeySettings(cluster=True, binary=None if path is None else Path(path))
+    binary = Path(find_program("redis-server", "Redis")) if request.param == "redis" else None
+    settings = ValkeySettings(cluster=True, binary=binary)
     with ExitStack() as stack:
         started = [stack.enter_context(EmbeddedValkey(settings)) for _ in HALVES]
         join_nodes(started, HALVES)

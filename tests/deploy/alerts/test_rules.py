@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 import pytest
 import yaml
@@ -23,6 +21,7 @@ from tests.deploy.alerts.runbooks import (
     find_anchor,
     read_runbooks,
 )
+from tests.missing import run_promtool
 
 CASES = {
     RULES: ("rules_test.yml", "rules_of_days_test.yml"),
@@ -33,36 +32,16 @@ FOLDER = Path(__file__).parent
 PARTS = ["Impact", "Diagnosis", "Mitigation"]
 
 
-class Skip(Protocol):
-    """The type of the fixture `skip_without`."""
-
-    def __call__(self, what: str, remedy: str) -> NoReturn:
-        """Skip the test, or fail it in CI."""
-
-
-@pytest.fixture
-def promtool(skip_without: Skip) -> str:
-    found = shutil.which("promtool")
-    return found if found is not None else skip_without("Prometheus (no promtool on the PATH)", "make test-tools")
-
-
-def _run(*words: str) -> str:
-    """Run promtool and return its output; fail if it fails."""
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
-
-
 @pytest.mark.parametrize("rules", CASES, ids=lambda rules: str(rules.stem))
-def test_prometheus_accepts_rules(promtool: str, rules: Path) -> None:
+def test_prometheus_accepts_rules(rules: Path) -> None:
     """Prometheus accepts the rules, and its linter finds nothing."""
-    assert "SUCCESS" in _run(promtool, "check", "rules", "--lint=all", "--lint-fatal", str(rules))
+    assert "SUCCESS" in run_promtool("check", "rules", "--lint=all", "--lint-fatal", str(rules))
 
 
 @pytest.mark.parametrize("cases", [name for names in CASES.values() for name in names])
-def test_rules_fire_as_stated(promtool: str, cases: str) -> None:
+def test_rules_fire_as_stated(cases: str) -> None:
     """Every case of the rules passes: fires, does not fire, first increment, restart, absent series."""
-    assert "SUCCESS" in _run(promtool, "test", "rules", str(FOLDER / cases))
+    assert "SUCCESS" in run_promtool("test", "rules", str(FOLDER / cases))
 
 
 @pytest.mark.parametrize("rules", CASES, ids=lambda rules: str(rules.stem))

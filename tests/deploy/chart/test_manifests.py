@@ -21,7 +21,7 @@ from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import METRICS
 from monitor.observe.metrics import Metrics
 from tests.deploy.chart.helm import CHART, Answer, Helm, value_set
-from tests.missing import report_missing
+from tests.missing import run_promtool
 
 VERSIONS = ("1.29", "1.37")
 BUILT_IN = ("v1", "apps/v1", "batch/v1", "policy/v1", "networking.k8s.io/v1")
@@ -328,15 +328,6 @@ def test_lag_is_counted_once_per_partition(rendered: dict[str, Answer], tmp_path
     file = tmp_path / "query.yml"
     file.write_text(yaml.safe_dump({"tests": [case]}), encoding="utf-8")
     run_promtool("test", "rules", str(file))
-
-
-def run_promtool(*words: str) -> None:
-    """Run promtool, and fail if it fails."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        report_missing("Prometheus (no promtool on the PATH)", "make test-tools")
-    ended = subprocess.run([promtool, *words], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_rules_are_those_of_prometheus(rendered: dict[str, Answer], tmp_path: Path) -> None:

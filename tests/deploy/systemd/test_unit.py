@@ -6,21 +6,16 @@ They run the service, the auditor and the public page.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from monitor.cli import main
 from monitor.errors import EXIT_REFUSED, EXIT_USAGE
-
-Skip = Callable[[str, str], NoReturn]
-REMEDY = "install systemd 252 or later"
-
+from tests.missing import find_program
 
 SECTIONS = {
     "location-monitor@.service": "On a host with systemd",
@@ -45,11 +40,9 @@ def settings(unit: Path) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def analyze(skip_without: Skip) -> Callable[..., subprocess.CompletedProcess[str]]:
+def analyze() -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs systemd-analyze."""
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        skip_without("systemd (no systemd-analyze on the PATH)", REMEDY)
+    program = find_program("systemd-analyze", "systemd", "install systemd 252 or later")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([program, *words], capture_output=True, text=True, timeout=60, check=False)
