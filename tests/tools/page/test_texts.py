@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 import string
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from monitor.config.sections import LANGUAGES, Language, PageSettings
-from monitor.contracts.instants import to_datetime
+from monitor.contracts.instants import DAY, HOUR, to_datetime
 from monitor.tools.client.current_answers import About, Answer, Kind, Reason, State
 from monitor.tools.page.current_places import STATES
 from monitor.tools.page.languages import Words, build_texts, choose_language, read_texts
@@ -62,17 +63,21 @@ def test_each_answer_has_words(language: Language) -> None:
     """Each state, reason and kind of interval has words in each language, with no number missing."""
     words = Words(read_texts(language))
     kinds: tuple[Kind, ...] = ("over_time", "at_times", "hot_spots")
-    for state, kind, most, least in itertools.product(REASONS, kinds, (None, 12), (0, 3)):
+    starts = (to_datetime(DAY), to_datetime(0), to_datetime(DAY - HOUR), None)  # a moment, windows, an unknown window
+    for state, kind, most, least, start in itertools.product(REASONS, kinds, (None, 12), (0, 3), starts):
         if kind == "hot_spots" and (state != "noisy_count" or most is None or least):
             continue
         if state in {"safe", "noisy_count"} and most is None and not least:
             continue
         threshold = None if kind == "hot_spots" else 9
-        about = About("noon", kind, to_datetime(0), to_datetime(0), threshold, to_datetime(0))
+        about = About("noon", kind, start, to_datetime(DAY), threshold, to_datetime(0))
         for reason in REASONS[state]:
             answer = Answer(state, reason, 0, 10, most, least, about)
+            alarm = replace(answer, state="noisy_count", reason="noisy")
             described = [
                 words.summarize(answer, reason),
+                *words.list_lines(answer, reason, []),
+                *words.list_lines(answer, reason, [alarm] if most or least else []),
                 *(section.text for section in words.list_sections(answer, reason)),
             ]
             assert all(text and "None" not in text and "{" not in text for text in described)

@@ -66,7 +66,7 @@ export class PlaceMap {
       button("−", texts.zoom_out, () => this.zoom(-1)),
       button("⤢", texts.whole_map, () => this.fit()));
     this.card = new Card({ store: this.store, words: this.words, close: () => this.select(null) });
-    this.root.append(this.ground, this.labels, this.canvas, buttons, this.scale, this.note, this.card.root);
+    this.root.append(this.ground, this.canvas, this.labels, buttons, this.scale, this.note, this.card.root);
     const missing = this.store.ids.length - this.placed.length;
     this.note.textContent = missing ? this.words.fill("not_on_map", { count: missing }) : "";
     this.root.hidden = !this.isUseful;
@@ -342,13 +342,16 @@ export class PlaceMap {
     context.lineJoin = "round";
     context.strokeStyle = this.colour("paper");
     context.fillStyle = this.colour("ink");
-    const boxes = inView.map((row) => {
-      const [x, y] = this.where(row);
-      return [x - 8, y - 8, x + 8, y + 8];
-    });
-    boxes.push([this.width - CONTROLS, 0, this.width, 3 * CONTROLS], [0, this.height - CONTROLS / 2, 2 * CONTROLS, this.height]);
-    const named = inView.length <= LABELS ? [...inView].reverse() : [];
-    for (const row of named) this.#paintLabel(context, row, boxes);
+    const boxes = [[this.width - CONTROLS, 0, this.width, 3 * CONTROLS], [0, this.height - CONTROLS / 2, 2 * CONTROLS, this.height]];
+    const alarms = inView.filter((row) => levelOf(this.store.known[row]) === "noisy_count");
+    const others = inView.filter((row) => !alarms.includes(row));
+    for (const rows of inView.length <= LABELS ? [alarms, others] : []) { // the name of an alarm may cover other marks
+      boxes.push(...rows.map((row) => {
+        const [x, y] = this.where(row);
+        return [x - 8, y - 8, x + 8, y + 8];
+      }));
+      for (const row of rows.reverse()) this.#paintLabel(context, row, boxes);
+    }
     if (this.#selected !== null) this.#paintSelected(context);
     if (document.activeElement === this.canvas) this.#paintCross(context);
   }
