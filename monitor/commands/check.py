@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import add_config_option, report_errors
-from monitor.commands.settings import find_secret_problems
+from monitor.commands.options import add_config_option, find_secret_problems, report_errors
 from monitor.config import ParsedConfig, read_config, read_person_key
 from monitor.config.validate import collect_problems, examine
 from monitor.contracts.clock import SystemClock

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, add_config_option, report_errors
-from monitor.commands.settings import load_settings
+from monitor.commands.options import EXISTING, add_config_option, load_settings, report_errors
 from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import parse_duration, parse_instant
 from monitor.contracts.visits import Reason

@@ -1,17 +1,29 @@
-"""What the commands share: the option --config, and the way in which errors end a command."""
+"""What the commands share: the option --config, how errors end a command, and the settings of a service."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 import click
 
+from monitor.config import (
+    ParsedConfig,
+    read_config,
+    read_kafka_password,
+    read_person_key,
+    read_redis_password,
+    report_key_mode,
+    require_files,
+)
+from monitor.config.validate import collect_problems, examine
 from monitor.contracts.instants import parse_duration
-from monitor.errors import EXIT_FAILED, DurationError, MonitorError
+from monitor.errors import EXIT_FAILED, DurationError, MonitorError, Problem
+from monitor.service.service import Settings, prepare_settings
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
@@ -58,3 +70,29 @@ def read_duration(_: click.Context, __: click.Parameter, value: str | None) -> i
         return None if value is None else parse_duration(value)
     except DurationError as error:
         raise click.BadParameter(str(error)) from error
+
+
+def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
+    """Read a configuration and the files it names. If `key` is given, the person key is not read.
+
+    Raises:
+        ConfigError: with the problems of all files.
+    """
+    read = read_config(config_file, os.environ)
+    valid = examine(read, tuple(find_secret_problems(read, needs_key=key is None)))
+    if key is None:
+        key = read_person_key(valid.config.visits)
+        report_key_mode(valid.config.visits)
+    return prepare_settings(valid, key)
+
+
+def find_secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:
+    """Yield the problems of the secret and certificate files that `run` needs, for the sections that are valid."""
+    visits, kafka, redis = (read.sections.get(name) for name in ("visits", "kafka", "redis"))
+    yield from collect_problems(lambda: require_files(kafka, redis))
+    if needs_key and visits is not None:
+        yield from collect_problems(lambda: read_person_key(visits))
+    if kafka is not None:
+        yield from collect_problems(lambda: read_kafka_password(kafka))
+    if redis is not None:
+        yield from collect_problems(lambda: read_redis_password(redis))

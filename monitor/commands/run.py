@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import add_config_option, report_errors
-from monitor.commands.settings import load_settings
+from monitor.commands.options import add_config_option, load_settings, report_errors
 from monitor.contracts.clock import SystemClock
 from monitor.observe.logs import LogFormat, set_up_logging
 from monitor.service.run import run as run_service

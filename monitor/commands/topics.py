@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from monitor.commands.options import add_config_option, report_errors
-from monitor.commands.settings import load_settings
+from monitor.commands.options import add_config_option, load_settings, report_errors
 from monitor.contracts.clock import SystemClock
 from monitor.errors import UsageError
 from monitor.kafka.topics import TopicNeeds, check_topics, list_risks, list_topic_needs

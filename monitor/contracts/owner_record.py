@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from monitor.contracts.alerts import LEDGER, OWNER, Contract, Name, OutputRecord, Time, encode, format_time, make_record
 from monitor.contracts.charges import Charges, ChargesRecord
-from monitor.contracts.versions import LEDGER_VERSION
 from monitor.contracts.visits import remove_default
+
+LEDGER_VERSION: Final = 1
+"""The version of the ledger format that this build writes and reads, so that a later build can change the format."""
 
 
 class OwnerRecord(Contract):

@@ -24,7 +24,7 @@ from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.observe.failpoints import failpoint
-from monitor.observe.log_fields import log_fields
+from monitor.observe.logs import log_fields
 from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds

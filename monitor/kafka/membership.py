@@ -12,7 +12,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 from monitor.errors import FailedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
-from monitor.observe.unexpected_errors import log_unexpected
+from monitor.observe.logs import log_unexpected
 
 log = logging.getLogger(__name__)
 

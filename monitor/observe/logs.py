@@ -1,4 +1,10 @@
-"""Logging to standard error, one line per event. Logs contain neither person ids nor counts of locations."""
+"""Logging to standard error, one line per event. Logs contain neither person ids nor counts of locations.
+
+Log records of one piece of work, such as the tick that a thread decides, share fields. In a JSON log they are keys, so
+that all lines of one tick or batch can be found. The fields are bound to the current thread (or task).
+
+Unexpected errors are logged without their text, which may quote a visit or contain a count (docs/rules.md, rule 10).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +12,34 @@ import json
 import logging
 import sys
 import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Final, Literal
 
 from rich.console import Console
 from rich.logging import RichHandler
 
-from monitor.observe.log_fields import get_log_fields
+_NONE: Final[Mapping[str, str | int]] = MappingProxyType({})
+_FIELDS: Final[ContextVar[Mapping[str, str | int]]] = ContextVar("log_fields", default=_NONE)
+
+
+@contextmanager
+def log_fields(**fields: str | int) -> Iterator[None]:
+    """Add fields to all log records of this thread until the end of the block."""
+    token = _FIELDS.set({**_FIELDS.get(), **fields})
+    try:
+        yield
+    finally:
+        _FIELDS.reset(token)
+
+
+def get_log_fields() -> Mapping[str, str | int]:
+    """Return the fields of the current thread."""
+    return _FIELDS.get()
+
 
 LogFormat = Literal["auto", "text", "json"]
 
@@ -27,7 +55,7 @@ class _UtcFormatter(logging.Formatter):
 
 
 class _JsonFormatter(_UtcFormatter):
-    """One JSON object per line: time, level, logger, message, and the fields of `monitor.observe.log_fields`."""
+    """One JSON object per line: time, level, logger, message, and the shared fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -65,3 +93,13 @@ def set_up_logging(level: int = logging.INFO, log_format: LogFormat = "auto") ->
     root.setLevel(level)
     for name, minimum in _MINIMUM_LEVELS.items():
         logging.getLogger(name).setLevel(max(level, minimum))
+
+
+def describe_unexpected(error: BaseException) -> str:
+    """Return the lines of code that an error left, one call after the other, and the class of the error."""
+    return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
+
+
+def log_unexpected(log: logging.Logger, message: str, *arguments: object, error: BaseException) -> None:
+    """Log a message at level ERROR, followed by the lines of code and the class of an error."""
+    log.error(f"{message}:\n%s", *arguments, describe_unexpected(error))  # noqa: G004  # `message` is a format itself

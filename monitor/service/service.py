@@ -29,9 +29,9 @@ from monitor.kafka.kafka_python_3_0.batches import Bounds
 from monitor.kafka.token_file import TokenFile
 from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
 from monitor.observe.health import Health
+from monitor.observe.logs import log_unexpected
 from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
-from monitor.observe.unexpected_errors import log_unexpected
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.service.preflight import Preflight
 from monitor.stop_times import FINISH_SECONDS

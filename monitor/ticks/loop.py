@@ -11,7 +11,7 @@ from typing import Final
 from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import SECOND, format_instant
 from monitor.errors import MonitorError, UnreachableError
-from monitor.observe.unexpected_errors import log_unexpected
+from monitor.observe.logs import log_unexpected
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.owner import Owner
 from monitor.ticks.partition import PartitionRelease, collect_records

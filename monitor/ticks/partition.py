@@ -18,7 +18,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.contracts.unknown_causes import INPUT_BEHIND, STORE_UNREACHABLE, count_causes, explain, explain_hidden
 from monitor.errors import FencedError, UnreachableError
 from monitor.observe.failpoints import failpoint
-from monitor.observe.log_fields import log_fields
+from monitor.observe.logs import log_fields
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.decide import Decision
 from monitor.ticks.evidence import Evidence, EvidenceReader

@@ -23,7 +23,7 @@ from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import list_member_ids
 from monitor.kafka.membership import Membership
-from monitor.observe.unexpected_errors import log_unexpected
+from monitor.observe.logs import log_unexpected
 
 _DIGITS: Final = 16
 

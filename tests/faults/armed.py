@@ -24,7 +24,7 @@ from typing import Final
 
 import click
 
-from monitor.commands.settings import load_settings
+from monitor.commands.options import load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.observe.failpoints import arm

@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from monitor.observe.log_fields import log_fields
-from monitor.observe.logs import set_up_logging
+from monitor.observe.logs import log_fields, set_up_logging
 
 
 def test_line_has_all_parts(capsys: pytest.CaptureFixture[str]) -> None:

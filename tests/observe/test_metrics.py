@@ -11,9 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
 from monitor.contracts.instants import HOUR, MINUTE
-from monitor.observe.collectors import Collectors
 from monitor.observe.metric_catalog import METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
-from monitor.observe.metrics import Metrics
+from monitor.observe.metrics import Collectors, Metrics
 from monitor.tools.client.exporter import PublicMetrics
 from monitor.tools.page.metrics import PageMetrics
 from tests.missing import run_promtool

@@ -12,7 +12,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 import monitor.service.run
-from monitor.commands.settings import load_settings
+from monitor.commands.options import load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor import __version__
-from monitor.observe.collectors import Collectors
 from monitor.observe.metric_catalog import Metric
+from monitor.observe.metrics import Collectors
 from monitor.tools.audit.configuration import AuditTerms
 from monitor.tools.audit.findings import FATES, ORACLES, Outcome
 from monitor.tools.audit.follow import Follower

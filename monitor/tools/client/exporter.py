@@ -15,9 +15,9 @@ from typing import Final, get_args
 
 from monitor import __version__
 from monitor.contracts.instants import SECOND, parse_instant
-from monitor.observe.collectors import Collectors
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import Metric
+from monitor.observe.metrics import Collectors
 from monitor.tools.client.current_answers import State
 from monitor.tools.client.places import Places, Update, subscribe
 

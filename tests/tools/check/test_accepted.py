@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.cli import main
-from monitor.commands.settings import load_settings
+from monitor.commands.options import load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_USAGE
 from monitor.observe.health import Health
