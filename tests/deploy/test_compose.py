@@ -59,7 +59,7 @@ def test_mounted_files_exist_except_the_secret(root: Path, compose: dict[str, An
     mounts = [mount for service in _list_services(compose).values() for mount in service.get("volumes", ())]
     files = {mount.split(":")[0] for mount in mounts if mount.startswith(".")}
     assert files
-    assert all((root / "deploy" / file).is_file() for file in files)
+    assert all((root / "deploy" / file).exists() for file in files)
     assert compose["secrets"]["person_key"]["file"] == "./person.key"
     ignored = (root / ".gitignore").read_text(encoding="utf-8").splitlines()
     assert any(fnmatch.fnmatch("person.key", rule) for rule in ignored), "the secret must not be committed"
@@ -84,6 +84,24 @@ def test_configuration_names_compose_services(root: Path, compose: dict[str, Any
     assert config.redis.parts.hostname in services
     assert config.visits.person_key_file == Path("/run/secrets/person_key")
     assert f"127.0.0.1:{config.metrics.port}:{config.metrics.port}" in services["monitor"]["ports"]
+    assert f"127.0.0.1:{config.page.port}:{config.page.port}" in services["page"]["ports"]
+
+
+def test_monitoring_names_compose_services(root: Path, compose: dict[str, Any]) -> None:
+    """Prometheus scrapes services of the file and loads mounted rules; Grafana has its dashboards."""
+    services = _list_services(compose)
+    scraping = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text(encoding="utf-8"))
+    targets = [target for job in scraping["scrape_configs"] for target in job["static_configs"][0]["targets"]]
+    assert {target.partition(":")[0] for target in targets} == {"monitor", "auditor", "page", "watch"}
+    mounted = {mount.split(":")[1] for mount in services["prometheus"]["volumes"]}
+    assert {f"/etc/prometheus/{file}" for file in scraping["rule_files"]} <= mounted
+    places = dict(mount.split(":")[:2] for mount in services["grafana"]["volumes"])
+    provider = yaml.safe_load(
+        (root / "deploy/grafana/provisioning/dashboards/location-monitor.yaml").read_text("utf-8")
+    )
+    assert places["./grafana/dashboards"] == provider["providers"][0]["options"]["path"]
+    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (root / "deploy/grafana/dashboards" / Path(home).name).is_file()
 
 
 def test_ports_are_published_only_on_loopback(compose: dict[str, Any]) -> None:
