@@ -14,8 +14,7 @@ from monitor.tools.audit.findings import FATES, AuditReport, Findings
 from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.forms import Record, read_file
 from monitor.tools.audit.reader import Sources, TopicContents
-from monitor.tools.audit.recount import create_recounts
-from monitor.tools.audit.visit_totals import VisitTotals
+from monitor.tools.audit.recount import Recount, create_recounts
 from monitor.tools.audit.visits import read_visits
 
 
@@ -42,14 +41,13 @@ def audit(
         AuditError: one of the files cannot be read, or the configurations have different slots.
     """
     terms = [read_terms(path) for path in ([configs] if isinstance(configs, Path) else configs)]
-    totals = VisitTotals(terms[0])
-    recounts = create_recounts(terms, totals)
+    recounts = create_recounts(terms)
     engine = Engine(terms, recounts, Run(every_tick=every_tick))
     for recount in recounts:
         for line in read_visits(visits, recount.terms):
             recount.take(line)
     judge_records(engine, read_file(alerts, engine.terms.grid))
-    return _make_report(engine, totals, fates)
+    return _make_report(engine, recounts[0], fates)
 
 
 def judge_records(engine: Engine, records: Iterable[Record]) -> None:
@@ -76,17 +74,16 @@ def audit_topics(configs: Sequence[Path], sources: Sources) -> tuple[AuditReport
         AuditError: a configuration or a topic cannot be read.
     """
     terms = [read_terms(path) for path in configs]
-    totals = VisitTotals(terms[0])
-    with closing(Follower(terms, sources, Run(), totals)) as follower:
+    with closing(Follower(terms, sources, Run())) as follower:
         follower.judge_all()
-        return _make_report(follower.engine, totals, None), *follower.contents
+        return _make_report(follower.engine, follower.recounts[0], None), *follower.contents
 
 
-def _make_report(engine: Engine, totals: VisitTotals, fates: Mapping[str, int] | None) -> AuditReport:
+def _make_report(engine: Engine, recount: Recount, fates: Mapping[str, int] | None) -> AuditReport:
     """Finish the audit, and return the report."""
-    engine.finish(totals.first)
+    engine.finish(recount.first)
     output, findings = engine.output, engine.findings
-    recounted = {} if output.last_tick is None else totals.count_fates(output.last_tick)
+    recounted = {} if output.last_tick is None else recount.count_fates(output.last_tick)
     if fates is None:
         del findings.listed[FATES]
     else:
@@ -100,7 +97,7 @@ def _make_report(engine: Engine, totals: VisitTotals, fates: Mapping[str, int] |
         ticks=output.judged_ticks,
         first_tick=output.first_tick,
         last_tick=output.last_tick,
-        whole_until=totals.find_last_tick(output.last_tick or 0),
+        whole_until=recount.find_last_tick(output.last_tick or 0),
         answers=dict(answers),
         safe=sum(check.safe for _name, check in checks),
         noisy=sum(check.noisy for _name, check in checks),

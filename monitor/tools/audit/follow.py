@@ -25,7 +25,6 @@ from monitor.tools.audit.reader import (
     UnreadableTopicError,
 )
 from monitor.tools.audit.recount import Recount, create_recounts
-from monitor.tools.audit.visit_totals import VisitTotals
 
 _CLOCKS: Final = 60 * 1_000_000
 """How far the brokers' clocks may differ, in microseconds."""
@@ -38,7 +37,7 @@ class Follower:
     """The audit of topics, which judges their records in order of tick.
 
     `cut_off`: why the input cannot be read; empty if it can. `delayed`: what hides the end of the input, during the
-    first half minute, because it may be a short transaction. `totals` receives all visits of a run that ends.
+    first half minute, because it may be a short transaction. `recounts`: of each configuration, if there is an input.
 
     Raises:
         AuditError: the configurations have different slots.
@@ -49,7 +48,6 @@ class Follower:
         configs: Sequence[AuditTerms],
         sources: Sources,
         run: Run,
-        totals: VisitTotals | None = None,
     ) -> None:
         self.terms = configs[0]
         self.cut_off = self.delayed = ""
@@ -60,10 +58,10 @@ class Follower:
         self._input: Input | None = None
         recounts: list[Recount] = []
         if sources.open_input is not None:
-            recounts = create_recounts(configs, totals)
+            recounts = create_recounts(configs)
             reader = TopicReader(sources, sources.visits, sources.open_input, committed=True)
             self._input = Input(reader, recounts, _ALL if run.ends else self.terms.grid.slot + _CLOCKS)
-        self._recounts = recounts
+        self.recounts = recounts
         self.engine = Engine(configs, recounts, run)
         self._queues: dict[int, deque[tuple[int, Record]]] = {}
         self._ends: Mapping[int, int] = {}
@@ -92,7 +90,7 @@ class Follower:
     @property
     def kept_visits(self) -> int:
         """The number of visits in memory."""
-        return sum(recount.kept_visits for recount in self._recounts)
+        return sum(recount.kept_visits for recount in self.recounts)
 
     @property
     def contents(self) -> tuple[TopicContents, TopicContents]:

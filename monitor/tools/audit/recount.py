@@ -12,14 +12,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from monitor.tools.audit.configuration import AuditTerms, DwellTerms
-from monitor.tools.audit.visit_totals import VisitTotals
+from monitor.tools.audit.configuration import AuditTerms, DwellTerms, TimedTerms
 from monitor.tools.audit.visits import AcceptedVisit, Line, accept
 
 TickRange = tuple[int, int]
 """A half-open range of ticks: the first is included, the second is not."""
 
 _SECOND: Final = 1_000_000
+_FATES: Final = ("applied", "not_watched", "expired", "dead_letter")
+_DAYS: Final = 3 * 24 * 3600 * _SECOND
+"""A span that contains each time of day, in microseconds."""
 
 
 class MeasuredVisit(NamedTuple):
@@ -148,13 +150,16 @@ class Recount:
 
     `counts` has the people in the window, by monitor and location; `presence` the people at each designated time, by
     monitor; `lengths` the visits that cover each designated time, by monitor of dwell times. `whole`: it has every
-    visit that the next answers may count. Person ids are replaced by digests with a random `key`.
+    visit that the next answers may count. Person ids are replaced by digests with a random `key`. `first`, `last`: the
+    first and the last slot in which an accepted visit was reported or took place; None if there is none.
     """
 
-    def __init__(self, terms: AuditTerms, key: bytes, totals: VisitTotals | None = None) -> None:
+    def __init__(self, terms: AuditTerms, key: bytes) -> None:
         self.terms = terms
         self.whole = True
-        self.totals = totals
+        self.first: int | None = None
+        self.last: int | None = None
+        self._fates: Counter[tuple[str, int]] = Counter()
         self._key = key
         self.counts = {
             monitor.name: {location: PeopleCount() for location in monitor.shares} for monitor in terms.over_time
@@ -168,29 +173,54 @@ class Recount:
 
     def take(self, line: Line | int) -> None:
         """Accept or refuse a visit as reported. An invalid one is given as the instant of its report."""
-        if isinstance(line, int):
-            visit, reported = None, line
-        else:
+        visit = None
+        if not isinstance(line, int):
             digest = hashlib.blake2b(line.person.encode(), key=self._key, digest_size=16)
-            visit, reported = accept(line, int.from_bytes(digest.digest()), self.terms), line.reported
+            visit = accept(line, int.from_bytes(digest.digest()), self.terms)
+        current = self.terms.grid.find_slot(line if isinstance(line, int) else line.reported)
+        self._fates["dead_letter" if visit is None else self.add(visit), current] += 1
         if visit is not None:
-            self.add(visit)
-        if self.totals is not None:
-            self.totals.add(visit, self.terms.grid.find_slot(reported))
+            began, ended = min(self.terms.grid.find_slot(visit.arrived), current), max(visit.last, current)
+            self.first = began if self.first is None else min(began, self.first)
+            self.last = ended if self.last is None else max(ended, self.last)
 
-    def add(self, visit: AcceptedVisit) -> None:
-        """Add a visit. If it is reported in slot c with the last slot s, the ticks c … s + W - 1 count it."""
-        for window, count in self._watching.get(visit.row, ()):
+    def add(self, visit: AcceptedVisit) -> str:
+        """Add a visit, and return its fate.
+
+        If it is reported in slot c with the last slot s, the ticks c … s + W - 1 count it. It is applied if a tick
+        counts it, expired if only ticks before its report would, and otherwise not watched.
+        """
+        counted, windows = False, self._watching.get(visit.row, ())
+        for window, count in windows:
             if visit.current < visit.last + window:
                 count.add(visit.person, visit.current, visit.last + window)
+                counted = True
         for monitor in self.terms.timed:
             # From the report's slot on, no tick is about an older time. So a stay of years is not searched in full.
             oldest = self.terms.grid.as_of(visit.current) - monitor.horizon
             for time in monitor.find_times(max(visit.arrived, oldest), visit.left):
+                counted = True
                 if isinstance(monitor, DwellTerms):
                     self.lengths[monitor.name].setdefault(time, []).append(_measure(visit, monitor))
                 else:
                     self.presence[monitor.name].add(time, visit)
+        if counted:
+            return "applied"
+        watched = windows or any(_has_time(monitor, visit.arrived, visit.left) for monitor in self.terms.timed)
+        return "expired" if watched else "not_watched"
+
+    def count_fates(self, last_tick: int) -> dict[str, int]:
+        """Return the number of visits by fate, of those that were reported before the last tick's as_of."""
+        fates = dict.fromkeys(_FATES, 0)
+        for (fate, slot), number in self._fates.items():
+            fates[fate] += number * (slot <= last_tick)
+        return fates
+
+    def find_last_tick(self, tick: int) -> int:
+        """Return the tick at which every visit has left every window and horizon; `tick` if there is no visit."""
+        windows = [monitor.window for monitor in self.terms.over_time]
+        horizons = [-(-monitor.horizon // self.terms.grid.slot) for monitor in self.terms.timed]
+        return tick if self.last is None else self.last + max([*windows, *horizons])
 
     @property
     def kept_visits(self) -> int:
@@ -200,7 +230,8 @@ class Recount:
         return people + lengths + sum(map(len, self.presence.values()))
 
     def forget(self, tick: int) -> None:
-        """Forget the counts before a tick."""
+        """Forget the counts before a tick, and the fates of visits, which are counted only in a run that ends."""
+        self._fates.clear()
         for counts in self.counts.values():
             for count in counts.values():
                 count.forget(tick)
@@ -213,10 +244,16 @@ class Recount:
                 self.presence[monitor.name].forget(oldest)
 
 
-def create_recounts(configs: Sequence[AuditTerms], totals: VisitTotals | None = None) -> list[Recount]:
-    """Return a recount of each configuration. `totals` receives the visits as the first one accepts them."""
+def create_recounts(configs: Sequence[AuditTerms]) -> list[Recount]:
+    """Return a recount of each configuration."""
     key = os.urandom(16)
-    return [Recount(terms, key, totals if terms is configs[0] else None) for terms in configs]
+    return [Recount(terms, key) for terms in configs]
+
+
+def _has_time(monitor: TimedTerms, low: int, high: int) -> bool:
+    """Return whether there is a designated time τ with low ≤ τ < high."""
+    # A time of day recurs, so the last days suffice.
+    return any(low <= at < high for at in monitor.instants) or bool(monitor.find_times(max(low, high - _DAYS), high))
 
 
 def _measure(visit: AcceptedVisit, monitor: DwellTerms) -> MeasuredVisit:
