@@ -94,7 +94,7 @@ def produce(connections: KafkaConnections, topic: str, encoded: bytes, partition
     )
     with closing(connections.create_consumer()) as client:
         client.partitions_for_topic(topic)
-        manager = client._client._manager  # kafka-python sends no batch that it has not encoded itself
+        manager = client._client._manager  # noqa: SLF001  # kafka-python sends only batches that it encodes
         deadline = time.monotonic() + _DEADLINE_SECONDS
         while True:
             answer: Any = manager.run(_send, manager, request, TopicPartition(topic, partition))

@@ -124,7 +124,7 @@ def test_taken_port_is_named(town: Town) -> None:
 
 def test_routes_are_closed(watched: Page) -> None:
     """The routes of the catalog are those of the application, so no response is counted as another route's."""
-    site = watched._site
+    site = watched._site  # noqa: SLF001  # the routes that are served, not those of a copy
     names = {route.name for route in site.create_app(()).routes if isinstance(route, Route)}
     assert names == set(ROUTES) - {OTHER}
 

@@ -157,11 +157,11 @@ def create_topic(kafka: KafkaConnections, topic: str) -> None:
 
 def get_feed(page: Page) -> Feed:
     """Return what a running page sends to its subscribers. The public has no way to make an event of any size."""
-    return page._feed
+    return page._feed  # noqa: SLF001  # see above
 
 
 def get_loop(page: Page) -> asyncio.AbstractEventLoop:
     """Return the event loop of a running page, in which alone its feed may be used."""
-    loop = page._loop
+    loop = page._loop  # noqa: SLF001  # see above
     assert loop is not None
     return loop
