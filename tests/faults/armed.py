@@ -3,6 +3,7 @@
 Only this program arms failpoints, from its own arguments. The product has no option, variable or file for it.
 
     armed.py --config FILE [--at PLACE:NTH:ACTION]… [--hold FILE] [--clock FILE] [--session-ms N]
+    armed.py --setup PLACE FILE [OPTION]…        `topics --create`, killed where it passes the failpoint first
 
 The actions `kill` and `stop` send SIGKILL and SIGSTOP to the process. `hold` creates FILE.reached and waits until FILE
 exists. The file of --clock contains the clock's error in microseconds, and may change at any time.
@@ -24,6 +25,7 @@ from typing import Final
 
 import click
 
+import monitor.cli
 from monitor.commands.options import load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.errors import MonitorError
@@ -96,5 +98,14 @@ def main() -> None:
         sys.exit(error.exit_code)
 
 
+def set_up(name: str, config: str, *options: str) -> None:
+    """Run `topics --create` with an armed failpoint."""
+    arm(name, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    monitor.cli.main(["topics", "--config", config, "--create", *options])
+
+
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "--setup":
+        set_up(*sys.argv[2:])
+    else:
+        main()

@@ -14,7 +14,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,13 +24,13 @@ from monitor.contracts.instants import format_instant
 from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.configuration import read_terms
 from tests.faults.exact import find_inexact, recount
-from tests.faults.facts import Comparison, compare
-from tests.faults.leaks import find_leaks
+from tests.faults.facts import Comparison, compare, connect_redis
 from tests.faults.recount import make_rules
 from tests.faults.subscriber import Subscriber
 from tests.faults.town import FaultTown
 from tests.faults.traffic import Acknowledged, consents
 from tests.kit.processes import Instance
+from tests.kit.stores import dump_redis
 from tests.kit.topics import read_header, read_topic
 from tests.kit.waiting import until
 
@@ -50,7 +51,15 @@ class Verdict:
 
 
 def settle(town: FaultTown, subscriber: Subscriber, instance: Instance) -> Verdict:
-    """End the traffic, let the service read everything, stop it, and judge all.
+    """End the traffic, let the service read everything, stop it, and judge all."""
+    broken = end_run(town, subscriber, instance)
+    verdict = judge(town)
+    verdict.broken += [*broken, *check_committed(town, subscriber), *find_leaks(town)]
+    return verdict
+
+
+def end_run(town: FaultTown, subscriber: Subscriber, instance: Instance) -> list[str]:
+    """End the traffic, let the service read everything, stop it, and return the findings.
 
     The facts are compared while the service runs. Then it must stop with exit code 0.
     """
@@ -59,15 +68,12 @@ def settle(town: FaultTown, subscriber: Subscriber, instance: Instance) -> Verdi
     town.traffic.stop()
     broken = check_fates(town)
     subscriber.wait_tick(subscriber.wait_new(), SETTLE_SECONDS)
-    code = instance.terminate()
-    if code != 0:
+    if (code := instance.terminate()) != 0:
         broken.append(f"the service ended with exit code {code}: {instance.text[-1_500:]}")
     subscriber.stop()
     if "noisy_count" not in subscriber.statuses("late").values():
         broken.append("no late report was counted: whether it counts at the next tick was not tested")
-    verdict = judge(town)
-    verdict.broken += [*broken, *check_committed(town, subscriber), *find_leaks(town)]
-    return verdict
+    return broken
 
 
 def judge(town: FaultTown) -> Verdict:
@@ -194,3 +200,31 @@ def _is_answer(ce_id: str, records: set[bytes]) -> bool:
     return not ce_id.startswith(("owner/", "ledger/")) and any(
         kind in text for text in map(bytes.decode, records) for kind in ANSWERS
     )
+
+
+def find_leaks(town: FaultTown) -> list[str]:
+    """Return the places with a planted id: logs, metrics, health pages, published records, keys of Redis.
+
+    Only the input and the values of dead letters may contain one (docs/rules.md, rule 10).
+    """
+    published = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
+    letters = read_topic(town.servers, town.topics.dead_letters, "read_uncommitted")
+    dumps = [
+        _write(town, "redis.txt", _dump(town)),
+        _write(town, "published.txt", (repr((record.key, record.headers, record.value)) for record in published)),
+        _write(town, "letters.txt", (repr((record.key, record.headers)) for record in letters)),
+    ]
+    outputs = [path for instance in town.instances for path in (instance.log, instance.pages) if path.exists()]
+    planted = town.traffic.planted.encode()
+    return [f"{path}: a planted id" for path in (*dumps, *outputs) if planted in path.read_bytes()]
+
+
+def _write(town: FaultTown, name: str, lines: Iterable[str]) -> Path:
+    path = town.folder / name
+    path.write_text("\n".join(lines))
+    return path
+
+
+def _dump(town: FaultTown) -> list[str]:
+    with closing(connect_redis(town)) as client:
+        return dump_redis(client)

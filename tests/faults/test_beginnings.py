@@ -24,12 +24,11 @@ from monitor.ticks.ledger import Writer, read_partition
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.steps import RUN_FAILPOINTS
-from tests.faults.town import FaultTown, Shape
+from tests.faults.town import ARMED, FaultTown, Shape
 from tests.kit.programs import run_program
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
-ARMED_SETUP: Final = Path(__file__).with_name("armed_setup.py")
 # The failpoints of `topics --create`, then those of the ledger that it passes too, each in the next partition.
 IN_SETUP: Final = (
     *(name for name in FAILPOINTS if name not in RUN_FAILPOINTS),
@@ -39,7 +38,7 @@ IN_SETUP: Final = (
 
 def kill_setup_at(town: FaultTown, failpoint: str, *options: str) -> None:
     """Kill `topics --create` where it passes the failpoint for the first time."""
-    ended = run_program([str(ARMED_SETUP), failpoint, str(town.config), *options], town.folder, 60)
+    ended = run_program([ARMED, "--setup", failpoint, str(town.config), *options], town.folder, 60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-2_000:]
 
 

@@ -22,8 +22,7 @@ from monitor.tools.audit.configuration import AuditTerms, read_terms
 from monitor.tools.audit.findings import BUDGET
 from monitor.tools.audit.parsing import parse_instant
 from tests.faults.conftest import Scene
-from tests.faults.leaks import find_leaks
-from tests.faults.oracles import SETTLE_SECONDS, check_committed, check_fates, find_misplaced, write_visits
+from tests.faults.oracles import check_committed, end_run, find_leaks, find_misplaced, write_visits
 from tests.faults.recount import Recount, make_rules
 from tests.faults.town import FaultTown
 from tests.faults.traffic import Acknowledged
@@ -89,13 +88,9 @@ def settle(scene: Scene, versions: Sequence[Version]) -> tuple[Ledger, list[str]
     Only the last instance of the last version may still run.
     """
     town, instance = versions[-1].town, versions[-1].instances[-1]
-    scene.subscriber.wait_complete(SETTLE_SECONDS)
-    town.traffic.stop()
-    broken = [text for text in check_fates(town) if text not in find_expected_letters(versions)]
-    scene.subscriber.wait_tick(scene.subscriber.wait_new(), SETTLE_SECONDS)
-    if (code := instance.terminate()) != 0:
-        broken.append(f"the service ended with exit code {code}: {instance.text[-1_500:]}")
-    scene.subscriber.stop()
+    findings = end_run(town, scene.subscriber, instance)
+    expected = find_expected_letters(versions)
+    broken = [text for text in findings if text not in expected]
     ledger = read_ledger(versions)
     broken += [*ledger.broken, *recount_all(versions, ledger.answers)]
     return ledger, [*broken, *check_committed(town, scene.subscriber), *find_leaks(town)]

@@ -1,20 +1,65 @@
-"""A drill for each alert on real servers, as test_runbooks.py does for two of them (`make soak`)."""
+"""A drill for each alert on real servers, as test_runbooks.py does for two of them (`make soak`).
+
+To add an alert: add its Drill here, or add it to NOT_CAUSED if one machine cannot cause its fault.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from tests.conftest import Eventually
-from tests.deploy.alerts.drills import DRILLS, NOT_CAUSED, Drill
+from tests.deploy.alerts import faults
 from tests.deploy.alerts.runbooks import alerts, find_anchor
 from tests.deploy.alerts.scaled import write_scaled_rules
 from tests.deploy.alerts.site import Site, run_site
 from tests.shared_kafka import SharedKafka
+
+Fault = Callable[[Site, Callable[..., Any]], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """A drill of an alert: the fault that fires it. `spoils`: whether the site cannot be used afterwards."""
+
+    alert: str
+    fault: Fault
+    spoils: bool = False
+
+
+DRILLS: Final = (
+    Drill("LocationMonitorTicksMissing", faults.foreign_member),
+    Drill("LocationMonitorAnswersUnknown", faults.full_store),
+    Drill("LocationMonitorReadingStalled", faults.full_store),
+    Drill("LocationMonitorNotReady", faults.frozen_store),
+    Drill("LocationMonitorFactsLate", faults.stalling_store),
+    Drill("LocationMonitorTicksNotDecided", faults.full_store),
+    Drill("LocationMonitorStoresDiffer", faults.other_store),
+    Drill("LocationMonitorInstancesDiffer", faults.other_key),
+    Drill("LocationMonitorDeadLetters", faults.refused_visits),
+    Drill("LocationMonitorInputRecordsLost", faults.lost_input),
+    Drill("LocationMonitorAbsent", faults.stopped_service),
+    Drill("LocationMonitorAuditorAbsent", faults.stopped_auditor),
+    Drill("LocationMonitorPageAbsent", faults.stopped_page),
+    Drill("LocationMonitorPageRefuses", faults.crowded_page),
+    Drill("LocationMonitorPageStale", faults.frozen_broker),
+    Drill("LocationMonitorAuditTicksMissing", faults.lost_ticks),
+    Drill("LocationMonitorAuditIncomplete", faults.wrong_configuration),
+    Drill("LocationMonitorAuditorCutOff", faults.hanging_transaction),
+    Drill("LocationMonitorAuditorNoSuccess", faults.hanging_transaction),
+    Drill("LocationMonitorAuditFinding", faults.stranger, spoils=True),
+    Drill("LocationMonitorLedgerAhead", faults.ledger_ahead, spoils=True),
+)
+
+NOT_CAUSED: Final = ("LocationMonitorRecordsLate",)
+"""The alerts whose fault one machine cannot cause. docs/runbooks.md states the reasons."""
+
 
 QUIET_SECONDS = 400.0
 DETECT_SECONDS = 240.0
