@@ -124,10 +124,10 @@ local function name_set(meta, prefix, name)
 end
 
 -- Add packed facts, sorted by time, to the sets of designated times. Skip evicted times, because no tick counts them.
-local function add_present(meta, prefix, dropped, blob, from, expiry)
+local function add_present(meta, prefix, evicted_until, blob, from, expiry)
   local instant, arguments, count, i = nil, {}, 0, from
   local function flush()
-    if count > 0 and not (dropped and instant <= dropped) then
+    if count > 0 and not (evicted_until and instant <= evicted_until) then
       local key = name_set(meta, prefix, 't:' .. string.format('%.0f', instant))
       redis.call('SADD', key, unpack(arguments, 1, count))
       redis.call('EXPIRE', key, expiry)
@@ -147,10 +147,10 @@ local function add_present(meta, prefix, dropped, blob, from, expiry)
 end
 
 -- Add packed visits, sorted by time, to the lengths at designated times. Of several lengths, the longest remains.
-local function add_stays(meta, prefix, dropped, blob, from, expiry)
+local function add_stays(meta, prefix, evicted_until, blob, from, expiry)
   local instant, arguments, count, i = nil, {}, 0, from
   local function flush()
-    if count > 0 and not (dropped and instant <= dropped) then
+    if count > 0 and not (evicted_until and instant <= evicted_until) then
       local key = name_set(meta, prefix, 'd:' .. string.format('%.0f', instant))
       redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * count))
       redis.call('EXPIRE', key, expiry)
@@ -175,9 +175,9 @@ local function add(meta, kind, stamp, blob, from, expiry)
   if kind == 's' then
     add_seen(meta, prefix, stamp, blob, from, expiry)
   elseif kind == 'd' then
-    add_stays(meta, prefix, get_number(meta, 'dropped'), blob, from, expiry)
+    add_stays(meta, prefix, get_number(meta, 'times_evicted_until'), blob, from, expiry)
   else
-    add_present(meta, prefix, get_number(meta, 'dropped'), blob, from, expiry)
+    add_present(meta, prefix, get_number(meta, 'times_evicted_until'), blob, from, expiry)
   end
 end
 

@@ -9,23 +9,24 @@
 -- ARGV[1]            expiry of meta in seconds, as ARGV[4] in begin.lua
 -- ARGV[2]            w: the number of windows
 -- ARGV[3]            d: the number of sets to delete
--- ARGV[4]            trimmed: facts about slots before this one are removed
--- ARGV[5]            dropped: the latest designated time to delete; missing if d = 0
+-- ARGV[4]            evicted_before: facts about slots before this one are removed
+-- ARGV[5]            times_evicted_until: the latest designated time to delete; missing if d = 0
 --
--- `trimmed` and `dropped` are raised (never lowered) before anything is removed. An error stops a script, so no fact is
--- ever missing without a record of its eviction. The script also runs when memory is full, because it frees memory.
+-- `evicted_before` and `times_evicted_until` are raised (never lowered) before anything is removed. An error stops a
+-- script, so no fact is ever missing without a record of its eviction. The script also runs when memory is full, because
+-- it frees memory.
 
-local windows, dropped, expiry = tonumber(ARGV[2]), tonumber(ARGV[3]), 2 * ARGV[1]
+local windows, deleted, expiry = tonumber(ARGV[2]), tonumber(ARGV[3]), 2 * ARGV[1]
 local renews = was_renewed_before(KEYS[1], expiry / 8)
 
-raise(KEYS[1], 'trimmed', ARGV[4])
-if dropped > 0 then
-  raise(KEYS[1], 'dropped', ARGV[5])
+raise(KEYS[1], 'evicted_before', ARGV[4])
+if deleted > 0 then
+  raise(KEYS[1], 'times_evicted_until', ARGV[5])
 end
 for i = 4, 3 + windows do
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. ARGV[4])
 end
-for i = 4 + windows, 3 + windows + dropped do
+for i = 4 + windows, 3 + windows + deleted do
   redis.call('UNLINK', KEYS[i])
   redis.call('HDEL', KEYS[1], string.sub(KEYS[i], #KEYS[1] - 3))  -- the name without the prefix
 end

@@ -48,7 +48,7 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
         "registry": parameters.registry.digest,
         "over_time": [[int(row), int(parameters.row_window[row])] for row in parameters.watched_rows],
         "at_times": sorted({_encode_designated(monitor) for monitor in parameters.timed}),
-        "consent": sorted({monitor.times.digest() for monitor in parameters.at_least}),
+        "at_least": sorted({monitor.times.digest() for monitor in parameters.at_least}),
         "dwell": sorted({(monitor.times.digest(), monitor.rule.longest) for monitor in parameters.dwell}),
         "topic": topic_id,
     }

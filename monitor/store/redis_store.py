@@ -86,7 +86,7 @@ class RedisWindows:
         """Return, by shard, the next offset by input partition, and from when on the facts are complete."""
         replies = self._run({shard: make_eval("read", [self._keys.meta(shard)]) for shard in self._all})
         fields = [parse_fields(replies[shard][0]) for shard in self._all]
-        return [StoredShard(parse_progress(of), int(of.get("since", COMPLETE_FROM_START))) for of in fields]
+        return [StoredShard(parse_progress(of), int(of.get("complete_from", COMPLETE_FROM_START))) for of in fields]
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """In shards without progress for the partition, start at an offset and raise `complete_from`, in one step."""
@@ -216,9 +216,9 @@ class RedisWindows:
         fields = parse_fields(meta)
         return Reading(
             progress=parse_progress(fields),
-            complete_from=int(fields.get("since", COMPLETE_FROM_START)),
-            evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
-            times_evicted_until=int(fields.get("dropped", NEVER)),
+            complete_from=int(fields.get("complete_from", COMPLETE_FROM_START)),
+            evicted_before=int(fields.get("evicted_before", COMPLETE_FROM_START)),
+            times_evicted_until=int(fields.get("times_evicted_until", NEVER)),
             time=parse_time(time) if self._clock is None else self._clock(),
             counts=_split_counts(question.windows, counts) if settled else (),
             present=present,

@@ -61,7 +61,7 @@ class Shard:
     @property
     def since(self) -> int:
         """The slot from which facts are complete."""
-        return self.meta.get("since", NEVER)
+        return self.meta.get("complete_from", NEVER)
 
     def read_progress(self, partition: int) -> int:
         """Return the next offset of an input partition; 0 if reading has not begun."""
@@ -216,7 +216,7 @@ def check_windows(
     held: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
     for fact in shard.seen:
         held[fact.row, fact.person] = max(held[fact.row, fact.person], fact.slot)
-    complete_from = max(shard.since, shard.meta.get("trimmed", NEVER))
+    complete_from = max(shard.since, shard.meta.get("evicted_before", NEVER))
     last: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
     for fact in due.seen:
         if terms.shard[fact.row] == number and fact.slot >= complete_from:
@@ -234,7 +234,7 @@ def check_moments(
     reported, due = bounds
     for fact in shard.present - reported.present:
         yield f"{terms.locations[fact.row]}: a fact has someone there at {fact.time}, but no visit reports it"
-    evicted = shard.meta.get("dropped", NEVER)
+    evicted = shard.meta.get("times_evicted_until", NEVER)
     wanted = {
         fact
         for fact in due.present

@@ -60,8 +60,9 @@ def test_missing_and_extra_facts_are_found(terms: AuditTerms) -> None:
     assert count_findings(Shard({}, {here}, {at})) == (0, 0)
     assert count_findings(Shard({}, {here, there}, {at, elsewhere})) == (0, 0)
     assert count_findings(Shard({}, set(), set())) == (1, 1)
-    assert count_findings(Shard({"since": 7, "trimmed": 6, "dropped": NOW - 1}, set(), set()))[0] == 1
-    assert count_findings(Shard({"trimmed": 8, "dropped": NOW}, set(), set())) == (0, 0)
+    newest = {"complete_from": 7, "evicted_before": 6, "times_evicted_until": NOW - 1}
+    assert count_findings(Shard(newest, set(), set()))[0] == 1
+    assert count_findings(Shard({"evicted_before": 8, "times_evicted_until": NOW}, set(), set())) == (0, 0)
     assert count_findings(Shard({}, {replace_slot(here, 6)}, {at})) == (2, 0)
     assert count_findings(Shard({}, {here, LastSeen(row, b"c", 7)}, {at, Present(NOW, row, b"c")})) == (1, 1)
 
