@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.contracts.alerts import TYPE_PREFIX
-from monitor.contracts.clock import Clock, SteppedClock
+from monitor.contracts.clock import Clock, SteppedClock, SystemClock
 from monitor.contracts.instants import HOUR, SECOND, parse_instant
 from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import AtTimes, Parameters
@@ -37,7 +37,7 @@ from monitor.tools.servers import EmbeddedValkey
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.shared_kafka import SharedKafka
 from tests.ticks.owning import own
-from tests.ticks.worlds import FakeStore, RecordingObserver, RunningClock, World
+from tests.ticks.worlds import FakeStore, FrozenClock, RecordingObserver, RunningClock, World, release_instant
 from tests.topic_fixtures import read_topic_id
 
 
@@ -259,11 +259,23 @@ class Site:
         """Decide a tick."""
         return self.release.decide_tick(tick, self.stop)
 
-    def again(self) -> PartitionRelease:
-        """Return the partition of another instance, before its takeover."""
+    def tick_at_release(self, tick: int = 0) -> bool:
+        """Set the clock just after the release of a tick, and decide it."""
+        self.context.clock.instant = release_instant(self.context.parameters, tick) + 1  # type: ignore[attr-defined]  # frozen
+        return self.tick(tick)
+
+    def again(self, **changes: Any) -> PartitionRelease:
+        """Return the partition of another instance, before its takeover, with changes of what its threads share."""
+        context = replace(self.context, **changes)
         return PartitionRelease(
-            self.release.partition, self.context, self.take_over, Upkeep(self.context.parameters, self.windows)
+            self.release.partition, context, self.take_over, Upkeep(context.parameters, context.windows)
         )
+
+    def replace_release(self, **changes: Any) -> None:
+        """Take the partition over by another instance with these changes."""
+        self.release.close()
+        self.release = self.again(**changes)
+        assert self.release.take_over()
 
 
 @pytest.fixture
@@ -296,11 +308,28 @@ def make_site(
             observer = RecordingObserver()
             context = ReleaseContext(parameters, windows, watching, observer, clock, Signal())
             release = opened.enter_context(
-                closing(PartitionRelease(0, context, take_over, Upkeep(parameters, windows)))
+                closing(PartitionRelease(0, context, take_over, Upkeep(parameters, context.windows)))
             )
             return Site(release, context, windows, observer, name, mark, ledger, threading.Event(), take_over)
 
         yield make
+
+
+@pytest.fixture
+def make_closed_site(make_site: Callable[..., Site], make_parameters: Callable[..., Parameters]) -> Callable[..., Site]:
+    """A function that takes over a partition whose slot 0 ended by Redis's clock, by default two seconds ago.
+
+    The clock of the machine is frozen at the start of that slot. The tolerance is one second.
+    """
+
+    def make(seconds_ago: float = 2, place: LedgerTopic | None = None, **kept: Any) -> Site:
+        grid = SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR)
+        parameters = replace(make_parameters(grid=grid), **kept)
+        site = make_site(parameters, FrozenClock(parameters.grid.start(0)), place)
+        assert site.release.take_over()
+        return site
+
+    return make
 
 
 @pytest.fixture

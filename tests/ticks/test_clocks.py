@@ -30,8 +30,7 @@ class TestFastClock:
             the ledger     .              nothing, and tick 100 may be decided
         """
         world = make_world()
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         if heard:
             world.context.store_clock.update(world.parameters.grid.start(100))
         world.store.error = AWAY
@@ -51,8 +50,7 @@ class TestFastClock:
         world = make_world()
         world.clock.step = 0
         world.publish_up_to(99)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.clock.instant = world.parameters.grid.as_of(100) + HOUR // 2
         for _ in range(3):
             assert release.find_next_tick() == 100
@@ -68,8 +66,7 @@ class TestFastClock:
         """After a takeover with a clock one year ahead, no tick is lost once the clock is corrected."""
         world = make_world()
         world.clock.instant += 365 * DAY
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         assert not world.owners[0].may_decide(100)
         world.set_clocks(world.parameters.grid.start(100))
         assert release.find_next_tick() == 100
@@ -93,8 +90,7 @@ class TestFastClock:
         """
         world = make_world()
         world.publish_up_to(102)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         troubles = []
         for slot in (100, 101, 102, 103):
             world.set_clocks(world.parameters.grid.start(slot) + SECOND)
@@ -118,8 +114,7 @@ class TestStoreAway:
     def test_estimate_closes_a_tick(self, make_world: MakeWorld) -> None:
         """The store's last reading plus the time since then shows that a tick has closed, so "unknown" is published."""
         world = make_world()
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.clock.instant = world.parameters.grid.as_of(100) + 2 * SECOND
         world.context.store_clock.update(world.clock.instant)
         world.store.error = AWAY
@@ -129,8 +124,7 @@ class TestStoreAway:
     def test_each_tick_updates_the_estimate(self, make_world: MakeWorld) -> None:
         """Each tick reads the store's clock, so an outage is estimated from the last tick before it."""
         world = make_world()
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         assert release.decide_tick(100, world.stop)
         assert world.statuses_by_tick() == [(100, ["safe"])]
@@ -161,8 +155,7 @@ def test_append_leaves_time_for_a_takeover(make_world: MakeWorld) -> None:
     assert (world.parameters.release_delay, world.parameters.tolerance) == (30 * SECOND, SECOND)
     world.set_clocks(world.parameters.grid.start(100))
     world.clock.step = 0
-    release = world.partition()
-    release.take_over()
+    release = world.take_partition()
     world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
     assert release.decide_tick(100, world.stop)
     assert world.writers[-1].within == pytest.approx((102 - 2 - 30 - 30) / 2)
@@ -185,8 +178,7 @@ def test_store_that_hangs_is_asked_once(make_world: MakeWorld) -> None:
         opened.append(slot)
 
     world.store.open = record  # type: ignore[method-assign]  # as if it was opened
-    release = world.partition()
-    release.take_over()
+    release = world.take_partition()
     for tick, error in ((100, None), (101, UnreachableError("Redis does not answer")), (102, None)):
         world.set_clocks(world.parameters.grid.as_of(tick) + 2 * SECOND)
         if error is not None:

@@ -11,26 +11,20 @@ import numpy as np
 import pytest
 
 from monitor.contracts.clock import SteppedClock, SystemClock
-from monitor.contracts.instants import HOUR, SECOND
+from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.contracts.slot_grid import SlotGrid
 from monitor.store.facts import OffsetRange
 from monitor.store.keys import PROGRESS, Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually
 from tests.store.packed import pack_shard_facts
-from tests.ticks.worlds import FrozenClock, SpiedWindows, make_short_slots, release_instant
+from tests.ticks.worlds import SpiedWindows, make_short_slots, release_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
 ANN, BOB = b"a" * 16, b"b" * 16
 MERGED = 50_000  # waiting facts that one script merges
-
-
-def find_closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parameters:
-    """Return an instant after the end of slot 0, by default after the tolerance of one second."""
-    return make_parameters(grid=SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR), **kept)
 
 
 def spy_on(site: Any) -> SpiedWindows:
@@ -146,21 +140,16 @@ class TestEndOffsets:
     @pytest.mark.promise(5)
     def test_one_short_partition_is_unknown(
         self,
-        make_site: MakeSite,
-        make_parameters: Make,
+        make_closed_site: MakeSite,
         put: Callable[..., None],
         kinds: Callable[..., list[str]],
     ) -> None:
         """If one partition is one record short at the release, the tick is unknown and is never revised."""
-        parameters = find_closed(make_parameters)
-        clock = FrozenClock(parameters.grid.start(0))
-        site = make_site(parameters, clock)
-        site.release.take_over()
+        site = make_closed_site()
         put(site.input_topic, 0, 1)
         put(site.input_topic, 1, 2)
         site.windows.write([OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)], {})
-        clock.instant = release_instant(parameters, 0) + 1
-        assert site.tick(0)
+        assert site.tick_at_release()
         assert site.statuses() == ["unknown"] * 3
         assert site.observer.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
         assert not site.tick(0)
@@ -202,37 +191,25 @@ class TestEndOffsets:
 class TestRedisClock:
     @pytest.mark.promise(5)
     @pytest.mark.parametrize(("seconds_ago", "status"), [(90, "unknown"), (10, "safe")])
-    def test_reading_after_release_is_unknown(
-        self, seconds_ago: int, status: str, make_site: MakeSite, make_parameters: Make
-    ) -> None:
+    def test_reading_after_release_is_unknown(self, seconds_ago: int, status: str, make_closed_site: MakeSite) -> None:
         """A reading that is complete only after the release, by Redis's clock, is unknown.
 
         Counting it would reveal the load.
         """
-        parameters = find_closed(make_parameters, seconds_ago)
-        clock = FrozenClock(parameters.grid.start(0))
-        site = make_site(parameters, clock)
-        site.release.take_over()
-        clock.instant = release_instant(parameters, 0) + 1
-        site.tick(0)
+        site = make_closed_site(seconds_ago)
+        site.tick_at_release()
         assert site.statuses() == [status] * 3
 
     @pytest.mark.promise(34)
-    def test_open_tick_is_not_decided(
-        self, make_site: MakeSite, make_parameters: Make, kinds: Callable[..., list[str]]
-    ) -> None:
+    def test_open_tick_is_not_decided(self, make_closed_site: MakeSite, kinds: Callable[..., list[str]]) -> None:
         """If this machine's clock is a minute ahead of Redis, the tick is not decided and the reason is reported."""
-        parameters = find_closed(make_parameters, -60)
-        clock = FrozenClock(parameters.grid.start(0))
-        site = make_site(parameters, clock)
-        site.release.take_over()
-        clock.instant = release_instant(parameters, 0) + 1
-        assert not site.tick(0)
+        site = make_closed_site(-60)
+        assert not site.tick_at_release()
         assert kinds(site.place) == ["owner"]
         assert "the store's clock is not known to have reached" in site.release.trouble
 
     @pytest.mark.promise(5)
-    def test_end_offsets_wait_for_the_tolerance(self, make_site: MakeSite, make_parameters: Make) -> None:
+    def test_end_offsets_wait_for_the_tolerance(self, make_closed_site: MakeSite) -> None:
         """
         End offsets are read once Redis's clock is past as_of by the tolerance.
 
@@ -242,10 +219,7 @@ class TestRedisClock:
             Redis        as_of + 0.5 s    as_of + 1 s
             offsets      not read         read
         """
-        parameters = find_closed(make_parameters, 0.5)
-        clock = FrozenClock(parameters.grid.start(0))
-        site = make_site(parameters, clock)
-        site.release.take_over()
+        site = make_closed_site(0.5)
         asked: list[int] = []
 
         class Asked:
@@ -257,7 +231,8 @@ class TestRedisClock:
                 return getattr(site.context.input_topic, name)
 
         site.release._context = replace(site.context, input_topic=cast("Any", Asked()))
-        clock.instant = parameters.grid.as_of(0) + 10 * SECOND
+        parameters = site.context.parameters
+        site.context.clock.instant = parameters.grid.as_of(0) + 10 * SECOND
         site.release._wait_for_release = lambda *_: ""
         assert site.tick(0)
         assert site.statuses() == ["safe"] * 3

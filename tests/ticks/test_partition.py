@@ -29,8 +29,7 @@ class TestNextTick:
     def test_empty_ledger_starts_with_the_takeover(self, make_world: MakeWorld) -> None:
         """In an empty ledger the first tick is that of the takeover's slot."""
         world = make_world()
-        release = world.partition()
-        assert release.take_over()
+        release = world.take_partition()
         assert release.find_next_tick() == 100
         at(world, 100)
         assert release.find_next_tick() == 100
@@ -50,8 +49,7 @@ class TestNextTick:
         world = make_world()
         world.partition().take_over()
         at(world, 100)
-        second = world.partition()
-        second.take_over()
+        second = world.take_partition()
         assert second.find_next_tick() == 100
         at(world, 102)
         assert second.decide_tick(second.find_next_tick(), world.stop)
@@ -64,8 +62,7 @@ class TestNextTick:
         """A new owner decides the last closed tick, 99 in slot 100, unless the ledger contains it."""
         world = make_world()
         world.publish_up_to(last)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         assert release.find_next_tick() == expected
 
     @pytest.mark.promise(40)
@@ -76,8 +73,7 @@ class TestNextTick:
         world.publish_up_to(98)
         world.clock.step = 0
         at(world, 100, -left)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         assert release.find_next_tick() == expected
 
     @pytest.mark.promise(40)
@@ -94,8 +90,7 @@ class TestNextTick:
         for late in (SECOND, 50 * MINUTE):
             world = make_world()
             world.publish_up_to(99)
-            release = world.partition()
-            release.take_over()
+            release = world.take_partition()
             world.store.write(
                 [OffsetRange(0, 0, 1)], {0: [pack_shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})]}
             )
@@ -106,8 +101,7 @@ class TestNextTick:
             if late > MINUTE:
                 release.close()
                 at(world, 100, late)
-                release = world.partition()
-                release.take_over()
+                release = world.take_partition()
             assert release.decide_tick(100, world.stop)
             at(world, 101)
             assert release.decide_tick(101, world.stop)
@@ -131,8 +125,7 @@ class TestReleaseTime:
         world.publish_up_to(98)
         world.clock.step = 0
         at(world, 99, after)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 99, max(after, SECOND))
         assert release.decide_tick(99, world.stop)
         assert world.clock.instant - world.parameters.grid.as_of(99) == expected
@@ -143,8 +136,7 @@ class TestReleaseTime:
         world = make_world()
         world.publish_up_to(98)
         at(world, 100, -10 * SECOND)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.clock.step = 1
         assert release.decide_tick(99, world.stop)
         assert world.statuses_by_tick() == [(99, ["safe"])]
@@ -153,8 +145,7 @@ class TestReleaseTime:
     def test_heartbeats_during_long_release_delay(self, make_world: MakeWorld) -> None:
         """The thread sends heartbeats while it waits half an hour for the release."""
         world = make_world(changes={"release_delay": 30 * MINUTE})
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 100)
         world.clock.step = 0
         heartbeats = [world.clock.instant]
@@ -170,8 +161,7 @@ class TestReleaseTime:
         Each reading of the clock takes five seconds.
         """
         world = make_world(changes={"release_delay": 5 * MINUTE})
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 100)
         world.clock.step, world.input.end = 5 * SECOND, 7
         heartbeats = [world.clock.instant]
@@ -184,8 +174,7 @@ class TestReleaseTime:
     def test_clock_set_back_ends_the_wait(self, make_world: MakeWorld) -> None:
         """A clock that is set back by two seconds ends the wait, so no answer leaves before its time."""
         world = make_world(changes={"release_delay": 30 * MINUTE})
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 100)
 
         def set_back(instant: int, _wake: Any) -> bool:
@@ -200,8 +189,7 @@ class TestReleaseTime:
 def test_ledger_records_input_partitions(make_world: MakeWorld) -> None:
     """The number of input partitions is written to the ledger, so later owners refuse listings with fewer."""
     world = make_world()
-    release = world.partition()
-    release.take_over()
+    release = world.take_partition()
     at(world, 100)
     world.input.most_partitions = 3
     assert release.decide_tick(100, world.stop)
@@ -219,8 +207,7 @@ class TestStop:
         world.publish_up_to(98)
         world.clock.step = 0
         at(world, 99, -SECOND)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 99)
         true_wait = world.clock.wait_until
 
@@ -237,8 +224,7 @@ class TestStop:
         assert [tick for tick, _ in world.statuses_by_tick()] == decided
         world.stop.clear()
         release.close()
-        successor = world.partition()
-        successor.take_over()
+        successor = world.take_partition()
         assert successor.find_next_tick() == (100 if decided else 99)
 
     def test_stop_before_evidence_decides_nothing(self, make_world: MakeWorld) -> None:
@@ -246,8 +232,7 @@ class TestStop:
         world = make_world()
         world.publish_up_to(98)
         world.input.end = 7
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.stop.set()
         assert not release.decide_tick(99, world.stop)
         assert world.statuses_by_tick() == []
@@ -263,8 +248,7 @@ class TestLostTicks:
         """
         world = make_world()
         world.publish_up_to(90)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 99)
         assert release.decide_tick(release.find_next_tick(), world.stop)
         assert world.observer.lost_ticks == [(0, 8)]
@@ -287,8 +271,7 @@ class TestLostTicks:
         """
         world = make_world()
         world.publish_up_to(99)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 100)
 
         def oversleep(*_: Any) -> bool:
@@ -309,8 +292,7 @@ class TestLostTicks:
     def test_pause_between_ticks_is_logged(self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
         """A process that decided tick 100 and continues in slot 105 logs the reason for the lost ticks."""
         world = make_world()
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 100)
         release.decide_tick(100, world.stop)
         at(world, 104)
@@ -324,8 +306,7 @@ class TestLostTicks:
         """If the append after a gap fails, the lost ticks are counted once, whether or not the append took effect."""
         world = make_world()
         world.publish_up_to(90)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         (writer,) = world.writers
         writer.refused, writer.unacknowledged = (None, NO_BROKER) if acknowledged else (NO_BROKER, None)
         at(world, 99)
@@ -356,8 +337,7 @@ class TestFailures:
         """After a failure the partition is taken over again, the trouble is shown until then, and no tick is lost."""
         world = make_world()
         world.publish_up_to(99)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.writers[0].refused = error
         at(world, 100)
         assert not release.decide_tick(100, world.stop)
@@ -372,8 +352,7 @@ class TestFailures:
     def test_no_append_without_topic_check(self, trouble: Exception, make_world: MakeWorld) -> None:
         """While the store is unreachable, nothing is appended unless the topics are known to be the same."""
         world = make_world()
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         at(world, 100, 2 * SECOND)
         world.context.store_clock.update(world.clock.instant)
         world.store.error, world.input.error = AWAY, trouble
@@ -388,7 +367,6 @@ class TestFailures:
     def test_closed_partition_has_no_series(self, make_world: MakeWorld) -> None:
         """A closed partition drops its metrics."""
         world = make_world()
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         release.close()
         assert world.observer.forgotten == [0]

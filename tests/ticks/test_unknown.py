@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.clock import SystemClock
+from monitor.contracts.instants import HOUR, SECOND, parse_instant
 from monitor.contracts.parameters import AtTimes, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.unknown_causes import (
@@ -31,18 +32,15 @@ from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState
 from tests.conftest import Eventually
 from tests.ticks.deciding import decide_complete, make_mark, read
-from tests.ticks.test_evidence import find_closed
-from tests.ticks.worlds import FrozenClock, release_instant
+from tests.ticks.worlds import World
 
 Make = Callable[..., Parameters]
+MakeSite = Callable[..., Any]
 NOON: Final = "2026-01-01T12:30:00Z"
 
 
 def test_unread_record_is_named(
-    make_site: Callable[..., Any],
-    make_parameters: Make,
-    put: Callable[..., None],
-    caplog: pytest.LogCaptureFixture,
+    make_closed_site: MakeSite, put: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """
     The log names the input partition that a tick waits for, and the metrics count the shard and the missing records.
@@ -51,16 +49,12 @@ def test_unread_record_is_named(
         end         1      2
         read to     1      1
     """
-    parameters = find_closed(make_parameters)
-    clock = FrozenClock(parameters.grid.start(0))
-    site = make_site(parameters, clock)
-    site.release.take_over()
+    site = make_closed_site()
     put(site.input_topic, 0, 1)
     put(site.input_topic, 1, 2)
     site.windows.write([OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)], {})
-    clock.instant = release_instant(parameters, 0) + 1
     with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
-        assert site.tick(0)
+        assert site.tick_at_release()
     lines = [record.getMessage() for record in caplog.records if "is unknown" in record.getMessage()]
     assert len(lines) == 1
     assert lines[0].endswith("is unknown: the windows contain input partition 1 up to offset 1 of 2")
@@ -70,8 +64,7 @@ def test_unread_record_is_named(
 
 @pytest.mark.promise(39)
 def test_open_transaction_is_named(
-    make_site: Callable[..., Any],
-    make_parameters: Make,
+    make_closed_site: MakeSite,
     put: Callable[..., None],
     connections: KafkaConnections,
     eventually: Eventually,
@@ -83,10 +76,7 @@ def test_open_transaction_is_named(
         offset    0  1  2
                   x  o  x       "o" is open: nobody can read beyond offset 1
     """
-    parameters = find_closed(make_parameters)
-    clock = FrozenClock(parameters.grid.start(0))
-    site = make_site(parameters, clock)
-    site.release.take_over()
+    site = make_closed_site()
     put(site.input_topic, 1, 1)
     with closing(connections.create_producer(transactional_id=f"{site.input_topic}-open")) as open_one:
         open_one.init_transactions()
@@ -94,9 +84,8 @@ def test_open_transaction_is_named(
         open_one.send(site.input_topic, value=b"o", partition=1).get(timeout=10)
         put(site.input_topic, 1, 1)
         site.windows.write([OffsetRange(1, 0, 1)], {})
-        clock.instant = release_instant(parameters, 0) + 1
         with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
-            assert site.tick(0)
+            assert site.tick_at_release()
         said = "input partition 1 cannot be read beyond offset 1: a producer has an open transaction there"
         assert caplog.text.count(said) == 1
         assert said in site.release.trouble
@@ -105,45 +94,31 @@ def test_open_transaction_is_named(
     eventually(lambda: site.release._report_unknown(1, lacking, Decision((), {})) == "")
 
 
-def test_same_causes_are_logged_once(
-    make_site: Callable[..., Any],
-    make_parameters: Make,
-    put: Callable[..., None],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_same_causes_are_logged_once(make_world: Callable[..., World], caplog: pytest.LogCaptureFixture) -> None:
     """
     A second unknown tick with the same causes is counted and not logged; a known tick after it is logged.
 
-        tick        0          1          2
+        tick        100        101        102
                     unknown    unknown    known
         log         reason                known again
     """
-    parameters = find_closed(make_parameters)
-    clock = FrozenClock(parameters.grid.start(0))
-    site = make_site(parameters, clock)
-    site.release.take_over()
-    unknown = Decision((), {("stations", "unknown"): 3})
+    world = make_world()
+    release = world.take_partition()
     with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
-        site.release._report_unknown(0, Evidence({}, {0: LATE}), unknown)
-        site.release._report_unknown(1, Evidence({}, {0: LATE}), unknown)
-        site.release._report_unknown(2, Evidence({}), Decision((), {("stations", "safe"): 3}))
+        for tick, end in ((100, 7), (101, 7), (102, 0)):
+            world.input.end = end
+            world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
+            assert release.decide_tick(tick, world.stop)
     lines = [record.getMessage().partition(": ")[2] for record in caplog.records]
     assert len(lines) == 2
-    assert lines[0].endswith("the facts were complete only after the release time")
+    assert lines[0].endswith("the windows contain input partition 0 up to offset 0 of 7")
     assert lines[1] == "ticks are known again"
-    assert site.observer.causes == [{LATE: 1}] * 2
+    assert world.observer.causes == [{INPUT_BEHIND: 1}] * 2
 
 
-def test_unreachable_store_is_named(
-    make_site: Callable[..., Any],
-    make_parameters: Make,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unreachable_store_is_named(make_closed_site: MakeSite) -> None:
     """A shard that Redis did not return is unknown because of the store, and what it lacks is not known."""
-    parameters = find_closed(make_parameters)
-    clock = FrozenClock(parameters.grid.start(0))
-    site = make_site(parameters, clock)
-    site.release.take_over()
+    site = make_closed_site()
 
     class Away:
         def read(self, _questions: Any) -> Any:
@@ -152,22 +127,16 @@ def test_unreachable_store_is_named(
         def __getattr__(self, name: str) -> Any:
             return getattr(site.windows, name)
 
-    monkeypatch.setattr(site.release, "_context", replace(site.context, windows=Away()))
-    clock.instant = release_instant(parameters, 0) + 1
-    assert site.tick(0)
+    site.replace_release(windows=Away())
+    assert site.tick_at_release()
     assert site.statuses() == ["unknown"] * 3
     assert site.observer.causes == [{"store_unreachable": 1}]
     assert site.observer.missing_records == {}
 
 
-def test_unreachable_kafka_is_named(
-    make_site: Callable[..., Any], make_parameters: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_kafka_is_named(make_closed_site: MakeSite) -> None:
     """A tick whose end offsets Kafka did not return is unknown because of Kafka."""
-    parameters = find_closed(make_parameters)
-    clock = FrozenClock(parameters.grid.start(0))
-    site = make_site(parameters, clock)
-    site.release.take_over()
+    site = make_closed_site()
 
     class Away:
         def read_end_offsets_at(self, _tick: int) -> Any:
@@ -176,33 +145,24 @@ def test_unreachable_kafka_is_named(
         def __getattr__(self, name: str) -> Any:
             return getattr(site.context.input_topic, name)
 
-    monkeypatch.setattr(site.release, "_context", replace(site.context, input_topic=Away()))
-    clock.instant = release_instant(parameters, 0) + 1
-    assert site.tick(0)
+    site.replace_release(input_topic=Away())
+    assert site.tick_at_release()
     assert site.observer.causes == [{"kafka_unreachable": 1}]
 
 
-def test_late_facts_are_named(make_site: Callable[..., Any], make_parameters: Make) -> None:
+def test_late_facts_are_named(make_closed_site: MakeSite) -> None:
     """Facts that are complete only after the release time are late, and lack no record."""
-    parameters = find_closed(make_parameters, 90)
-    clock = FrozenClock(parameters.grid.start(0))
-    site = make_site(parameters, clock)
-    site.release.take_over()
+    site = make_closed_site(90)
     site.windows.write([OffsetRange(0, 0, 3)], {})  # records after the end offsets belong to a later tick
-    clock.instant = release_instant(parameters, 0) + 1
-    assert site.tick(0)
+    assert site.tick_at_release()
     assert site.observer.causes == [{LATE: 1}]
     assert site.observer.missing_records == {0: 0, 1: 0}
 
 
-def test_known_tick_has_no_cause(make_site: Callable[..., Any], make_parameters: Make) -> None:
+def test_known_tick_has_no_cause(make_closed_site: MakeSite) -> None:
     """A tick without an unknown answer counts and logs no cause."""
-    parameters = find_closed(make_parameters, 10)
-    clock = FrozenClock(parameters.grid.start(0))
-    site = make_site(parameters, clock)
-    site.release.take_over()
-    clock.instant = release_instant(parameters, 0) + 1
-    assert site.tick(0)
+    site = make_closed_site(10)
+    assert site.tick_at_release()
     assert site.statuses() == ["safe"] * 3
     assert site.observer.causes == []
 
@@ -234,22 +194,14 @@ def test_paused_shard_has_no_cause(make_parameters: Make, noise: Any) -> None:
 
 
 def test_lost_ledger_is_named(
-    make_site: Callable[..., Any],
-    make_parameters: Make,
-    make_ledger: Callable[..., Any],
-    caplog: pytest.LogCaptureFixture,
+    make_closed_site: MakeSite, make_ledger: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A designated time before the loss of the ledger is unknown because of the ledger."""
-    parameters = find_closed(make_parameters, 10, watched={})
-    time = parameters.grid.start(0)
+    time = SystemClock().now() - HOUR // 2  # in slot 0
     noon = AtTimes("noon", Schedule((time,)), Fraction(1), 2, 2 * HOUR)
-    parameters = replace(parameters, at_times=(noon,))
-    clock = FrozenClock(parameters.grid.start(0))
-    site = make_site(parameters, clock, make_ledger(lost_at=time + 1))
-    site.release.take_over()
-    clock.instant = release_instant(parameters, 0) + 1
+    site = make_closed_site(10, make_ledger(lost_at=time + 1), over_time=(), at_times=(noon,))
     with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
-        assert site.tick(0)
+        assert site.tick_at_release()
     assert site.statuses() == ["unknown"]
     assert site.observer.causes == [{LEDGER_LOST: 1}]
     assert caplog.messages[-1].endswith("earlier answers about a designated time were lost with the ledger, or expired")

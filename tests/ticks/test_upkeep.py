@@ -31,8 +31,7 @@ class TestOpening:
     def test_next_slot_opens_after_the_tick(self, make_world: MakeWorld) -> None:
         """The next slot opens when the tick is decided, and tick 101 then counts its facts."""
         world = make_world()
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.write([OffsetRange(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
         question = {0: Question(((100, [1]),))}
@@ -46,8 +45,7 @@ class TestOpening:
         crowds = HotSpots("crowds", Schedule((instant,)), Fraction(1), 2, HOUR)
         world = make_world(changes={"hot_spots": (crowds,)})
         assert world.parameters.draws_totals_at(100)
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.write([OffsetRange(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
         assert release.decide_tick(100, world.stop)
@@ -120,8 +118,7 @@ class TestEviction:
             raise UnreachableError("Redis does not answer")
 
         world.store.open = world.store.evict = away  # type: ignore[method-assign, assignment]  # as if it was away
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         for tick in (100, 101):
             world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
             assert release.decide_tick(tick, world.stop)
@@ -133,8 +130,7 @@ class TestEvictionPolicy:
     def test_evicting_store_ends_the_release(self, make_world: MakeWorld) -> None:
         """If the store may evict facts since a failover, nothing is published and the error is raised."""
         world = make_world()
-        release = world.partition()
-        release.take_over()
+        release = world.take_partition()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.check_error = EvictionError("maxmemory-policy is allkeys-lru")
         with pytest.raises(EvictionError):

@@ -263,6 +263,12 @@ class World:
         """Return a partition that is not taken over yet."""
         return PartitionRelease(partition, self.context, self.take_over, Upkeep(self.parameters, self.store))
 
+    def take_partition(self, partition: int = 0) -> PartitionRelease:
+        """Return a partition that is taken over."""
+        release = self.partition(partition)
+        assert release.take_over()
+        return release
+
     def take_over(self, partition: int) -> Owner:
         """Take an in-memory partition over."""
         self.takeover_attempts.append(partition)
