@@ -71,6 +71,15 @@ app.kubernetes.io/component: instance
 {{- $_ := set $redis "key_file" (printf "%s/redis-client.key" $at) -}}
 {{- end -}}
 {{- end -}}
+{{- $auditor := dict -}}
+{{- with .Values.auditor -}}
+{{- if .kafkaPassword.existingSecret -}}{{- $_ := set $auditor "password_file" (printf "%s/auditor-password" $at) -}}{{- end -}}
+{{- if .kafkaClient.existingSecret -}}
+{{- $_ := set $auditor "certificate_file" (printf "%s/auditor-client.pem" $at) -}}
+{{- $_ := set $auditor "key_file" (printf "%s/auditor-client.key" $at) -}}
+{{- end -}}
+{{- end -}}
+{{- if $auditor -}}{{- $_ := set $files "auditor" $auditor -}}{{- end -}}
 {{- $_ := set $files "kafka" $kafka -}}
 {{- $_ := set $files "redis" $redis -}}
 {{- mustMergeOverwrite $config $files | toYaml -}}
@@ -113,8 +122,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
 {{/* The volumes. Call it with (dict "root" $ "configMap" NAME). */}}
-{{- define "location-monitor.volumes" -}}
-{{- $secrets := .root.Values.secrets -}}
+{{- define "location-monitor.configVolumes" -}}
 - name: config
   projected:
     defaultMode: 0444
@@ -126,6 +134,16 @@ seccompProfile: {type: RuntimeDefault}
           name: {{ . }}
           items: [{key: locations.csv, path: locations.csv}]
       {{- end }}
+{{- with .root.Values.registry.existingClaim }}
+- name: registry
+  persistentVolumeClaim: {claimName: {{ . }}, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* The volumes of the service, with its secrets. */}}
+{{- define "location-monitor.volumes" -}}
+{{- $secrets := .root.Values.secrets -}}
+{{ include "location-monitor.configVolumes" . }}
 - name: secrets
   projected:
     defaultMode: 0440
@@ -150,10 +168,6 @@ seccompProfile: {type: RuntimeDefault}
             - {key: {{ $client.privateKey }}, path: {{ $server }}-client.key}
       {{- end }}
       {{- end }}
-{{- with .root.Values.registry.existingClaim }}
-- name: registry
-  persistentVolumeClaim: {claimName: {{ . }}, readOnly: true}
-{{- end }}
 {{- end -}}
 
 {{/* The parts of a pod that all pods of the chart share. */}}

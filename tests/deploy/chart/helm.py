@@ -20,6 +20,17 @@ CASES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "minimal": ("minimal", ()),
     "full": ("full", ()),
     "secure": ("secure", ()),
+    "readers": (
+        "secure",
+        (
+            "auditor.enabled=true",
+            "auditor.kafkaPassword.existingSecret=auditor",
+            "config.auditor.username=auditor",
+            "page.enabled=true",
+            "page.kafkaUsername=page",
+            "page.kafkaPassword.existingSecret=page",
+        ),
+    ),
     "full-kafka": ("full", ("component=kafka",)),
     "secure-kafka": ("secure", ("component=kafka",)),
 }

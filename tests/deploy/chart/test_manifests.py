@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from monitor.cli import main
+from monitor.config import load_config
 from monitor.config.servers import MetricsSettings
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metric_catalog import METRICS
@@ -98,7 +99,8 @@ def test_pods_fulfil_the_restricted_standard(rendered: dict[str, Answer]) -> Non
                 assert (security["runAsUser"], security["runAsGroup"]) == (10001, 10001)
                 assert not any("hostPort" in port for port in container.get("ports", ()))
                 assert {"requests", "limits"} <= container["resources"].keys()
-    assert seen == {"city-location-monitor", "city-location-monitor-preflight", "city-location-monitor-test"}
+    parts = ("", "-preflight", "-test", "-auditor", "-page")
+    assert seen == {f"city-location-monitor{part}" for part in parts}
 
 
 def test_chart_contains_no_secret(rendered: dict[str, Answer]) -> None:
@@ -112,7 +114,7 @@ def test_chart_contains_no_secret(rendered: dict[str, Answer]) -> None:
         if "secret" in source
     }
     given = [yaml.safe_load(path.read_text(encoding="utf-8"))["secrets"] for path in CHART.glob("ci/*.yaml")]
-    assert named == {secret["existingSecret"] for secrets in given for secret in secrets.values()}
+    assert named == {secret["existingSecret"] for secrets in given for secret in secrets.values()} | {"auditor", "page"}
     assert not any(answer.of_kind("Secret") for answer in rendered.values())
     sources = "".join(path.read_text(encoding="utf-8") for path in CHART.glob("templates/**/*") if path.is_file())
     assert not any(
@@ -215,6 +217,38 @@ def test_selectors_select_only_instances(rendered: dict[str, Answer]) -> None:
             if policy["spec"]["podSelector"]["matchLabels"].items() <= given
         }
         assert restricted == set(labels)
+
+
+def test_readers_have_no_secret_of_the_service(rendered: dict[str, Answer], tmp_path: Path) -> None:
+    """The auditor and the page are off by default. They have a password of their own, and neither key nor Redis.
+
+    Only the page's port is open to everybody. The service accepts the configuration of the release.
+    """
+    assert not any("-page" in text or "-auditor" in text for text in (rendered["minimal"].text, rendered["full"].text))
+    answer = rendered["readers"]
+    pods = {name.rpartition("-")[2]: pod for name, _, pod in list_pods(answer)}
+    for part, password in (("auditor", "auditor-password"), ("page", "kafka-password")):
+        (secrets,) = [volume for volume in pods[part]["volumes"] if volume["name"] == "secrets"]
+        sources = [source["secret"] for source in secrets["projected"]["sources"]]
+        assert [source["name"] for source in sources] == [part, "events-cluster-ca-cert"]
+        assert sources[0]["items"][0]["path"] == password
+        name = f"city-location-monitor-{part}"
+        (policy,) = [found for found in answer.of_kind("NetworkPolicy") if found["metadata"]["name"] == name]
+        assert {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]} == {53, 9093}
+        opened = [rule["ports"][0]["port"] for rule in policy["spec"]["ingress"] if "from" not in rule]
+        assert opened == ([8080] if part == "page" else [])
+    (content,) = [
+        found["data"] for found in answer.of_kind("ConfigMap") if "-preflight" not in found["metadata"]["name"]
+    ]
+    config = yaml.safe_load(content["config.yaml"])
+    assert config["auditor"] == {
+        "username": "auditor",
+        "password_file": "/run/secrets/location-monitor/auditor-password",
+    }
+    (tmp_path / "locations.csv").write_text("location_id\nmarket\n", encoding="utf-8")
+    config["locations"]["file"] = "locations.csv"
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert load_config(tmp_path / "config.yaml", {}).auditor.username == "auditor"
 
 
 def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> None:
