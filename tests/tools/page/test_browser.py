@@ -106,6 +106,7 @@ def test_axe_finds_nothing(browser: Browser, page: Page) -> None:
     for settings, query in ((CLOUDY, "lang=en"), (PHONE, "lang=ja"), ({}, "lang=de&embed=1")):
         with visit(browser, page.url, **settings) as one:
             assert one.open(query).violations() == []
+            expect(one.tab.locator(".intro")).to_be_visible(visible="embed" not in query)
 
 
 def test_list_needs_no_script(browser: Browser, page: Page, shared: Town) -> None:
@@ -301,17 +302,6 @@ def test_print_has_every_place(browser: Browser, page: Page, shared: Town) -> No
             expect(control).to_be_hidden()
         expect(one.tab.locator(".map")).to_be_hidden()
         assert one.tab.pdf(format="A4").startswith(b"%PDF")
-
-
-def test_only_listed_origins_embed(browser: Browser, shared: Town) -> None:
-    """Another page can embed this one only from an origin of `page.embed_from`."""
-    with serve(shared) as closed, visit(browser, closed.url) as one:
-        assert "frame-ancestors 'self';" in f"{one.tab.goto(closed.url).headers['content-security-policy']};"  # type: ignore[union-attr]  # a response
-    with serve(shared, embed_from=("https://www.example.org",)) as opened, visit(browser, opened.url) as one:
-        response = one.tab.goto(f"{opened.url}?embed=1")
-        assert response is not None
-        assert "frame-ancestors 'self' https://www.example.org" in response.headers["content-security-policy"]
-        expect(one.tab.locator(".intro")).to_be_hidden()
 
 
 def test_alarm_appears(browser: Browser, page: Page, shared: Town) -> None:

@@ -129,6 +129,14 @@ def test_origin_is_no_directive(origin: str) -> None:
     assert PageSettings.model_validate({"embed_from": accepted}).embed_from == accepted
 
 
+def test_only_listed_origins_embed(page: Page, town: Town, open_page: OpenPage) -> None:
+    """Another page can embed this one only from an origin of `page.embed_from`."""
+    name, origin = "content-security-policy", "https://www.example.org"
+    assert "frame-ancestors 'self';" in f"{get(page, '/').headers[name]};"
+    opened = open_page(town, embed_from=(origin,))
+    assert f"frame-ancestors 'self' {origin}" in get(opened, "/?embed=1").headers[name]
+
+
 def test_names_are_isolated(town: Town, open_page: OpenPage) -> None:
     """A name that reverses the direction of writing changes only itself, not the state beside it."""
     first, *others = town.parts.locations
