@@ -130,7 +130,7 @@ log = logging.getLogger(__name__)
 SCOPE: Final = "location-monitor"
 
 
-class OtelSpans:
+class OtelSpans(Spans):
     """Spans of OpenTelemetry. An error marks a span with the error's class only. The message is in the log."""
 
     def __init__(self, tracer: Tracer) -> None:

@@ -7,7 +7,7 @@ person, a location, or a count of a location.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 SpanName = Literal["batch.prepare", "batch.write", "tick", "tick.read", "tick.wait", "tick.append"]
 
@@ -15,19 +15,15 @@ ATTRIBUTES: Final = ("batch", "records", "ledger_partition", "tick")
 """The names of all attributes. `batch`: input partitions with their offsets. `tick`: its as_of."""
 
 
-class Spans(Protocol):
-    """The destination of spans. Several threads use it; a span inside another one of the same thread is its child."""
+class Spans:
+    """The destination of spans. This one records nothing: it is the default, and the base of those that record.
 
-    def span(self, name: SpanName, **attributes: int | str) -> AbstractContextManager[None]:
-        """Return a context that is one span. An error that leaves the context marks the span with the error's class."""
-
-
-class NoSpans:
-    """The default: nothing is recorded."""
+    Several threads use it; a span inside another one of the same thread is its child.
+    """
 
     def span(self, name: SpanName, **attributes: int | str) -> AbstractContextManager[None]:  # noqa: ARG002  # unused
-        """Return a context that does nothing."""
+        """Return a context that is one span. An error that leaves the context marks the span with the error's class."""
         return nullcontext()
 
 
-NO_SPANS: Final = NoSpans()
+NO_SPANS: Final = Spans()
