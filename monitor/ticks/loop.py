@@ -14,7 +14,7 @@ from monitor.errors import MonitorError, UnreachableError
 from monitor.observe.logs import log_unexpected
 from monitor.ticks.context import ReleaseContext
 from monitor.ticks.owner import Owner
-from monitor.ticks.partition import PartitionRelease, collect_records
+from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.rollout import DelayedMembership
 from monitor.ticks.upkeep import Upkeep
 
@@ -75,7 +75,8 @@ class ReleaseLoop:
     @property
     def last_records(self) -> Sequence[OutputRecord]:
         """The records of the last decided tick, in order of partitions."""
-        return collect_records([self._running[partition].release for partition in sorted(self._running)])
+        partitions = [self._running[partition].release for partition in sorted(self._running)]
+        return [record for partition in partitions for record in partition.last_records]
 
     @property
     def trouble(self) -> str:

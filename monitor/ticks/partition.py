@@ -389,8 +389,3 @@ def find_latest_release(parameters: Parameters, tick: int) -> int:
 def _compute_backoff(failures: int, longest: float) -> float:
     """Return the seconds to wait after a failure that follows `failures` earlier ones."""
     return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
-
-
-def collect_records(partitions: Sequence[PartitionRelease]) -> Sequence[OutputRecord]:
-    """Return the records of the last decided tick, in order of partitions."""
-    return [record for partition in partitions for record in partition.last_records]

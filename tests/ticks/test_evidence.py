@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from monitor.contracts.clock import SteppedClock, SystemClock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
+from monitor.contracts.unknown_causes import INPUT_BEHIND, LATE
 from monitor.store.facts import OffsetRange
 from monitor.store.keys import PROGRESS, Keys
 from monitor.store.redis_client import RedisAddress, create_client
@@ -143,13 +145,22 @@ class TestEndOffsets:
         make_closed_site: MakeSite,
         put: Callable[..., None],
         kinds: Callable[..., list[str]],
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """If one partition is one record short at the release, the tick is unknown and is never revised."""
+        """If one partition is one record short at the release, the tick is unknown and is never revised.
+
+        The log names the partition, and the metrics count the shard and the missing record.
+        """
         site = make_closed_site()
         put(site.input_topic, 0, 1)
         put(site.input_topic, 1, 2)
         site.windows.write([OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)], {})
-        assert site.tick_at_release()
+        with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
+            assert site.tick_at_release()
+        (line,) = [text for text in caplog.messages if "is unknown" in text]
+        assert line.endswith("is unknown: the windows contain input partition 1 up to offset 1 of 2")
+        assert site.observer.causes == [{INPUT_BEHIND: 1}]
+        assert site.observer.missing_records == {0: 0, 1: 1}
         assert site.statuses() == ["unknown"] * 3
         assert site.observer.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
         assert not site.tick(0)
@@ -199,6 +210,7 @@ class TestRedisClock:
         site = make_closed_site(seconds_ago)
         site.tick_at_release()
         assert site.statuses() == [status] * 3
+        assert site.observer.causes == ([] if status == "safe" else [{LATE: 1}])
 
     @pytest.mark.promise(34)
     def test_open_tick_is_not_decided(self, make_closed_site: MakeSite, kinds: Callable[..., list[str]]) -> None:

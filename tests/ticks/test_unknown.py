@@ -39,29 +39,6 @@ MakeSite = Callable[..., Any]
 NOON: Final = "2026-01-01T12:30:00Z"
 
 
-def test_unread_record_is_named(
-    make_closed_site: MakeSite, put: Callable[..., None], caplog: pytest.LogCaptureFixture
-) -> None:
-    """
-    The log names the input partition that a tick waits for, and the metrics count the shard and the missing records.
-
-        partition   0      1
-        end         1      2
-        read to     1      1
-    """
-    site = make_closed_site()
-    put(site.input_topic, 0, 1)
-    put(site.input_topic, 1, 2)
-    site.windows.write([OffsetRange(0, 0, 1), OffsetRange(1, 0, 1)], {})
-    with caplog.at_level(logging.WARNING, "monitor.ticks.partition"):
-        assert site.tick_at_release()
-    lines = [record.getMessage() for record in caplog.records if "is unknown" in record.getMessage()]
-    assert len(lines) == 1
-    assert lines[0].endswith("is unknown: the windows contain input partition 1 up to offset 1 of 2")
-    assert site.observer.causes == [{INPUT_BEHIND: 1}]
-    assert site.observer.missing_records == {0: 0, 1: 1}
-
-
 @pytest.mark.promise(39)
 def test_open_transaction_is_named(
     make_closed_site: MakeSite,
@@ -157,14 +134,6 @@ def test_late_facts_are_named(make_closed_site: MakeSite) -> None:
     assert site.tick_at_release()
     assert site.observer.causes == [{LATE: 1}]
     assert site.observer.missing_records == {0: 0, 1: 0}
-
-
-def test_known_tick_has_no_cause(make_closed_site: MakeSite) -> None:
-    """A tick without an unknown answer counts and logs no cause."""
-    site = make_closed_site(10)
-    assert site.tick_at_release()
-    assert site.statuses() == ["safe"] * 3
-    assert site.observer.causes == []
 
 
 def test_missing_facts_count_by_shard(make_parameters: Make, noise: Any) -> None:
