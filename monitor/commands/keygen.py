@@ -16,10 +16,10 @@ from monitor.errors import UsageError
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @report_errors
 def keygen(file: Path) -> None:
-    """Write a new key for hashing person ids to FILE, which only its owner can read.
+    """Write a new key for hashing person ids to FILE.
 
-    The key is 32 random bytes of the operating system, in base64. An existing file is never replaced: with another key,
-    all facts are read again.
+    Only its owner can read the file. The key is 32 random bytes of the operating system, in base64. An existing file is
+    never replaced: with another key, all facts are read again.
     """
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as out:

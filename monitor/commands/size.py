@@ -44,9 +44,10 @@ def _add(flag: str, kind: click.ParamType[Any], text: str) -> Callable[..., Any]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @report_errors
 def size(config_file: Path, as_json: bool, **options: Any) -> None:  # noqa: FBT001  # click passes options by name
-    """Compute the number of processes, partitions, shards and servers.
+    """Compute how many processes and servers a load needs.
 
-    The output shows the arithmetic. Windows, slots and retention come from the configuration.
+    It also computes the numbers of partitions and shards. The output shows the arithmetic. Windows, slots and retention
+    come from the configuration.
     """
     load = read_load(load_valid_config(config_file, os.environ), Options(**options))
     found = calculate(load)

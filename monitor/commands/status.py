@@ -29,7 +29,7 @@ Samples = Mapping[str, Mapping[str, float]]
 @click.argument("address", default="http://localhost:9108")
 @report_errors
 def status(address: str) -> None:
-    """Show what the instance whose metrics are at ADDRESS waits for, its last ticks and its lag.
+    """Show what a running instance waits for, its ticks and lag.
 
     ADDRESS is `metrics.host` and `metrics.port` of the instance. The exit code is 1 if the instance is not ready.
     """

@@ -12,7 +12,7 @@ from rich.table import Table
 from monitor.contracts.instants import format_duration
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.report import ASSUMPTION
-from monitor.tools.check.wording import format_percent
+from monitor.tools.check.wording import format_amount, format_percent
 from monitor.tools.plan.nearby import Choice
 from monitor.tools.plan.outcomes import PlanOutcome
 from monitor.tools.plan.svg import compute_curves
@@ -147,7 +147,7 @@ LEGEND = (
 
 def _format_measures(outcome: PlanOutcome) -> tuple[str, ...]:
     return (
-        f"{outcome.false_alarms_a_year:.2g}",
+        format_amount(outcome.false_alarms_a_year),
         "" if outcome.alarm is None else _format_alarm(outcome.alarm),
         format_duration(outcome.silence) if outcome.silence else "none",
         _format_chance(outcome.silent_when_empty) if outcome.silence else "",
