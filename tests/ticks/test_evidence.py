@@ -32,7 +32,7 @@ MERGED = 50_000  # waiting facts that one script merges
 def spy_on(site: Any) -> SpiedWindows:
     """Replace the site's windows by windows that record their questions."""
     watched = SpiedWindows(site.windows)
-    site.release._context = replace(site.context, windows=watched)
+    site.release._context = replace(site.context, windows=watched)  # noqa: SLF001  # the windows of a release that runs
     return watched
 
 
@@ -242,10 +242,10 @@ class TestRedisClock:
             def __getattr__(self, name: str) -> Any:
                 return getattr(site.context.input_topic, name)
 
-        site.release._context = replace(site.context, input_topic=cast("Any", Asked()))
+        site.release._context = replace(site.context, input_topic=cast("Any", Asked()))  # noqa: SLF001  # the input of a release that runs
         parameters = site.context.parameters
         site.context.clock.instant = parameters.grid.as_of(0) + 10 * SECOND
-        site.release._wait_for_release = lambda *_: ""
+        site.release._wait_for_release = lambda *_: ""  # noqa: SLF001  # to decide at once
         assert site.tick(0)
         assert site.statuses() == ["safe"] * 3
         assert asked[0] >= parameters.grid.as_of(0) + parameters.tolerance

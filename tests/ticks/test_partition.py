@@ -149,7 +149,7 @@ class TestReleaseTime:
         at(world, 100)
         world.clock.step = 0
         heartbeats = [world.clock.instant]
-        release._note_heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
+        release._note_heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # noqa: SLF001  # to record it
         assert release.decide_tick(100, world.stop)
         heartbeats.append(world.clock.instant)
         assert heartbeats[-1] == release_instant(world.parameters, 100)
@@ -165,7 +165,7 @@ class TestReleaseTime:
         at(world, 100)
         world.clock.step, world.input.end = 5 * SECOND, 7
         heartbeats = [world.clock.instant]
-        release._note_heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
+        release._note_heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # noqa: SLF001  # to record it
         assert release.decide_tick(100, world.stop)
         assert len(heartbeats) > 5 * MINUTE // (10 * SECOND)
         assert max(later - sooner for sooner, later in pairwise(heartbeats)) <= 10 * SECOND
