@@ -37,7 +37,7 @@ def test_version_and_commands() -> None:
     """--version prints the version, and the main help lists every command."""
     assert invoke("--version").output.startswith("location-monitor, version ")
     listed = invoke("--help").output
-    assert re.search(r"\.\.\.$", listed, re.MULTILINE) is None, "a summary is cut at 80 columns"
+    assert re.search(r"\w\.\.\.$", listed, re.MULTILINE) is None, "a summary is cut at 80 columns"
     for command in COMMANDS:
         assert f"\n  {command}  " in listed
 
