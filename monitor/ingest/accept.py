@@ -23,20 +23,20 @@ Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts.instants import SECOND
-from monitor.contracts.parameters import Charged, Parameters, Registry
+from monitor.contracts.parameters import Charged, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.visits import Fault, Reason
-from monitor.ingest.columns import Columns, Refusal, refuse
-from monitor.store.facts import ShardFacts
-from monitor.store.hashing import HASH_BYTES, PersonHasher
-from monitor.store.packing import CONSENT, group_by_shard, pack_present, pack_seen, pack_stays, split_by_shard
+from monitor.ingest.dead_letters import Refusal, refuse
+from monitor.ingest.decode import Columns
+from monitor.store.facts import CONSENT, PERSON, PRESENT, SEEN, STAY, FactArray, Facts, make_facts, take_facts
+from monitor.store.hashing import PersonHasher
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -54,26 +54,15 @@ _AHEAD: Final = Fault(
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The outcome of a batch: facts by shard, the number of visits by fate, and refusals in the order of the records.
+    """The outcome of records: facts, the number of visits by fate, and refusals in the order of the records.
 
     A record refused as a whole counts as one dead letter. `cut` is the number of accepted visits that were cut.
     """
 
-    facts: dict[int, list[ShardFacts]]
+    facts: Facts
     fates: dict[str, int]
     refused: list[Refusal]
     cut: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Stays:
-    """Accepted visits: index in the columns, registry row, current slot, and times after the cut; shape (n,) each."""
-
-    visit: Ints
-    row: Ints
-    current: Ints
-    arrived: Ints
-    left: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,56 +82,54 @@ def accept(parameters: Parameters, persons: PersonHasher, columns: Columns, curr
         columns: valid visits.
         current: the current slot c by record.
     """
-    stays, refused = _select_known(parameters, columns, current)
-    seen, seen_once = _select_seen(parameters, stays)
-    present, present_once = _select_present(parameters, stays)
-    applied = np.zeros(stays.visit.size, np.bool_)
+    stays, now, refused, cut = _select_known(parameters, columns, current)
+    seen, seen_once = _select_seen(parameters, stays, now)
+    present, present_once = _select_present(parameters, stays, now)
+    applied = np.zeros(now.size, np.bool_)
     applied[seen.stay] = True
     applied[present.stay] = True
     expired = (seen_once | present_once) & ~applied
     fates = {
         APPLIED: int(np.count_nonzero(applied)),
         EXPIRED: int(np.count_nonzero(expired)),
-        DEAD_LETTER: len(refused),
+        DEAD_LETTER: sum(refusal.count for refusal in refused),
     }
-    fates[NOT_WATCHED] = stays.visit.size - fates[APPLIED] - fates[EXPIRED]
-    facts = _pack_facts(parameters, persons, columns, stays, (seen, present), np.flatnonzero(applied))
-    return Accepted(facts, fates, refused, int(np.count_nonzero(stays.left < columns.left[stays.visit])))
+    fates[NOT_WATCHED] = now.size - fates[APPLIED] - fates[EXPIRED]
+    people = np.zeros(now.size, PERSON)
+    hashed = persons.hash_many([stays.persons[visit] for visit in np.flatnonzero(applied).tolist()])
+    people[applied] = np.frombuffer(b"".join(hashed), PERSON)
+    facts = _make_facts(parameters, stays, now, people, (seen, present))
+    return Accepted(facts, fates, refused, cut)
 
 
-def _look_up_rows(registry: Registry, locations: list[str]) -> Ints:
-    """Return the registry's row of each location, -1 for a location outside it."""
-    rows = registry.rows
-    try:
-        return np.fromiter(map(rows.__getitem__, locations), np.int64, len(locations))
-    except KeyError:
-        return np.array([rows.get(location, -1) for location in locations], np.int64)
+def _select_known(parameters: Parameters, columns: Columns, current: Ints) -> tuple[Columns, Ints, list[Refusal], int]:
+    """Refuse visits to unknown locations or that begin after slot c + A, and cut the others at the end of c + F.
 
-
-def _select_known(parameters: Parameters, columns: Columns, current: Ints) -> tuple[_Stays, list[Refusal]]:
-    """Refuse visits to unknown locations or that begin after slot c + A, and cut the others at the end of c + F."""
-    rows = _look_up_rows(parameters.registry, columns.locations)
-    now = current[columns.record]
+    Returns:
+        The accepted visits, the slot c of each, all refusals, and the number of accepted visits that were cut.
+    """
+    now, refusals = current[columns.record], columns.refused
     grid = parameters.grid
     latest = grid.origin + (now + (parameters.accept_ahead + 1)) * grid.length
     end = grid.origin + (now + (parameters.max_lead + 1)) * grid.length
-    ahead = columns.arrived >= latest
-    outside = rows < 0
     left = np.minimum(columns.left, end)
+    ahead = columns.arrived >= latest
+    outside = columns.row < 0
     refused = ahead | outside
-    if not refused.any():
-        return _Stays(np.arange(rows.size), rows, now, columns.arrived, left), columns.refused
-    faults = [
-        (int(columns.record[visit]), int(columns.index[visit]), _UNKNOWN if outside[visit] else _AHEAD)
-        for visit in np.flatnonzero(refused).tolist()
-    ]
-    refusals = [*columns.refused, *refuse(columns.values, faults)]
-    refusals.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
-    keep = np.flatnonzero(~refused)
-    return _Stays(keep, rows[keep], now[keep], columns.arrived[keep], left[keep]), refusals
+    if refused.any():
+        faults = [
+            (int(columns.record[visit]), int(columns.index[visit]), _UNKNOWN if outside[visit] else _AHEAD)
+            for visit in np.flatnonzero(refused).tolist()
+        ]
+        refusals = [*refusals, *refuse(columns.values, faults)]
+        refusals.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
+        keep = np.flatnonzero(~refused)
+        columns, now, left = columns.select(keep), now[keep], left[keep]
+    cut = int(np.count_nonzero(left < columns.left))
+    return replace(columns, left=left), now, refusals, cut
 
 
-def _select_seen(parameters: Parameters, stays: _Stays) -> tuple[_LiveFacts, Flags]:
+def _select_seen(parameters: Parameters, stays: Columns, now: Ints) -> tuple[_LiveFacts, Flags]:
     """Return the stays that an `over_time` window can count, each with its last slot; and which stays are watched."""
     window = parameters.row_window[stays.row]
     watched = window > 0
@@ -150,7 +137,7 @@ def _select_seen(parameters: Parameters, stays: _Stays) -> tuple[_LiveFacts, Fla
     origin, length = parameters.grid.origin, parameters.grid.length
     first = (stays.arrived[stay] - origin) // length
     last = np.maximum(first, -((origin - stays.left[stay]) // length) - 1)
-    held = last > stays.current[stay] - window[stay]
+    held = last > now[stay] - window[stay]
     return _LiveFacts(stay[held], last[held]), watched
 
 
@@ -160,12 +147,12 @@ def _group_by_horizon(parameters: Parameters) -> Iterator[tuple[int, list[Schedu
         yield horizon, [monitor.times for monitor in parameters.timed if monitor.horizon == horizon]
 
 
-def _select_present(parameters: Parameters, stays: _Stays) -> tuple[_LiveFacts, Flags]:
+def _select_present(parameters: Parameters, stays: Columns, now: Ints) -> tuple[_LiveFacts, Flags]:
     """Return (stay, τ) for each τ that a stay covers and a tick still counts; and which stays cover any τ.
 
     A τ that several monitors share is one fact. It is counted until the longest of their horizons has passed.
     """
-    covering = np.zeros(stays.visit.size, np.bool_)
+    covering = np.zeros(now.size, np.bool_)
     if not parameters.timed or not covering.size:
         return _LiveFacts(np.empty(0, np.int64), np.empty(0, np.int64)), covering
     low, high = int(stays.arrived.min()), int(stays.left.max())
@@ -177,22 +164,25 @@ def _select_present(parameters: Parameters, stays: _Stays) -> tuple[_LiveFacts, 
         taken = np.concatenate([taken, times])
         stay = _find_covering(times, stays)
         covering[stay] = True
-        by_horizon.append(_select_live(parameters, times, horizon, stays, stay))
+        by_horizon.append(_select_live(parameters, times, horizon, (stays, now), stay))
     stay = np.concatenate([live.stay for live in by_horizon])
     instant = np.concatenate([live.value for live in by_horizon])
     return _LiveFacts(stay, instant), covering
 
 
-def _find_covering(times: Ints, stays: _Stays) -> Ints:
+def _find_covering(times: Ints, stays: Columns) -> Ints:
     """Return the stays that cover any of these times."""
     if not times.size:
         return np.empty(0, np.int64)
     return np.flatnonzero(np.searchsorted(times, stays.arrived) < np.searchsorted(times, stays.left))
 
 
-def _select_live(parameters: Parameters, times: Ints, horizon: int, stays: _Stays, stay: Ints) -> _LiveFacts:
+def _select_live(
+    parameters: Parameters, times: Ints, horizon: int, known: tuple[Columns, Ints], stay: Ints
+) -> _LiveFacts:
     """Return (stay, τ) for each τ that a stay covers and a tick still counts. Even a stay of decades yields few."""
-    oldest = parameters.grid.origin + (stays.current[stay] + 1) * parameters.grid.length - horizon
+    stays, now = known
+    oldest = parameters.grid.origin + (now[stay] + 1) * parameters.grid.length - horizon
     first = np.searchsorted(times, np.maximum(stays.arrived[stay], oldest))
     counts = np.maximum(np.searchsorted(times, stays.left[stay]) - first, 0)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -207,46 +197,29 @@ def _find_designated(monitors: Sequence[Charged], instants: Ints) -> Flags:
     return np.isin(instants, np.concatenate([monitor.times.find_between(low, high) for monitor in monitors]))
 
 
-def _pack_facts(
-    parameters: Parameters,
-    persons: PersonHasher,
-    columns: Columns,
-    stays: _Stays,
-    facts: tuple[_LiveFacts, _LiveFacts],
-    applied: Ints,
-) -> dict[int, list[ShardFacts]]:
-    """Hash the people of the applied stays, and pack their facts by shard and stamp."""
-    if not applied.size:
-        return {}
-    hashes = persons.hash_many([columns.persons[visit] for visit in stays.visit[applied].tolist()])
-    table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
-    seen, present = ((live.value, live.stay, table[np.searchsorted(applied, live.stay)]) for live in facts)
-    shard = parameters.registry.shard
-    last, stay, people = seen
-    row, stamp = stays.row[stay], stays.current[stay]
-    packed_seen = split_by_shard(shard[row], stamp, pack_seen(stamp, row, last, people))
-    lengths = _pack_stays(parameters, stays, present) if parameters.dwell else ()
-    instant, stay, people = present
-    flag = np.zeros(stay.size, np.int64)
-    if columns.consent is not None and parameters.at_least:
-        consenting = np.flatnonzero(columns.consent[stays.visit[stay]] & _find_designated(parameters.at_least, instant))
-        instant, stay, people = (np.concatenate([values, values[consenting]]) for values in (instant, stay, people))
-        flag = np.repeat([0, CONSENT], [flag.size, consenting.size])
-    row, stamp = stays.row[stay], stays.current[stay]
-    packed_present = split_by_shard(shard[row], stamp, pack_present(instant, row + flag, people))
-    return group_by_shard(packed_seen, packed_present, lengths)
+def _make_facts(
+    parameters: Parameters, stays: Columns, now: Ints, people: FactArray, live: tuple[_LiveFacts, _LiveFacts]
+) -> Facts:
+    """Return the facts of the stays. `people`: the hash of each person. `live`: the facts seen, and present."""
+    (stay, last), (present, instant) = ((facts.stay, facts.value) for facts in live)
+    seen = make_facts(SEEN, stamp=now[stay], row=stays.row[stay], last=last, person=people[stay])
+    timed = make_facts(PRESENT, stamp=now[present], instant=instant, row=stays.row[present], person=people[present])
+    lengths = _make_stays(parameters, stays, timed, present)
+    if stays.consent is not None and parameters.at_least:
+        consenting = take_facts(
+            timed, np.flatnonzero(stays.consent[present] & _find_designated(parameters.at_least, instant))
+        )
+        consenting["row"] += CONSENT
+        timed = np.concatenate([timed, consenting])
+    return Facts(seen, timed, lengths)
 
 
-def _pack_stays(
-    parameters: Parameters, stays: _Stays, present: tuple[Ints, Ints, NDArray[np.uint8]]
-) -> Iterator[tuple[int, int, bytes]]:
-    """Pack the length of each visit that covers a designated time of a `dwell` monitor, cut to the longest allowed."""
-    instant, stay, people = present
-    if not instant.size:
-        return iter(())
-    asked = np.flatnonzero(_find_designated(parameters.dwell, instant))
-    instant, stay, people = instant[asked], stay[asked], people[asked]
+def _make_stays(parameters: Parameters, stays: Columns, present: FactArray, stay: Ints) -> FactArray:
+    """Return the lengths of visits that cover a designated time of a `dwell` monitor, at most the longest allowed."""
+    if not parameters.dwell:
+        return Facts().stays
+    asked = np.flatnonzero(_find_designated(parameters.dwell, present["instant"]))
+    present, stay = take_facts(present, asked), stay[asked]
     longest = max(monitor.rule.longest for monitor in parameters.dwell)
     length = np.minimum((stays.left[stay] - stays.arrived[stay]) // SECOND, longest)
-    row, stamp = stays.row[stay], stays.current[stay]
-    return split_by_shard(parameters.registry.shard[row], stamp, pack_stays(instant, length, row, people))
+    return make_facts(STAY, length=length, **{name: present[name] for name in ("stamp", "instant", "row", "person")})

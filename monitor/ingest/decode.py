@@ -7,36 +7,45 @@ others (docs/rules.md, rule 7). So the result is that of the contract.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 from numpy.typing import NDArray
 
+from monitor.contracts.instants import DAY, SECOND
+from monitor.contracts.parameters import Parameters
 from monitor.contracts.visits import ID_BYTES, REQUIRED, Fault, Reason, is_identifier, open_record, read_visit
-from monitor.ingest.columns import SINGLE, Columns, Refusal, Value, refuse, refuse_unreadable
+from monitor.ingest.dead_letters import SINGLE, Refusal, Value, refuse, refuse_unreadable
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
 
 LONGEST_STAY: Final = 2**61
 """The limit of the default stay in microseconds (73,000 years), so that sums fit 64 bits."""
 
-_LEAST: Final = "0000-00-00T00:00:00Z"
-_MOST: Final = "9999-99-99T99:99:99Z"
-"""The common form of times: each character is between those of `_LEAST` and `_MOST`."""
+_WHOLE: Final = "0000-00-00T00:00:00"
+_FORMS: Final = {
+    len(form) + 1: np.frombuffer(f"{form}\n".encode(), np.uint8)
+    for form in (f"{_WHOLE}Z", *(f"{_WHOLE}.{'0' * digits}Z" for digits in range(1, 19)))
+}
+"""The forms of times that are read in bulk, each with a line break, by their length. A `0` stands for any digit."""
 
-_DAYS: Final = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0], np.uint8)
-"""The number of days of each month, 0 for months that do not exist."""
+_MONTHS: Final = np.arange("0000-01", "10000-02", dtype="M8[M]").astype("M8[us]").view(np.int64)
+"""The instant at which each month begins, from January of year 0 on."""
 
+_MICROSECOND_DIGITS: Final = 6
 _LONGEST_CHARACTER: Final = 4  # bytes of UTF-8
 
 
+_Id = Annotated[str, Meta(min_length=1, max_length=ID_BYTES)]
+
+
 class _Visit(Struct, forbid_unknown_fields=True, gc=False):
-    person_id: str
-    location_id: str
+    person_id: _Id
+    location_id: _Id
     arrived_at: str
     left_at: str | None = None
     consent: bool = False
@@ -52,18 +61,59 @@ _read_single = msgspec.json.Decoder(_Visit).decode
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """The n valid visits of decoded records, and the refusals, in the order of the records.
+
+    `persons`: ids, n of them. `row`: the registry's row of the location, -1 for a location outside it, shape (n,).
+    `arrived`, `left`: instants, shape (n,), left ≥ arrived. `record`, `index`: the index of each visit's record, and of
+    the visit in it, shape (n,). `values`: the values of the decoded records. `consent`: whether each visit consents to
+    lower bounds, shape (n,); None if no monitor publishes lower bounds.
+    """
+
+    persons: list[str]
+    row: NDArray[np.int64]
+    arrived: NDArray[np.int64]
+    left: NDArray[np.int64]
+    record: NDArray[np.int64]
+    index: NDArray[np.int64]
+    refused: list[Refusal]
+    values: Sequence[Value]
+    consent: NDArray[np.bool_] | None = None
+
+    def select(self, keep: NDArray[np.int64]) -> Columns:
+        """Return the visits with some indexes, in this order, with all refusals."""
+        return replace(
+            self,
+            persons=[self.persons[index] for index in keep.tolist()],
+            row=self.row[keep],
+            arrived=self.arrived[keep],
+            left=self.left[keep],
+            record=self.record[keep],
+            index=self.index[keep],
+            consent=None if self.consent is None else self.consent[keep],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _Gathered:
     """Visits whose fields have the right types, a list for each field; and refusals.
 
+    The fields of a record are checked, looked up and joined while they are in the processor's cache.
+
+    `rows`: the registry's row of each location. `arrived`, `left`: by record, the texts of the times, one per line.
+    `missing`: the indexes of visits without `left_at`. `doubtful`: those of visits with an id that is not valid.
     `counts`: the number of visits by record. `gaps`: for each record whose visits do not have the indexes 0, 1, 2, …,
     the index of its first visit in the lists, and the indexes of its visits. `more`: for each record with many invalid
     visits, the index of the first one that is not in `faults`, and the number of all such visits by reason.
     """
 
+    rows: Mapping[str, int]
     persons: list[str] = field(default_factory=list)
-    locations: list[str] = field(default_factory=list)
+    row: list[int] = field(default_factory=list)
     arrived: list[str] = field(default_factory=list)
-    left: list[str | None] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    doubtful: list[int] = field(default_factory=list)
     consent: list[bool] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     gaps: list[tuple[int, list[int]]] = field(default_factory=list)
@@ -72,13 +122,42 @@ class _Gathered:
     more: dict[int, tuple[int, Counter[Reason]]] = field(default_factory=dict)
 
     def add(self, visits: list[_Visit]) -> None:
-        """Add the visits of the next record. Their fields are read while the visits are in the processor's cache."""
-        self.persons.extend([visit.person_id for visit in visits])
-        self.locations.extend([visit.location_id for visit in visits])
-        self.arrived.extend([visit.arrived_at for visit in visits])
-        self.left.extend([visit.left_at for visit in visits])
-        self.consent.extend([visit.consent for visit in visits])
+        """Add the visits of the next record."""
         self.counts.append(len(visits))
+        if not visits:
+            return
+        first = len(self.persons)
+        persons = [visit.person_id for visit in visits]
+        self.persons.extend(persons)
+        if not _are_valid(persons):
+            self.doubtful.extend(first + index for index, text in enumerate(persons) if not is_identifier(text))
+        locations = [visit.location_id for visit in visits]
+        try:
+            self.row.extend(list(map(self.rows.__getitem__, locations)))
+        except KeyError:
+            self._add_unknown(first, locations)
+        self.arrived.append("\n".join([visit.arrived_at for visit in visits]))
+        left = [visit.left_at for visit in visits]
+        try:
+            self.left.append("\n".join(left))  # type: ignore[arg-type]  # None raises TypeError
+        except TypeError:
+            self.missing.extend(first + index for index, text in enumerate(left) if text is None)
+            self.left.append("\n".join([text or "" for text in left]))
+        self.consent.extend([visit.consent for visit in visits])
+
+    def _add_unknown(self, first: int, locations: list[str]) -> None:
+        """Look up locations that are not all in the registry. An id of the registry is valid."""
+        rows = [self.rows.get(location, -1) for location in locations]
+        self.row.extend(rows)
+        self.doubtful.extend(
+            first + index for index, row in enumerate(rows) if row < 0 and not is_identifier(locations[index])
+        )
+
+
+def _are_valid(ids: list[str]) -> bool:
+    """Return whether ids of 1 to 256 characters are certainly valid; False if each has to be checked."""
+    text = "".join(ids)
+    return text.isprintable() and (text.isascii() or max(map(len, ids)) <= ID_BYTES // _LONGEST_CHARACTER)
 
 
 def _read_known(value: Value) -> list[_Visit] | None:
@@ -92,12 +171,18 @@ def _read_known(value: Value) -> list[_Visit] | None:
 
 
 def _to_visit(item: dict[str, Any]) -> _Visit | None:
-    """Return a visit if the known keys exist with the right types; None otherwise."""
+    """Return a visit if the known keys exist with valid ids and the right types; None otherwise."""
     person, location, arrived = item.get("person_id"), item.get("location_id"), item.get("arrived_at")
     left, consent = item.get("left_at"), item.get("consent", False)
-    if type(person) is type(location) is type(arrived) is str and (left is None or type(left) is str):
-        return _Visit(person, location, arrived, left, consent) if type(consent) is bool else None
-    return None
+    if (
+        not type(person) is type(location) is type(arrived) is str
+        or not is_identifier(person)
+        or not is_identifier(location)
+    ):
+        return None
+    if type(consent) is not bool or not (left is None or type(left) is str):
+        return None
+    return _Visit(person, location, arrived, left, consent)
 
 
 def _read_by_contract(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
@@ -136,8 +221,8 @@ def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered
         gathered.more[record] = next(indexes), Counter({Reason.NOT_A_VISIT: count - SINGLE})
 
 
-def _gather(values: Sequence[Value]) -> _Gathered:
-    gathered = _Gathered()
+def _gather(values: Sequence[Value], rows: Mapping[str, int]) -> _Gathered:
+    gathered = _Gathered(rows)
     for record, value in enumerate(values):
         visits = _read_known(value)
         gathered.add(_read_by_contract(record, value, gathered) if visits is None else visits)
@@ -154,107 +239,105 @@ def _locate_visits(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.i
     return record, index
 
 
-def parse_instants(texts: Sequence[str | None]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the instants of texts, and which texts were understood; shape (n,) each.
+def parse_instants(lines: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the instants of lines, and which of them were understood; shape (n,) each.
 
-    Only the form 2026-11-20T08:15:00Z is understood. Such a text has the instant that `parse_instant` returns. The
-    contract reads the others, and their instants have no meaning here.
+    Times in UTC are understood, such as 2026-11-20T08:15:00Z or 2026-11-20T08:15:00.000Z. Such a line has the instant
+    that `parse_instant` returns. The contract reads the others, and their instants have no meaning here.
     """
-    if not texts:
-        return np.empty(0, np.int64), np.empty(0, np.bool_)
-    try:
-        instants, fits = _parse_lines("\n".join(texts))  # type: ignore[arg-type]  # None raises TypeError
-    except (TypeError, ValueError):
-        fits = np.zeros(1, np.bool_)
-    if fits.all():  # then no text contains a line break, so each line is one text
-        return instants, fits
-    width = len(_LEAST)
-    return _parse_lines("\n".join([text if text and len(text) == width else "?" * width for text in texts]))
+    characters = np.frombuffer(f"{lines}\n".encode("ascii", "replace"), np.uint8)
+    ends = np.flatnonzero(characters == ord("\n"))
+    lengths = np.diff(ends, prepend=-1)
+    if (form := _FORMS.get(int(lengths[0]))) is not None and (lengths == form.size).all():
+        return _parse_lines(characters.reshape(-1, form.size), form)
+    instants, fits = np.zeros(ends.size, np.int64), np.zeros(ends.size, np.bool_)
+    for length, form in _FORMS.items():
+        of_length = np.flatnonzero(lengths == length)
+        of_form = characters[ends[of_length, None] + np.arange(1 - length, 1)]
+        instants[of_length], fits[of_length] = _parse_lines(of_form, form)
+    return instants, fits
 
 
-def _parse_lines(lines: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the instants of lines of equal length, and which lines were understood.
-
-    Raises:
-        ValueError: the characters are not a number of whole lines.
-    """
-    characters = np.frombuffer(f"{lines}\n".encode("ascii", "replace"), np.uint8).reshape(-1, len(_LEAST) + 1)
-    least, most = (np.frombuffer(f"{form}\n".encode(), np.uint8) for form in (_LEAST, _MOST))
-    fits = ((characters - least) <= (most - least)).all(axis=1)  # unsigned: a lower character is a large difference
-    fits &= _find_existing(characters - ord("0"))
-    instants, width = np.zeros(fits.size, "M8[us]"), len("2026-11-20T08:15:00")
-    instants[fits] = np.ascontiguousarray(characters[fits, :width]).view(f"S{width}").ravel().astype("M8[us]")
-    return instants.view(np.int64), fits
-
-
-def _find_existing(digits: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return which times of the common form exist. numpy must not parse the others: it can crash the process."""
-    pairs = (10 * digits[:, first] + digits[:, first + 1] for first in (0, 2, 5, 8, 11, 14, 17))
+def _parse_lines(lines: NDArray[np.uint8], form: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the instants of lines with the length of a form, and which of them have this form and exist."""
+    digits = np.ascontiguousarray(lines.T) - form[:, None]  # unsigned: a lower character is a large difference
+    most = np.where(form == ord("0"), 9, 0).astype(np.uint8)
+    fits = (digits <= most[:, None]).all(axis=0)
+    pairs = [10 * digits[first] + digits[first + 1] for first in (0, 2, 5, 8, 11, 14, 17)]
     century, year, month, day, hour, minute, second = pairs
-    is_leap_day = (month == 2) & (day == 29) & (year % 4 == 0) & ((year > 0) | (century % 4 == 0))  # noqa: PLR2004  # a date
-    is_day = (day > 0) & (day <= _DAYS.take(month, mode="clip")) | is_leap_day
-    exists: NDArray[np.bool_] = (century + year > 0) & is_day & (hour < 24) & (minute < 60) & (second < 60)  # noqa: PLR2004  # a time of day
-    return exists
+    months = (100 * century.astype(np.int64) + year) * 12 + month - 1
+    begin, end = _MONTHS.take(months, mode="clip"), _MONTHS.take(months + 1, mode="clip")
+    instants = begin + (day.astype(np.int64) - 1) * DAY
+    fits &= (months >= 12) & (month > 0) & (month <= 12) & (day > 0) & (instants < end)  # noqa: PLR2004  # a date
+    fits &= (hour < 24) & (minute < 60) & (second < 60)  # noqa: PLR2004  # a time of day
+    instants += ((hour.astype(np.int64) * 60 + minute) * 60 + second) * SECOND
+    for power, digit in enumerate(digits[len(_WHOLE) + 1 : -2][:_MICROSECOND_DIGITS], 1):
+        instants += digit * np.int64(SECOND // 10**power)
+    return instants, fits
 
 
-def check_identifiers(ids: list[str]) -> NDArray[np.bool_]:
-    """Return which ids are valid (`is_identifier`); shape (n,)."""
-    lengths = set(map(len, ids)) or {0}
-    if "".join(ids).isprintable() and min(lengths) > 0 and max(lengths) <= ID_BYTES // _LONGEST_CHARACTER:
-        return np.ones(len(ids), np.bool_)
-    return np.array([is_identifier(text) for text in ids], np.bool_)
-
-
-def decode_records(values: Sequence[Value], default_stay: int, *, with_consent: bool = False) -> Columns:
+def decode_records(parameters: Parameters, values: Sequence[Value]) -> Columns:
     """Return the visits and the refusals of many records, as columns.
 
     Args:
+        parameters: the compiled configuration.
         values: the values of the records, None for a tombstone, and placeholders of unreadable records.
-        default_stay: the duration of a visit without `left_at`, in microseconds.
-        with_consent: whether to fill in the column of consent. `consent` is validated in any case.
     """
-    gathered = _gather(values)
-    persons, locations = gathered.persons, gathered.locations
-    arrived, fits = parse_instants(gathered.arrived)
-    left, left_fits = parse_instants(gathered.left)
-    missing = [index for index in np.flatnonzero(~left_fits).tolist() if gathered.left[index] is None]
-    left[missing], left_fits[missing] = arrived[missing] + min(default_stay, LONGEST_STAY), True
-    fits &= left_fits & check_identifiers(persons) & check_identifiers(locations) & (left >= arrived)
-    record, index = _locate_visits(gathered)
-    consent = np.array(gathered.consent, np.bool_) if with_consent else None
-    columns = Columns(persons, locations, arrived, left, record, index, gathered.refused, values, consent)
-    if not fits.all():
-        columns = _decide_doubtful(columns, gathered, np.flatnonzero(~fits), default_stay)
+    gathered = _gather(values, parameters.registry.rows)
+    columns, doubtful = _make_columns(parameters, values, gathered)
+    if doubtful.size:
+        columns = _decide_doubtful(columns, gathered, doubtful, _find_default_stay(parameters))
     if gathered.faults:
         columns.refused.extend(refuse(values, gathered.faults, gathered.more))
         columns.refused.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
     return columns
 
 
+def _find_default_stay(parameters: Parameters) -> int:
+    return min(parameters.default_stay, LONGEST_STAY)
+
+
+def _parse_times(texts: list[str], counts: list[int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the instants of all visits, and which were understood. `texts`: the lines of each record with visits."""
+    instants, fits = parse_instants("\n".join(texts))
+    if fits.size > sum(counts):  # a text contains a line break, so the contract reads all times of its record
+        sizes = (count - 1 for count in counts if count)
+        texts = [text if text.count("\n") == size else "\n" * size for text, size in zip(texts, sizes, strict=True)]
+        instants, fits = parse_instants("\n".join(texts))
+    return instants, fits
+
+
+def _make_columns(
+    parameters: Parameters, values: Sequence[Value], gathered: _Gathered
+) -> tuple[Columns, NDArray[np.int64]]:
+    """Return the gathered visits as columns, and the indexes of those that only the contract can decide."""
+    record, index = _locate_visits(gathered)
+    if record.size:
+        arrived, fits = _parse_times(gathered.arrived, gathered.counts)
+        left, left_fits = _parse_times(gathered.left, gathered.counts)
+        left[gathered.missing] = arrived[gathered.missing] + _find_default_stay(parameters)
+        left_fits[gathered.missing] = True
+        fits &= left_fits & (left >= arrived)
+        fits[gathered.doubtful] = False
+    else:
+        arrived, left, fits = record, record, np.empty(0, np.bool_)
+    row = np.array(gathered.row, np.int64)
+    consent = np.array(gathered.consent, np.bool_) if parameters.at_least else None
+    columns = Columns(gathered.persons, row, arrived, left, record, index, gathered.refused, values, consent)
+    return columns, np.flatnonzero(~fits)
+
+
 def _decide_doubtful(columns: Columns, gathered: _Gathered, doubtful: NDArray[np.int64], default_stay: int) -> Columns:
     """Read doubtful visits by the contract: fill in their times, and remove those that it refuses."""
-    keep = np.ones(len(columns.persons), np.bool_)
-    for index in doubtful.tolist():
-        ids = {"person_id": gathered.persons[index], "location_id": gathered.locations[index]}
-        visit = read_visit({**ids, "arrived_at": gathered.arrived[index], "left_at": gathered.left[index]})
-        if isinstance(visit, Fault):
-            keep[index] = False
-            gathered.faults.append((int(columns.record[index]), int(columns.index[index]), visit))
-            continue
-        stay = min(default_stay, LONGEST_STAY)
-        columns.arrived[index] = visit.arrived_at
-        columns.left[index] = visit.arrived_at + stay if visit.left_at is None else visit.left_at
-    if keep.all():
-        return columns
-    kept = np.flatnonzero(keep).tolist()
-    return Columns(
-        [columns.persons[index] for index in kept],
-        [columns.locations[index] for index in kept],
-        columns.arrived[keep],
-        columns.left[keep],
-        columns.record[keep],
-        columns.index[keep],
-        columns.refused,
-        columns.values,
-        None if columns.consent is None else columns.consent[keep],
-    )
+    keep = np.ones(columns.record.size, np.bool_)
+    for record, indexes in groupby(doubtful.tolist(), key=columns.record.tolist().__getitem__):
+        visits = open_record(columns.values[record])
+        for index in indexes:
+            visit = read_visit(visits[columns.index[index]])
+            if isinstance(visit, Fault):
+                keep[index] = False
+                gathered.faults.append((record, int(columns.index[index]), visit))
+                continue
+            columns.arrived[index] = visit.arrived_at
+            columns.left[index] = visit.arrived_at + default_stay if visit.left_at is None else visit.left_at
+    return columns if keep.all() else columns.select(np.flatnonzero(keep))

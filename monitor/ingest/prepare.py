@@ -9,9 +9,8 @@ import numpy as np
 
 from monitor.contracts.instants import MILLISECOND, SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.ingest.accept import DEAD_LETTER, accept
-from monitor.ingest.columns import Columns, Refusal
-from monitor.ingest.dead_letters import DeadLetter
+from monitor.ingest.accept import accept
+from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.decode import decode_records
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
@@ -28,9 +27,7 @@ def prepare_batch(parameters: Parameters, persons: PersonHasher, fetched: Sequen
     values = [record.value for fetch in fetched for record in fetch.records]
     stamps = np.array([record.timestamp for fetch in fetched for record in fetch.records], np.int64) * MILLISECOND
     grid = parameters.grid
-    columns: Columns = decode_records(values, parameters.default_stay, with_consent=bool(parameters.at_least))
-    accepted = accept(parameters, persons, columns, (stamps - grid.origin) // grid.length)
-    accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
+    accepted = accept(parameters, persons, decode_records(parameters, values), (stamps - grid.origin) // grid.length)
     letters = _address_refusals(accepted.refused, fetched)
     ranges = tuple(OffsetRange(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
     newest = {
@@ -39,7 +36,8 @@ def prepare_batch(parameters: Parameters, persons: PersonHasher, fetched: Sequen
         if fetch.records
     }
     oldest = int(stamps.min()) / SECOND if len(stamps) else None
-    return Batch(ranges, accepted, letters, len(values), began, oldest, newest)
+    facts, fates, cut = (accepted.facts,), accepted.fates, accepted.cut
+    return Batch(ranges, facts, fates, letters, len(values), began, cut, oldest, newest)
 
 
 def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) -> tuple[DeadLetter, ...]:

@@ -16,8 +16,7 @@ import numpy as np
 from monitor.contracts.instants import MILLISECOND
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError, WindowsError
-from monitor.ingest.columns import count_by_reason
-from monitor.ingest.dead_letters import DeadLetterTopic
+from monitor.ingest.dead_letters import DeadLetterTopic, count_by_reason
 from monitor.ingest.prepare import prepare_batch
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
@@ -28,7 +27,7 @@ from monitor.observe.logs import log_fields
 from monitor.observe.metrics import Metrics
 from monitor.observe.spans import NO_SPANS, Spans
 from monitor.signals import Signal, TickEnds
-from monitor.store.facts import OffsetRange
+from monitor.store.facts import OffsetRange, Portions
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_store import RedisWindows
 
@@ -65,7 +64,7 @@ class Reader:
         self._dead_letters = dead_letters
         self._metrics = metrics
         self._spans = spans
-        self._queue = WriteQueue(windows.pack, self._write)
+        self._queue = WriteQueue(parameters.registry, self._write)
         self._committed_at = self._checked_at = self._measured_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, windows)
         self._several_places = SeveralPlaces()
@@ -155,7 +154,7 @@ class Reader:
             )
             self._metrics.count_late_records(late)
 
-    def _write(self, batch: Batch) -> dict[int, int]:
+    def _write(self, batch: Batch, portions: Portions) -> dict[int, int]:
         """Write dead letters, then facts, because a record is not read again after progress has passed it."""
         letters = [
             letter
@@ -167,8 +166,7 @@ class Reader:
             if letters:
                 self._dead_letters.put(letters)
                 failpoint("reader.dead_letters_written")
-            facts = batch.accepted.facts if batch.packed is None else batch.packed
-            lowest = self._windows.write(batch.ranges, facts)
+            lowest = self._windows.write(batch.ranges, portions)
         failpoint("reader.written")
         self.progressed.notify()
         return lowest
@@ -197,11 +195,11 @@ class Reader:
         return complete
 
     def _count_written(self, batch: Batch, lowest: Mapping[int, int]) -> bool:
-        reasons = count_by_reason(batch.accepted.refused)
-        self._metrics.count_batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        reasons = count_by_reason(letter.refusal for letter in batch.letters)
+        self._metrics.count_batch(batch.records, batch.fates, reasons, time.perf_counter() - batch.began)
         self._metrics.observe_timestamps(batch.oldest_stamp, batch.newest_stamps)
-        self._metrics.count_several_places(self._several_places.count_in(batch.accepted.facts))
-        self._metrics.count_cut(batch.accepted.cut)
+        self._metrics.count_several_places(sum(self._several_places.count(facts.present) for facts in batch.facts))
+        self._metrics.count_cut(batch.cut)
         behind = {
             offsets.partition: (lowest[offsets.partition], offsets.start)
             for offsets in batch.ranges

@@ -6,18 +6,13 @@ shows operators whether people are at one place at a time, as the privacy model 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.store.facts import ShardFacts
-from monitor.store.hashing import HASH_BYTES
-from monitor.store.packing import CONSENT, PRESENT
-
-Ints = NDArray[np.int64]
+from monitor.store.facts import CONSENT, FactArray
 
 LIMIT: Final = 200_000
 """The most (person, designated time) pairs that are remembered. They take about 25 MB."""
@@ -37,15 +32,10 @@ class SeveralPlaces:
         self._limit = limit
         self._first: dict[int, int] = {}
 
-    def count(self, instant: Ints, row: Ints, hashes: NDArray[np.uint8]) -> int:
-        """Return the number of pairs that these facts show at more than one place for the first time.
-
-        Args:
-            instant: the designated time of each fact; shape (n,).
-            row: the place's row in the registry; shape (n,).
-            hashes: the person's keyed hash; shape (n, 16).
-        """
-        keys: list[int] = _combine(instant, hashes).tolist()
+    def count(self, present: FactArray) -> int:
+        """Return the number of pairs that facts of kind `PRESENT` show at more than one place for the first time."""
+        row = present["row"].astype(np.int64) % CONSENT
+        keys: list[int] = _combine(present).tolist()
         first = np.fromiter(map(self._first.setdefault, keys, row.tolist()), np.int64, row.size)
         several = {keys[at] for at in np.flatnonzero((first != row) & (first != _COUNTED)).tolist()}
         self._first.update(dict.fromkeys(several, _COUNTED))
@@ -53,15 +43,8 @@ class SeveralPlaces:
             del self._first[key]
         return len(several)
 
-    def count_in(self, facts: Mapping[int, Sequence[ShardFacts]]) -> int:
-        """Return `count` of a batch's packed facts by shard."""
-        packed = b"".join(stamped.present for of_shard in facts.values() for stamped in of_shard)
-        present = np.frombuffer(packed, PRESENT)
-        hashes = np.ascontiguousarray(present["person"]).view(np.uint8).reshape(-1, HASH_BYTES)
-        return self.count(present["instant"].astype(np.int64), present["row"].astype(np.int64) % CONSENT, hashes)
 
-
-def _combine(instant: Ints, hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _combine(present: FactArray) -> NDArray[np.uint64]:
     """Return 64 bits that identify (person, designated time); in a collision, two people may be counted as one."""
-    person = np.ascontiguousarray(hashes[:, :8]).view(np.uint64).ravel()
-    return person ^ (instant.astype(np.uint64) * _ODD)
+    person = np.ascontiguousarray(present["person"]).view(np.uint64).reshape(-1, 2)[:, 0]
+    return person ^ (present["instant"].astype(np.uint64) * _ODD)

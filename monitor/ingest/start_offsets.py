@@ -18,8 +18,7 @@ from typing import Final, Literal
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import DEAD_LETTER
-from monitor.ingest.columns import count_by_reason, refuse_unreadable
-from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic
+from monitor.ingest.dead_letters import DeadLetter, DeadLetterTopic, count_by_reason, refuse_unreadable
 from monitor.ingest.offsets import InputOffsets
 from monitor.kafka.groups import CommittedOffsets
 from monitor.kafka.kafka_python_3_0.batches import Unreadable

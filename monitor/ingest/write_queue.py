@@ -9,62 +9,59 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
-from monitor.ingest.accept import APPLIED, Accepted
+import numpy as np
+
+from monitor.contracts.parameters import Registry
 from monitor.ingest.dead_letters import DeadLetter
-from monitor.store.facts import Facts, OffsetRange, PackedFacts, ShardFacts
+from monitor.store.facts import Facts, OffsetRange, Portions
+from monitor.store.packing import pack_facts
 
-MOST_APPLIED: Final = 400_000
-"""A batch with at least this number of applied visits is not joined with others. Larger writes are hardly faster."""
+MOST_FACTS: Final = 300_000
+"""A batch with at least this number of facts is not joined with others. Larger writes are hardly faster, and a script
+needs a second for so many facts in one shard. It must end well before the client's time limit (5 s)."""
 
-MOST_IN_SHARD: Final = 8 * 1024 * 1024
-"""A batch with at least this number of bytes of facts in one shard is not joined with others. These are 300,000 facts,
-for which a script needs a second. A script must end well before the client's time limit (5 s)."""
-
-FEW_APPLIED: Final = 10_000
-"""A batch with fewer applied visits is sent as soon as the thread is idle. A larger batch indicates a backlog, and is
-first joined with the next polls, because the store needs only half of the time per fact if a batch is large."""
-
-MOST_POLLS: Final = 16
-"""The most polls in a batch. This limits the memory of dead letters, which may have as many bytes as the polls."""
+FEW_FACTS: Final = 10_000
+"""A batch with fewer facts is sent as soon as the thread is idle. A larger batch indicates a backlog, and is first
+joined with the next polls, because the store needs only half of the time per fact if a batch is large."""
 
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""A batch with at least this number of bytes of dead letters, or of facts, is not joined with others. A poll may
-decompress to much more, and a visit may be a fact of many designated times."""
+"""A batch with at least this number of bytes of dead letters is not joined with others."""
 
 MOST_SENT: Final = 2
 """The number of batches that are sent to the thread at once: one is being written, and one waits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """The outcome of one poll, or of several.
 
+    `facts`: by poll. `fates`: the number of visits by fate. `cut`: the number of accepted visits that were cut.
     `began`: when the decoding of the first poll began (`perf_counter`). `oldest_stamp`: the oldest timestamp, and
-    `newest_stamps`: the newest one by input partition, in seconds. `packed`: the facts, ready to be written.
+    `newest_stamps`: the newest one by input partition, in seconds.
     """
 
     ranges: tuple[OffsetRange, ...]
-    accepted: Accepted
+    facts: tuple[Facts, ...]
+    fates: Mapping[str, int]
     letters: tuple[DeadLetter, ...]
     records: int
     began: float
+    cut: int = 0
     oldest_stamp: float | None = None
     newest_stamps: Mapping[int, float] = field(default_factory=dict)
-    polls: int = 1
-    packed: Facts | PackedFacts | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of facts."""
+        return sum(map(len, self.facts))
 
     @property
     def is_full(self) -> bool:
         """Whether the batch is large enough to be written efficiently."""
-        return (
-            self.polls >= MOST_POLLS
-            or self.accepted.fates[APPLIED] >= MOST_APPLIED
-            or sum(len(letter.refusal.payload) for letter in self.letters) >= MOST_BYTES
-            or _has_many_bytes(self.accepted.facts)
-        )
+        return self.size >= MOST_FACTS or sum(len(letter.refusal.payload) for letter in self.letters) >= MOST_BYTES
 
     def join(self, later: Batch) -> Batch | None:
         """Return one batch with the content of both; None if a partition's records are not in sequence."""
@@ -79,21 +76,23 @@ class Batch:
         oldest = [stamp for stamp in (self.oldest_stamp, later.oldest_stamp) if stamp is not None]
         return Batch(
             tuple(ranges.values()),
-            _join_accepted(self.accepted, later.accepted),
+            self.facts + later.facts,
+            Counter(self.fates) + Counter(later.fates),
             self.letters + later.letters,
             self.records + later.records,
             self.began,
+            self.cut + later.cut,
             min(oldest, default=None),
             _join_newest(self.newest_stamps, later.newest_stamps),
-            self.polls + later.polls,
         )
 
-
-def _has_many_bytes(facts: Facts) -> bool:
-    sizes = [
-        sum(len(part.seen) + len(part.present) + len(part.stays) for part in of_shard) for of_shard in facts.values()
-    ]
-    return sum(sizes) >= MOST_BYTES or max(sizes, default=0) >= MOST_IN_SHARD
+    def pack(self, registry: Registry) -> Portions:
+        """Return all facts, ready to be written."""
+        joined = (
+            np.concatenate(kind)
+            for kind in zip(*((one.seen, one.present, one.stays) for one in self.facts), strict=True)
+        )
+        return pack_facts(Facts(*joined), registry.shard)
 
 
 def _join_newest(first: Mapping[int, float], later: Mapping[int, float]) -> dict[int, float]:
@@ -102,26 +101,18 @@ def _join_newest(first: Mapping[int, float], later: Mapping[int, float]) -> dict
     }
 
 
-def _join_accepted(first: Accepted, later: Accepted) -> Accepted:
-    facts: dict[int, list[ShardFacts]] = {shard: list(of_shard) for shard, of_shard in first.facts.items()}
-    for shard, of_shard in later.facts.items():
-        facts.setdefault(shard, []).extend(of_shard)
-    fates = Counter(first.fates)
-    fates.update(later.fates)
-    return Accepted(facts, fates, [*first.refused, *later.refused], first.cut + later.cut)
-
-
 class WriteQueue:
     """Batches on their way to the windows. Used by the reader's thread; `write` runs in another thread.
 
+    Facts are packed in the reader's thread, so that the store does not have to wait.
+
     Args:
-        pack: packs the facts of a batch. This takes a tenth of the time of a write, and runs in the reader's thread, so
-            that the store does not have to wait.
-        write: writes a batch, and returns by partition the lowest progress of all shards.
+        registry: the locations and their shards.
+        write: writes a batch and its packed facts, and returns by partition the lowest progress of all shards.
     """
 
-    def __init__(self, pack: Callable[[Facts], Facts | PackedFacts], write: Callable[[Batch], dict[int, int]]) -> None:
-        self._pack = pack
+    def __init__(self, registry: Registry, write: Callable[[Batch, Portions], dict[int, int]]) -> None:
+        self._registry = registry
         self._write = write
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._sent: deque[tuple[Batch, Future[dict[int, int]]]] = deque()
@@ -146,15 +137,15 @@ class WriteQueue:
         if self._pending.is_full:
             may_send = len(self._sent) < MOST_SENT
         else:
-            may_send = not self._sent and self._pending.accepted.fates[APPLIED] < FEW_APPLIED
+            may_send = not self._sent and self._pending.size < FEW_FACTS
         if may_send:
             self.flush()
 
     def flush(self) -> None:
         """Send the pending batch, if there is one."""
         if self._pending is not None:
-            batch = replace(self._pending, packed=self._pack(self._pending.accepted.facts))
-            self._sent.append((batch, self._thread.submit(self._write, batch)))
+            packed = self._pending.pack(self._registry)
+            self._sent.append((self._pending, self._thread.submit(self._write, self._pending, packed)))
             self._pending = None
 
     @property

@@ -8,9 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from monitor.errors import UsageError
-
-HASH_BYTES: Final = 16
-"""128 bits: among 10⁹ people, the chance of a collision, which would make a count too low, is about 10⁻²¹."""
+from monitor.store.facts import HASH_BYTES
 
 _LEAST_KEY: Final = 16
 _TAG_BYTES: Final = 2

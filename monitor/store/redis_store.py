@@ -20,16 +20,15 @@ from monitor.errors import EvictionError, WindowsError
 from monitor.store.facts import (
     COMPLETE_FROM_START,
     NEVER,
-    Facts,
     OffsetRange,
-    PackedFacts,
+    Portions,
     Question,
     Reading,
     StoredShard,
     Window,
 )
 from monitor.store.keys import PROGRESS, Keys, make_service_pattern, parse_progress
-from monitor.store.packing import count_members, read_stays, split_portions
+from monitor.store.packing import count_members, read_stays
 from monitor.store.redis_client import (
     REDIS_ERRORS,
     Client,
@@ -131,11 +130,7 @@ class RedisWindows:
         """Return the first keys that a script declares: the shard's hash, the waiting facts, and the missing key."""
         return [self._keys.meta(shard), self._keys.waiting(shard), self._keys.never(shard)]
 
-    def pack(self, facts: Facts) -> PackedFacts:
-        """Prepare a batch's facts for `write`. Another thread may do this while `write` waits for the store."""
-        return PackedFacts({shard: list(split_portions(of_shard)) for shard, of_shard in facts.items()})
-
-    def write(self, ranges: Sequence[OffsetRange], facts: Facts | PackedFacts) -> dict[int, int]:
+    def write(self, ranges: Sequence[OffsetRange], portions: Portions) -> dict[int, int]:
         """Add a batch's facts, and advance the progress of each shard that has reached the starts of the ranges.
 
         One script changes the facts and the progress of a shard. A write that advances no progress of a shard stores
@@ -145,14 +140,18 @@ class RedisWindows:
             By partition, the lowest progress of all shards after the write, -1 where a shard has none. If it is below
             the start of its range, the consumer has to seek back to the returned offset.
         """
-        packed = facts if isinstance(facts, PackedFacts) else self.pack(facts)
         advance = [
             part for offsets in ranges for part in (f"{PROGRESS}{offsets.partition}", offsets.start, offsets.end)
         ]
         arguments = (*self._read_clock(), len(ranges), *advance)
         replies = self._run(
             {
-                shard: make_eval("write", self._declare_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
+                shard: make_eval(
+                    "write",
+                    self._declare_keys(shard),
+                    *arguments,
+                    *(part for one in portions.get(shard, ()) for part in (one.kind, one.stamp, one.facts)),
+                )
                 for shard in self._all
             }
         )

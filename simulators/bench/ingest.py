@@ -13,19 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts.clock import SystemClock
-from monitor.ingest.accept import Accepted, accept
+from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
-from monitor.ingest.write_queue import MOST_APPLIED
+from monitor.ingest.write_queue import MOST_FACTS
 from monitor.kafka.topics import list_topic_needs
 from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.observe.metrics import Metrics
 from monitor.service.preflight import run_preflight
 from monitor.service.service import Settings, create_windows
 from monitor.service.setup import Beginning, set_up
-from monitor.store.facts import OffsetRange
+from monitor.store.facts import OffsetRange, Portions
+from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress
 from monitor.store.redis_store import RedisWindows
 from simulators.bench.bench import Bench
@@ -124,11 +125,11 @@ def _drain(reader: Reader, metrics: Metrics, visits: int) -> float:
     return time.perf_counter() - began
 
 
-def _pack(filled: FilledTopics) -> Iterator[tuple[list[OffsetRange], Accepted]]:
-    """Yield the ranges and facts of the batches that a reader without limits would write."""
+def _pack(filled: FilledTopics) -> Iterator[tuple[list[OffsetRange], Portions]]:
+    """Yield the ranges and packed facts of the batches that a reader without limits would write."""
     settings = filled.settings
     parameters = settings.parameters
-    size = max(1, MOST_APPLIED // PER_RECORD)
+    size = max(1, MOST_FACTS // PER_RECORD)
     slot = parameters.grid.find_slot(time.time_ns() // 1_000)
     for begin in range(0, len(filled.records), size):
         values = filled.records[begin : begin + size]
@@ -137,8 +138,9 @@ def _pack(filled: FilledTopics) -> Iterator[tuple[list[OffsetRange], Accepted]]:
             OffsetRange(partition, _count_before(begin, partition), _count_before(numbers[-1] + 1, partition))
             for partition in range(PARTITIONS)
         ]
-        columns = decode_records(values, parameters.default_stay)
-        yield ranges, accept(parameters, settings.hasher, columns, np.full(len(values), slot, np.int64))
+        columns = decode_records(parameters, values)
+        accepted = accept(parameters, settings.hasher, columns, np.full(len(values), slot, np.int64))
+        yield ranges, pack_facts(accepted.facts, parameters.registry.shard)
 
 
 def _count_before(number: int, partition: int) -> int:
@@ -153,8 +155,7 @@ def _measure_store_alone(bench: Bench, filled: FilledTopics) -> float:
             windows.begin(partition, 0, 0)
         _open_slot(filled.settings, windows)
         seconds = 0.0
-        for ranges, accepted in _pack(filled):
-            packed = windows.pack(accepted.facts)
+        for ranges, packed in _pack(filled):
             began = time.perf_counter()
             windows.write(ranges, packed)
             seconds += time.perf_counter() - began

@@ -30,9 +30,8 @@ from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.service.run import collect_garbage_rarely
 from monitor.signals import Signal
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, ShardFacts
-from monitor.store.hashing import HASH_BYTES
-from monitor.store.packing import group_by_shard, pack_present, pack_seen, split_by_shard
+from monitor.store.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
+from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext
@@ -72,23 +71,21 @@ class OpenPartition:
     def add_seen(self, tick: int, rows: NDArray[np.int64]) -> None:
         """Add one new person to each row."""
         stamp = np.full(rows.size, tick, np.int64)
-        packed = pack_seen(stamp, rows, stamp, _draw_people(rows.size))
-        facts = group_by_shard(split_by_shard(self.parameters.registry.shard[rows], stamp, packed), ())
-        self._write(facts)
+        self._write(Facts(seen=make_facts(SEEN, stamp=stamp, row=rows, last=stamp, person=_draw_people(rows.size))))
 
     def add_present(self, tick: int, instant: int, rows: NDArray[np.int64]) -> None:
         """Add one new person to each row at a designated time."""
         stamp, at = np.full(rows.size, tick, np.int64), np.full(rows.size, instant, np.int64)
-        packed = pack_present(at, rows, _draw_people(rows.size))
-        self._write(group_by_shard((), split_by_shard(self.parameters.registry.shard[rows], stamp, packed)))
+        people = _draw_people(rows.size)
+        self._write(Facts(present=make_facts(PRESENT, stamp=stamp, instant=at, row=rows, person=people)))
 
-    def _write(self, facts: dict[int, list[ShardFacts]]) -> None:
+    def _write(self, facts: Facts) -> None:
         reached = min(progress[0] for progress in self.windows.read_progress())
-        self.windows.write([OffsetRange(0, reached, reached + 1)], facts)
+        self.windows.write([OffsetRange(0, reached, reached + 1)], pack_facts(facts, self.parameters.registry.shard))
 
 
-def _draw_people(number: int) -> NDArray[np.uint8]:
-    return np.frombuffer(SystemEntropy().bytes(number * HASH_BYTES), np.uint8).reshape(number, HASH_BYTES)
+def _draw_people(number: int) -> NDArray[np.void]:
+    return np.frombuffer(SystemEntropy().bytes(number * PERSON.itemsize), PERSON)
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from monitor.contracts.parameters import Parameters
 from monitor.ingest.accept import Accepted, accept
-from monitor.ingest.columns import Columns
-from monitor.ingest.decode import decode_records
+from monitor.ingest.decode import Columns, decode_records
 from monitor.service.service import Settings
 from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds
 from tests.ingest.one_by_one import decode
-from tests.store.packed import unpack_seen
+from tests.store.packed import list_seen
 
 BATCH = 2_000
 SAMPLED = 40  # one in this number of records is also read by the contract
@@ -33,14 +33,14 @@ def fuzz(town: Settings, maker: RecordGenerator, count: int) -> Counter[str]:
     records = maker.records(count)
     while batch := list(islice(records, BATCH)):
         values = [record.value for record in batch]
-        columns = decode_records(values, parameters.default_stay)
+        columns = decode_records(parameters, values)
         accepted = accept(parameters, town.hasher, columns, np.full(len(values), SLOT, np.int64))
         totals["records"] += len(batch)
         totals["untouched"] += sum(record.untouched for record in batch)
         expected = [record.expected() for record in batch]
         totals += check_fates(expected, values, columns, accepted)
         totals["kept"] += check_kept(town, expected, accepted)
-        totals["sampled"] += check_contract(values, columns, parameters.default_stay)
+        totals["sampled"] += check_contract(parameters, values, columns)
     return totals
 
 
@@ -62,20 +62,20 @@ def check_fates(
 def check_kept(town: Settings, expected: Sequence[Expected], accepted: Accepted) -> int:
     """Check that all planted visits that must count are among the facts."""
     ids = town.parameters.registry.ids
-    facts = {(ids[fact.row], fact.person) for fact in unpack_seen(accepted.facts)}
+    facts = {(ids[fact.row], fact.person) for fact in list_seen(accepted.facts)}
     kept = [(location, person) for one in expected for location, person in one.kept]
     lost = [(location, person) for location, person in kept if (location, town.hasher(person)) not in facts]
     assert not lost, f"{lost[0]} and {len(lost) - 1} others were lost"
     return len(kept)
 
 
-def check_contract(values: Sequence[bytes | None], columns: Columns, default_stay: int) -> int:
+def check_contract(parameters: Parameters, values: Sequence[bytes | None], columns: Columns) -> int:
     """Check for a sample that bulk decoding equals decoding by the contract."""
     places = range(0, len(values), SAMPLED)
-    rows: dict[int, list[tuple[int, str, str, int, int]]] = {place: [] for place in places}
+    rows: dict[int, list[tuple[int, str, int, int, int]]] = {place: [] for place in places}
     for n, record in enumerate(columns.record.tolist()):
         if record in rows:
-            visit = (columns.persons[n], columns.locations[n], int(columns.arrived[n]), int(columns.left[n]))
+            visit = (columns.persons[n], int(columns.row[n]), int(columns.arrived[n]), int(columns.left[n]))
             rows[record].append((int(columns.index[n]), *visit))
     refused: dict[int, list[object]] = {place: [] for place in places}
     for refusal in columns.refused:
@@ -87,9 +87,9 @@ def check_contract(values: Sequence[bytes | None], columns: Columns, default_sta
             (
                 index,
                 v.person_id,
-                v.location_id,
+                parameters.registry.rows.get(v.location_id, -1),
                 v.arrived_at,
-                v.arrived_at + default_stay if v.left_at is None else v.left_at,
+                v.arrived_at + parameters.default_stay if v.left_at is None else v.left_at,
             )
             for index, v in decoded.visits
         ]

@@ -25,7 +25,7 @@ from monitor.tools.servers import EmbeddedValkey
 from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
 from tests.kit.topics import read_header, read_topic
 from tests.shared_kafka import SharedKafka
-from tests.store.packed import unpack_seen
+from tests.store.packed import list_seen
 
 RECORDS = 4_000
 PARTITIONS = 2
@@ -82,7 +82,7 @@ def read_counts(run: Replay, settings: Settings) -> dict[str, int]:
 def count_people(settings: Settings, accepted: Accepted) -> dict[str, int]:
     """Return the same counts from the records in memory."""
     people_at: dict[str, set[Any]] = {location: set() for location in WATCHED}
-    for fact in unpack_seen(accepted.facts):
+    for fact in list_seen(accepted.facts):
         if fact.last > SLOT - 6:
             people_at[settings.parameters.registry.ids[fact.row]].add(fact.person)
     return {location: len(persons) for location, persons in people_at.items()}
@@ -112,7 +112,7 @@ def test_service_survives_strange_records(
         fates = run.summarize(2, 0.0).visits
         value = run.metrics.registry.get_sample_value
         counted, read = read_counts(run, settings), value(f"{PREFIX}_records_total")
-    columns = decode_records([record.value for record in placed.values()], settings.parameters.default_stay)
+    columns = decode_records(settings.parameters, [record.value for record in placed.values()])
     accepted = accept(settings.parameters, settings.hasher, columns, np.full(RECORDS, SLOT, np.int64))
     expected = [record.expected() for record in records]
     kept = Counter(location for one in expected for location, _person in one.kept)

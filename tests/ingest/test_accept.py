@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -19,10 +18,9 @@ from monitor.contracts.visits import Reason
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
 from monitor.privacy.dwell import DwellRule
-from monitor.store.facts import ShardFacts
 from monitor.store.hashing import PersonHasher
 from tests.builders import build_visit
-from tests.store.packed import Present, Seen, unpack_present, unpack_seen
+from tests.store.packed import Present, Seen, list_present, list_seen
 
 Visit = tuple[str, str, int, int]
 
@@ -52,17 +50,14 @@ def judge(
     if last > current + max_lead:
         last = current + max_lead
         left = grid.origin + (last + 1) * grid.length
-    row, shard = (
-        parameters.registry.ids.index(location),
-        int(parameters.registry.shard[parameters.registry.ids.index(location)]),
-    )
+    row = parameters.registry.ids.index(location)
     can = once = False
     windows = [monitor.window for monitor in parameters.over_time if row in monitor.rows]
     if windows:
         once = True
         if last >= current - max(windows) + 1:
             can = True
-            expected.seen.add(Seen(current, shard, row, hasher(person), last))
+            expected.seen.add(Seen(current, row, last, hasher(person)))
     for monitor in parameters.at_times:
         for instant in monitor.times.find_between(arrived, left).tolist():
             once = True
@@ -70,7 +65,7 @@ def judge(
             final = max(tick for tick in ticks if grid.as_of(tick) <= instant + monitor.horizon)
             if final >= current:
                 can = True
-                expected.present.add(Present(current, shard, instant, row, hasher(person)))
+                expected.present.add(Present(current, instant, row, hasher(person)))
     expected.fates["applied" if can else "expired" if once else "not_watched"] += 1
     return None
 
@@ -83,7 +78,7 @@ def run(
     parameters: Parameters, hasher: PersonHasher, batches: list[tuple[int, list[Visit]]]
 ) -> tuple[Accepted, Expected]:
     """Accept batches of (current slot, visits) in bulk, and one by one."""
-    columns = decode_records([encode(visits) for _, visits in batches], parameters.default_stay)
+    columns = decode_records(parameters, [encode(visits) for _, visits in batches])
     accepted = accept(parameters, hasher, columns, np.array([current for current, _ in batches], np.int64))
     expected = Expected()
     for record, (current, visits) in enumerate(batches):
@@ -96,8 +91,8 @@ def run(
 
 def check(parameters: Parameters, hasher: PersonHasher, batches: list[tuple[int, list[Visit]]]) -> Accepted:
     accepted, expected = run(parameters, hasher, batches)
-    assert set(unpack_seen(accepted.facts)) == expected.seen
-    assert set(unpack_present(accepted.facts)) == expected.present
+    assert set(list_seen(accepted.facts)) == expected.seen
+    assert set(list_present(accepted.facts)) == expected.present
     assert [(refusal.record, refusal.index, refusal.reason) for refusal in accepted.refused] == expected.refused
     counted = {**dict.fromkeys(accepted.fates, 0), **expected.fates, "dead_letter": len(expected.refused)}
     assert accepted.fates == counted
@@ -161,8 +156,8 @@ def test_long_stay_is_cut(parameters: Parameters, hasher: PersonHasher) -> None:
     """
     c = parameters.grid.find_slot(at("11:30:00"))
     accepted = check(parameters, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
-    assert [fact.last for fact in unpack_seen(accepted.facts)] == [c + 1]
-    assert list(unpack_present(accepted.facts)) == []
+    assert [fact.last for fact in list_seen(accepted.facts)] == [c + 1]
+    assert list(list_present(accepted.facts)) == []
 
 
 def test_cut_visits_are_counted(parameters: Parameters, hasher: PersonHasher) -> None:
@@ -219,8 +214,7 @@ def test_designated_time_of_two_monitors(parameters: Parameters, hasher: PersonH
     noon = at("12:00:00")
     c = parameters.grid.find_slot(noon + DAY) - 1
     accepted = check(parameters, hasher, [(c, [("p", "mill", noon, noon + 1)])])
-    (shard,) = accepted.facts
-    assert list(unpack_present(accepted.facts)) == [Present(c, shard, noon, 3, hasher("p"))]
+    assert list(list_present(accepted.facts)) == [Present(c, noon, 3, hasher("p"))]
     assert one(parameters, hasher, "mill", noon, noon + 1, c + 1) == "expired"
 
 
@@ -228,9 +222,9 @@ def test_stay_of_half_a_century(parameters: Parameters, hasher: PersonHasher) ->
     """A stay of 50 years adds only the designated times that a tick still counts."""
     c = parameters.grid.find_slot(at("12:30:00"))
     visits = [("p", "farm", parse_instant("1970-01-01T00:00:00Z") + n, at("12:30:00")) for n in range(3)]
-    columns = decode_records([encode(visits)], parameters.default_stay)
+    columns = decode_records(parameters, [encode(visits)])
     accepted = accept(parameters, hasher, columns, np.array([c]))
-    held = Counter(fact.instant for fact in unpack_present(accepted.facts))
+    held = Counter(fact.instant for fact in list_present(accepted.facts))
     assert held == {at("09:00:00"): 3, at("12:00:00"): 3}
     assert accepted.fates["applied"] == 3
 
@@ -243,7 +237,7 @@ def test_ends_of_the_calendar(parameters: Parameters, hasher: PersonHasher) -> N
         for location in ("inn", "farm")
         for arrived, left in ((first, first), (first, last), (last, last), (last, None))
     ]
-    columns = decode_records([json.dumps({"visits": rows}).encode()], 10**30)
+    columns = decode_records(replace(parameters, default_stay=10**30), [json.dumps({"visits": rows}).encode()])
     accepted = accept(parameters, hasher, columns, np.array([parameters.grid.find_slot(at("12:30:00"))]))
     assert accepted.fates == {"applied": 2, "expired": 1, "not_watched": 1, "dead_letter": 4}
 
@@ -265,7 +259,7 @@ def test_visits_are_independent(parameters: Parameters, hasher: PersonHasher) ->
 
     def members(some: list[Visit]) -> Counter[tuple[object, ...]]:
         accepted = check(parameters, hasher, [(c, some)])
-        return Counter([*unpack_seen(accepted.facts), *unpack_present(accepted.facts)])
+        return Counter([*list_seen(accepted.facts), *list_present(accepted.facts)])
 
     together = members(visits)
     apart: Counter[tuple[object, ...]] = Counter()
@@ -291,14 +285,14 @@ def test_only_applied_people_are_hashed(parameters: Parameters) -> None:
         ("b", "inn", at("12:10:00"), at("12:20:00")),
         ("c", "x", 0, 1),
     ]
-    accept(parameters, hasher, decode_records([encode(visits)], 0), np.array([c]))
+    accept(parameters, hasher, decode_records(parameters, [encode(visits)]), np.array([c]))
     assert hasher.asked == ["b"]
 
 
 def test_refused_visit_payload(parameters: Parameters, hasher: PersonHasher) -> None:
     """The payload of a refused visit is the visit as it was sent."""
     sent = {"person_id": "p", "location_id": "nowhere", "arrived_at": "2026-11-20T08:15:00Z", "app": {"v": 1}}
-    columns = decode_records([b"3", json.dumps({"visits": [{}, sent]}).encode()], parameters.default_stay)
+    columns = decode_records(parameters, [b"3", json.dumps({"visits": [{}, sent]}).encode()])
     accepted = accept(parameters, hasher, columns, np.zeros(2, np.int64))
     assert [refusal.reason for refusal in accepted.refused] == ["not_a_visit", "not_a_visit", "unknown_location"]
     assert json.loads(accepted.refused[-1].payload) == sent
@@ -309,9 +303,8 @@ def test_refused_visit_payload(parameters: Parameters, hasher: PersonHasher) -> 
 @pytest.mark.parametrize("values", [[], [b'{"visits": []}'], [None]])
 def test_no_visits(parameters: Parameters, hasher: PersonHasher, values: list[bytes | None]) -> None:
     """Without visits, the outcome is empty."""
-    accepted = accept(parameters, hasher, decode_records(values, SECOND), np.zeros(len(values), np.int64))
-    facts: dict[int, list[ShardFacts]] = {}
-    assert accepted.facts == facts
+    accepted = accept(parameters, hasher, decode_records(parameters, values), np.zeros(len(values), np.int64))
+    assert len(accepted.facts) == 0
     assert accepted.fates["dead_letter"] == values.count(None)
 
 
@@ -329,15 +322,14 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
     visits = [("ann", "farm", arrived, left, True), ("bob", "farm", arrived, left, False)]
     rows = [build_visit(*visit[:4]) | {"consent": visit[4]} for visit in visits]
     values = [json.dumps({"visits": rows}).encode()]
-    columns = decode_records(values, parameters.default_stay, with_consent=True)
+    columns = decode_records(bounded, values)
     plain = accept(parameters, hasher, columns, np.array([current]))
     with_bounds = accept(bounded, hasher, columns, np.array([current]))
     assert plain.fates == with_bounds.fates == {"applied": 2, "expired": 0, "not_watched": 0, "dead_letter": 0}
-    row, shard = 4, int(parameters.registry.shard[4])
-    consented = {Present(current, shard, instant, row + 2**31, hasher("ann"))}
-    assert set(unpack_present(with_bounds.facts)) == set(unpack_present(plain.facts)) | consented
-    assert set(unpack_seen(with_bounds.facts)) == set(unpack_seen(plain.facts))
-    assert {fact.instant for fact in unpack_present(plain.facts)} > {instant}
+    consented = {Present(current, instant, 4 + 2**31, hasher("ann"))}
+    assert set(list_present(with_bounds.facts)) == set(list_present(plain.facts)) | consented
+    assert set(list_seen(with_bounds.facts)) == set(list_seen(plain.facts))
+    assert {fact.instant for fact in list_present(plain.facts)} > {instant}
 
 
 def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher: PersonHasher) -> None:
@@ -345,8 +337,8 @@ def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher:
     noon = parameters.at_times[1].times.instants[0]
     visit = build_visit("a", "farm", noon) | {"consent": True}
     current = np.array([parameters.grid.find_slot(noon)])
-    columns = decode_records([json.dumps(visit).encode()], parameters.default_stay)
-    facts = list(unpack_present(accept(parameters, hasher, columns, current).facts))
+    columns = decode_records(parameters, [json.dumps(visit).encode()])
+    facts = list(list_present(accept(parameters, hasher, columns, current).facts))
     assert facts
     assert all(fact.row == 4 for fact in facts)
 
@@ -368,19 +360,16 @@ def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None
         ("eve", "farm", first - DAY, first + SECOND),
         ("dan", "farm", first + MINUTE, first + 2 * MINUTE),
     ]
-    columns = decode_records([encode(visits)], parameters.default_stay)
+    columns = decode_records(parameters, [encode(visits)])
     plain, with_lengths = (accept(of, hasher, columns, np.array([current])) for of in (parameters, timed))
     assert with_lengths.fates == plain.fates
-    assert set(unpack_present(with_lengths.facts)) == set(unpack_present(plain.facts))
-    lengths = {
-        (instant, hashed): length
-        for stamped in with_lengths.facts[int(parameters.registry.shard[4])]
-        for instant, length, _, hashed in struct.iter_unpack(">qII16s", stamped.stays)
-    }
+    assert set(list_present(with_lengths.facts)) == set(list_present(plain.facts))
+    stays = with_lengths.facts.stays.tolist()
+    lengths = {(instant, hashed): length for _stamp, instant, length, _row, hashed in stays}
     assert lengths == {
         (first, hasher("ann")): 900,
         (first, hasher("bob")): 7_200,
         (second, hasher("bob")): 7_200,
         (first, hasher("eve")): 7_200,
     }
-    assert not any(stamped.stays for of_shard in plain.facts.values() for stamped in of_shard)
+    assert not plain.facts.stays.size

@@ -9,8 +9,7 @@ import pytest
 
 from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
-from monitor.ingest.columns import Refusal
-from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetter, DeadLetterTopic
+from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetter, DeadLetterTopic, Refusal
 from monitor.kafka.connections import KafkaConnections
 from tests.kit.topics import read_topic
 from tests.shared_kafka import SharedKafka

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.contracts.instants import MINUTE, format_instant, parse_instant
+from monitor.contracts.instants import DAY, MINUTE, format_instant, parse_instant
+from monitor.contracts.parameters import AtTimes
+from monitor.contracts.schedule import Schedule
 from monitor.contracts.visits import Fault, Reason, open_record
-from monitor.ingest.decode import LONGEST_STAY, decode_records, parse_instants
+from monitor.ingest.decode import LONGEST_STAY, Columns, decode_records, parse_instants
+from tests.builders import build_parameters
 from tests.ingest.one_by_one import decode
 
 STAY = 15 * MINUTE
@@ -28,15 +34,24 @@ def record(*visits: Any, **envelope: Any) -> bytes:
     return json.dumps({"batch_id": "b", **envelope, "visits": visits}).encode()
 
 
+BOUNDED = AtTimes("noon", Schedule(()), Fraction(1), 5, DAY, Fraction(1))
+PARAMETERS = build_parameters(("inn", "駅", "a" * 256, "é" * 128), at_times=(BOUNDED,))
+
+
+def decode_all(values: Sequence[bytes | None], **changes: Any) -> Columns:
+    """Decode records in bulk, with some other parameters."""
+    return decode_records(replace(PARAMETERS, **changes), values)
+
+
 def check(values: list[bytes | None]) -> None:
     """Check that the columns have the visits and refusals of the contract, in its order."""
-    columns = decode_records(values, STAY, with_consent=True)
+    columns = decode_all(values)
     assert columns.consent is not None
     rows = zip(
         columns.record.tolist(),
         columns.index.tolist(),
         columns.persons,
-        columns.locations,
+        columns.row.tolist(),
         columns.arrived.tolist(),
         columns.left.tolist(),
         columns.consent.tolist(),
@@ -46,8 +61,9 @@ def check(values: list[bytes | None]) -> None:
     for place, value in enumerate(values):
         decoded = decode(value)
         for index, visit in decoded.visits:
+            row = PARAMETERS.registry.rows.get(visit.location_id, -1)
             left = visit.arrived_at + STAY if visit.left_at is None else visit.left_at
-            expected.append((place, index, visit.person_id, visit.location_id, visit.arrived_at, left, visit.consent))
+            expected.append((place, index, visit.person_id, row, visit.arrived_at, left, visit.consent))
         refused += [(place, index, fault) for index, fault in decoded.faults]
     assert list(rows) == expected
     assert [(refusal.record, refusal.index, refusal.fault) for refusal in columns.refused] == refused
@@ -55,7 +71,7 @@ def check(values: list[bytes | None]) -> None:
 
 def reasons(*values: bytes | None) -> list[tuple[int, int | None, Reason]]:
     check(list(values))
-    return [(refusal.record, refusal.index, refusal.reason) for refusal in decode_records(values, STAY).refused]
+    return [(refusal.record, refusal.index, refusal.reason) for refusal in decode_all(values).refused]
 
 
 NOT_JSON = [
@@ -80,7 +96,7 @@ NOT_JSON = [
 def test_invalid_json(value: bytes) -> None:
     """A record that is not strict JSON is refused as a whole."""
     assert reasons(value) == [(0, None, Reason.NOT_JSON)]
-    assert decode_records([value], STAY).refused[0].payload == value
+    assert decode_all([value]).refused[0].payload == value
 
 
 def test_tombstone_is_refused() -> None:
@@ -88,7 +104,7 @@ def test_tombstone_is_refused() -> None:
     fault = open_record(None)
     assert isinstance(fault, Fault)
     assert reasons(None) == [(0, None, fault.reason)]
-    assert decode_records([None], STAY).refused[0].payload == b""
+    assert decode_all([None]).refused[0].payload == b""
 
 
 @pytest.mark.parametrize("value", [b"null", b"[]", b"3", b'"x"', b'{"visits": null}', b'{"visits": {}}'])
@@ -126,7 +142,7 @@ def test_bad_visit_between_good_ones(change: dict[str, Any], reason: Reason) -> 
         for envelope in ({}, {"batch_id": 7}, {"batch_id": None}, {"more": [1]}):
             value = record(sibling, bad, sibling, **envelope)
             assert reasons(value) == [(0, 1, reason)]
-            columns = decode_records([value], STAY)
+            columns = decode_all([value])
             assert columns.index.tolist() == [0, 2]
             assert json.loads(columns.refused[0].payload) == bad
     assert reasons(json.dumps(bad).encode()) == [(0, 0, reason)]
@@ -142,7 +158,7 @@ def test_additional_keys() -> None:
     """Additional keys are accepted, including keys with numbers that no double can represent."""
     grown = record({**GOOD, "app": {"n": 1}}, schema=2).replace(b'"n": 1', b'"n": 1e999')
     assert reasons(grown, json.dumps({**GOOD, "app": 1}).encode()) == []
-    assert len(decode_records([grown], STAY).persons) == 1
+    assert len(decode_all([grown]).persons) == 1
 
 
 def test_default_stay() -> None:
@@ -150,9 +166,9 @@ def test_default_stay() -> None:
     arrived = parse_instant(GOOD["arrived_at"])
     bare = {key: GOOD[key] for key in ("person_id", "location_id", "arrived_at")}
     other = {**bare, "arrived_at": "2026-11-20T17:15:00+09:00"}
-    columns = decode_records([record(bare, {**bare, "left_at": None}, GOOD, other)], STAY)
+    columns = decode_all([record(bare, {**bare, "left_at": None}, GOOD, other)])
     assert columns.left.tolist() == [arrived + STAY, arrived + STAY, arrived + 25 * MINUTE, arrived + STAY]
-    assert decode_records([record(bare)], 10**40).left.tolist() == [arrived + LONGEST_STAY]
+    assert decode_all([record(bare)], default_stay=10**40).left.tolist() == [arrived + LONGEST_STAY]
 
 
 def test_consent_belongs_to_a_visit() -> None:
@@ -160,10 +176,10 @@ def test_consent_belongs_to_a_visit() -> None:
     other_offset = {**GOOD, "arrived_at": "2026-11-20T17:15:00+09:00", "consent": True}
     visits = [GOOD, {**GOOD, "consent": True}, {**GOOD, "consent": False}, other_offset, {**GOOD, "app": 1}]
     values = [record(*visits, consent=True), record(*visits, consent="x"), json.dumps(visits[1]).encode()]
-    columns = decode_records(values, STAY, with_consent=True)
+    columns = decode_all(values)
     assert columns.consent is not None
     assert columns.consent.tolist() == [False, True, False, True, False] * 2 + [True]
-    assert decode_records(values, STAY).consent is None
+    assert decode_all(values, at_times=()).consent is None
 
 
 def test_empty_visit() -> None:
@@ -179,9 +195,7 @@ def test_errors_quote_nothing() -> None:
     """
     planted = "person-0815"
     bad = [{**GOOD, key: planted + "\x01"} for key in GOOD] + [{**GOOD, planted: 1, "left_at": "1999-01-01T00:00:00Z"}]
-    refused = decode_records(
-        [record(*bad), f'{{"{planted}": {planted}'.encode(), f'"{planted}"'.encode()], STAY
-    ).refused
+    refused = decode_all([record(*bad), f'{{"{planted}": {planted}'.encode(), f'"{planted}"'.encode()]).refused
     assert len(refused) == len(bad) + 2
     for refusal in refused:
         assert planted not in refusal.error
@@ -194,14 +208,16 @@ def test_no_records() -> None:
     check([record()])
 
 
-FORMS = [
+FORMS = [  # the first eight are read in bulk
     "2026-11-20T08:15:00Z",
     "0001-01-01T00:00:00Z",
     "9999-12-31T23:59:59Z",
     "1969-12-31T23:59:59Z",
     "2000-02-29T12:34:56Z",
-    "2024-02-29T00:00:00+09:00",
     "2026-11-20T08:15:00.123Z",
+    "1969-12-31T23:59:59.9Z",
+    "0001-01-01T00:00:00.123456789012345678Z",
+    "2024-02-29T00:00:00+09:00",
     "2026-11-20T08:15:00.123456789-11:30",
     "2026-11-20T08:15:00+00:00",
     "2026-11-20t08:15:00z",
@@ -228,6 +244,9 @@ BAD = [
     "2026-11-20T08:15:00Z\n",
     "2026-11-20T08:15:00+9:00",
     "2026-11-20T08:15:00.Z",
+    "2026-11-20T08:15:00,5Z",
+    "2026-11-20T08:15:00.5",
+    "2026-11-20T08:15:00.1234567890123456789Z",
     "20261120T081500Z",
 ]
 EDGES = [
@@ -252,10 +271,10 @@ EDGES += ["\u2028", "\u200b", "\ue000"]
 
 @pytest.mark.parametrize("text", FORMS)
 def test_existing_time(text: str) -> None:
-    """Every form of RFC 3339 is read, and the common form in bulk, also beside missing times."""
+    """Every form of RFC 3339 is read, and times in UTC in bulk, also beside others and missing ones."""
     assert reasons(record({**GOOD, "arrived_at": text, "left_at": None})) == []
-    instants, fits = parse_instants([text, GOOD["arrived_at"], None])
-    assert fits.tolist() == [text in FORMS[:5], True, False]
+    instants, fits = parse_instants(f"{text}\n{GOOD['arrived_at']}\n")
+    assert fits.tolist() == [text in FORMS[:8], True, False]
     assert not fits[0] or instants[0] == parse_instant(text)
 
 
@@ -266,24 +285,27 @@ def test_invalid_time(text: str) -> None:
 
 
 def test_newline_in_a_text() -> None:
-    """A newline in a text does not shift the times.
-
-    Three texts whose joined rows are three other lines of 20 characters.
-    """
+    """A newline in a text does not shift the times of other visits, in its record or in others."""
     whole = FORMS[0]
-    texts = [f"{whole}\n{whole}", whole[:9], whole[10:]]
-    assert len("\n".join(texts)) == 3 * 21 - 1
-    _, fits = parse_instants(texts)
-    assert not fits.any()
+    texts = [f"{whole}\n{whole}", whole, whole]
+    values = [
+        record({**GOOD, key: text, "left_at": None} | {key: text})
+        for key in ("arrived_at", "left_at")
+        for text in texts
+    ]
+    check([*values, record(*({**GOOD, "left_at": text} for text in texts)), record(GOOD)])
 
 
-def test_every_day_of_400_years() -> None:
-    """Every day of a cycle of the calendar is read correctly."""
+def test_whole_calendar() -> None:
+    """Random times of the whole calendar are read correctly, in seconds and in microseconds."""
     rng = random.Random(7)
-    instants = [rng.randrange(-62_135_596_800, 253_402_300_800) * 1_000_000 for _ in range(5_000)]
-    read, fits = parse_instants([format_instant(instant) for instant in instants])
-    assert fits.all()
-    assert read.tolist() == instants
+    for unit in (1_000_000, 1):
+        instants = [
+            rng.randrange(-62_135_596_800_000_000, 253_402_300_800_000_000) // unit * unit for _ in range(5_000)
+        ]
+        read, fits = parse_instants("\n".join(map(format_instant, instants)))
+        assert fits.all()
+        assert read.tolist() == instants
 
 
 _TIMES = st.sampled_from([GOOD["arrived_at"], GOOD["left_at"], *FORMS, *BAD, "\n", 3, None])
@@ -365,5 +387,5 @@ def test_bulk_equals_contract_near_good_records() -> None:
 @pytest.mark.parametrize("text", ["2026-02-29T08:15:00Z", "2026-13-01T08:15:00Z", "2026-01-01T24:00:00Z"])
 def test_impossible_time_in_a_large_batch(text: str) -> None:
     """A time that does not exist is refused among thousands of others."""
-    _, fits = parse_instants(["2026-11-20T08:15:00Z"] * 3_000 + [text])
+    _, fits = parse_instants("\n".join(["2026-11-20T08:15:00Z"] * 3_000 + [text]))
     assert fits.tolist() == [True] * 3_000 + [False]

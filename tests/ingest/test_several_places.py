@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from monitor.ingest.several_places import SeveralPlaces
-from monitor.store.hashing import HASH_BYTES, PersonHasher
-from monitor.store.packing import CONSENT
-from tests.store.packed import pack_shard_facts
+from monitor.store.facts import CONSENT, PRESENT
+from monitor.store.hashing import PersonHasher
 
 NOON, EVENING = 1_767_268_800_000_000, 1_767_290_400_000_000
 HASHER = PersonHasher(b"0123456789abcdef")
@@ -20,12 +19,7 @@ Fact = tuple[str, int, int]
 
 def count(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
     """Return the count that a batch of (person, row, designated time) adds."""
-    hashes = b"".join(HASHER(person) for person, _, _ in facts)
-    return places.count(
-        np.array([instant for _, _, instant in facts], np.int64),
-        np.array([row for _, row, _ in facts], np.int64),
-        np.frombuffer(hashes, np.uint8).reshape(-1, HASH_BYTES),
-    )
+    return places.count(np.array([(3, instant, row, HASHER(person)) for person, row, instant in facts], PRESENT))
 
 
 @pytest.mark.promise(16)
@@ -49,10 +43,9 @@ def test_person_counts_once_per_time(facts: list[Fact], expected: int) -> None:
 
 def test_consent_is_no_other_place() -> None:
     """The fact that a person consented is at the same place as the person."""
-    facts = {0: [pack_shard_facts(3, present={NOON: [(1, HASHER("a")), (1 + CONSENT, HASHER("a"))]})]}
-    assert SeveralPlaces().count_in(facts) == 0
-    facts[1] = [pack_shard_facts(3, present={NOON: [(2, HASHER("a")), (2 + CONSENT, HASHER("a"))]})]
-    assert SeveralPlaces().count_in(facts) == 1
+    facts = [("a", 1, NOON), ("a", 1 + CONSENT, NOON)]
+    assert count(SeveralPlaces(), facts) == 0
+    assert count(SeveralPlaces(), [*facts, ("a", 2, NOON), ("a", 2 + CONSENT, NOON)]) == 1
 
 
 def test_counter_over_batches() -> None:

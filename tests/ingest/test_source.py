@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from monitor.errors import UnreachableError
-from monitor.ingest.columns import Value
+from monitor.ingest.dead_letters import Value
 from monitor.ingest.source import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord

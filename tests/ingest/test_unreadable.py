@@ -20,8 +20,7 @@ from monitor.contracts.dead_letters import DeadLetterHeaders
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept
-from monitor.ingest.columns import SINGLE
-from monitor.ingest.dead_letters import DeadLetterTopic
+from monitor.ingest.dead_letters import SINGLE, DeadLetterTopic
 from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
 from monitor.kafka.kafka_python_3_0.batches import LOG_END, Unreadable
@@ -275,7 +274,7 @@ def test_refused_visits_have_one_fate(
         good,
     ]
     value = json.dumps({"visits": kinds * 300}).encode()
-    columns = decode_records([value, value], 0)
+    columns = decode_records(parameters, [value, value])
     slot = parameters.grid.find_slot(int(columns.arrived[0]))
     accepted = accept(parameters, PersonHasher(b"0123456789abcdef"), columns, columns.record[:2] * 0 + slot)
     counts = Counter[str]()

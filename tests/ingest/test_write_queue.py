@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from monitor.contracts.parameters import Registry
+from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest import write_queue
-from monitor.ingest.accept import APPLIED, EXPIRED, Accepted
+from monitor.ingest.accept import APPLIED, EXPIRED
+from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue
-from monitor.store.facts import OffsetRange, ShardFacts
+from monitor.store.facts import SEEN, Facts, OffsetRange, Portions
+from tests.faults.facts import unpack_block
 
 LIMIT_SECONDS = 10.0
 
 
 def make_batch(start: int, end: int, partition: int = 0, applied: int = 1) -> Batch:
-    """Return a batch of the records [start, end) of a partition, all in shard 3."""
-    facts = {3: [ShardFacts(7, bytes(24 * applied))]}
-    return Batch((OffsetRange(partition, start, end),), Accepted(facts, {APPLIED: applied, EXPIRED: 2}, []), (), 1, 0.0)
+    """Return a batch of the records [start, end) of a partition."""
+    facts = Facts(seen=np.zeros(applied, SEEN))
+    return Batch((OffsetRange(partition, start, end),), (facts,), {APPLIED: applied, EXPIRED: 2}, (), 1, 0.0)
 
 
 class Store:
@@ -30,19 +35,23 @@ class Store:
     def __init__(self) -> None:
         self.released = threading.Event()
         self.written: list[Batch] = []
+        self.facts: list[int] = []
         self.fails = False
 
-    def write(self, written: Batch) -> dict[int, int]:
+    def write(self, written: Batch, portions: Portions) -> dict[int, int]:
         assert self.released.wait(LIMIT_SECONDS)
         if self.fails:
             raise UnreachableError("the store is down")
         self.written.append(written)
+        self.facts.append(
+            len([fact for portion in portions.get(0, ()) for fact in unpack_block(portion.stamp, portion.facts)])
+        )
         return {offsets.partition: offsets.end for offsets in written.ranges}
 
 
 @contextmanager
 def open_queue(store: Store) -> Iterator[WriteQueue]:
-    queue = WriteQueue(lambda facts: facts, store.write)
+    queue = WriteQueue(Registry(("inn",), 1), store.write)
     try:
         yield queue
     finally:
@@ -83,20 +92,21 @@ def test_batches_are_joined_while_writing() -> None:
         store.released.set()
         assert take_all(queue) == [(OffsetRange(0, 0, 5),), (OffsetRange(0, 5, 8), OffsetRange(1, 0, 9))]
     joined = store.written[1]
-    assert (joined.accepted.fates, joined.records) == ({APPLIED: 4, EXPIRED: 6}, 3)
-    assert [len(facts.seen) for facts in joined.accepted.facts[3]] == [48, 24, 24]
+    assert (joined.fates, joined.records) == ({APPLIED: 4, EXPIRED: 6}, 3)
+    assert store.facts == [1, 4]
 
 
-def test_backlog_is_joined() -> None:
-    """A large batch waits for the next polls, at most for eight, although the writer is idle."""
+def test_backlog_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large batch waits for the next polls, until it is full, although the writer is idle."""
+    monkeypatch.setattr(write_queue, "MOST_FACTS", 5 * write_queue.FEW_FACTS)
     store = Store()
     with open_queue(store) as queue:
         store.released.set()
-        for poll in range(write_queue.MOST_POLLS):
+        for poll in range(5):
             assert queue.take(wait=True) is None
-            queue.put(make_batch(poll, poll + 1, applied=write_queue.FEW_APPLIED))
+            queue.put(make_batch(poll, poll + 1, applied=write_queue.FEW_FACTS))
         assert queue.take(wait=True) is not None
-    assert [written.ranges for written in store.written] == [(OffsetRange(0, 0, write_queue.MOST_POLLS),)]
+    assert [written.ranges for written in store.written] == [(OffsetRange(0, 0, 5),)]
 
 
 @pytest.mark.promise(6)
@@ -114,18 +124,9 @@ def test_gap_is_not_joined() -> None:
     assert [written.ranges for written in store.written] == ranges
 
 
-def test_large_shard_fills_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch with many facts of one shard is full, because one script writes them."""
-    monkeypatch.setattr(write_queue, "MOST_IN_SHARD", 3 * 28)
-    spread = Accepted({shard: [ShardFacts(0, seen=bytes(28))] for shard in range(4)}, Counter(), [])
-    crowded = Accepted({0: [ShardFacts(0, seen=bytes(28)), ShardFacts(1, seen=bytes(56))]}, Counter(), [])
-    assert not Batch((), spread, (), 4, 0.0).is_full
-    assert Batch((), crowded, (), 3, 0.0).is_full
-
-
 def test_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue is full when the writer does not keep up, and does not grow any further."""
-    monkeypatch.setattr(write_queue, "MOST_APPLIED", 10)
+    monkeypatch.setattr(write_queue, "MOST_FACTS", 10)
     store = Store()
     with open_queue(store) as queue:
         puts = 0
@@ -139,15 +140,17 @@ def test_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sum(ranges[0].end - ranges[0].start for ranges in take_all(queue)) == puts
 
 
-def test_many_small_polls_fill_the_queue() -> None:
-    """Polls without applied visits fill the queue too, because they may have many dead letters."""
+def test_dead_letters_fill_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polls without facts fill the queue too, if their dead letters are large."""
+    monkeypatch.setattr(write_queue, "MOST_BYTES", 10)
+    refusal = Refusal(0, None, Fault(Reason.NOT_JSON, "value: invalid JSON"), bytes(4))
     store = Store()
     with open_queue(store) as queue:
         puts = 0
         while not queue.is_full:
-            queue.put(make_batch(puts, puts + 1, applied=0))
+            queue.put(replace(make_batch(puts, puts + 1, applied=0), letters=(DeadLetter(refusal, 0, puts),)))
             puts += 1
-        assert puts <= 1 + write_queue.MOST_POLLS * MOST_SENT
+        assert puts == 1 + 3 * MOST_SENT
 
 
 def test_failure_is_raised_once() -> None:

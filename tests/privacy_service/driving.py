@@ -124,8 +124,9 @@ class Driver:
         batch = self._prepared.get(key) if known else None
         if batch is None:
             batch = self._prepared[key] = prepare_batch(self._parameters, HASHER, [_fetch(records, offset)])
+        portions = batch.pack(self._parameters.registry)
         for _ in range(2 if twice else 1):
-            windows.write(batch.ranges, batch.accepted.facts)
+            windows.write(batch.ranges, portions)
         return len(batch.letters)
 
 
@@ -141,7 +142,7 @@ def read_ticks(parameters: Parameters, decider: Decider, visits: Mapping[int, Se
             fetched = Fetched(0, offset, offset + 1, [FetchedRecord(offset, stamp, value)])
             batch = prepare_batch(parameters, HASHER, [fetched])
             assert not batch.letters
-            windows.write(batch.ranges, batch.accepted.facts)
+            windows.write(batch.ranges, batch.pack(parameters.registry))
             offset += 1
         clock.move_to(parameters.grid.as_of(tick) + parameters.tolerance)
         readings += [windows.read({0: decider.build_questions(tick)[0]})[0]]

@@ -304,7 +304,7 @@ class World:
         return ReaderState(frozenset(log.positions.items()), frozenset(log.waiting), writes, name)
 
     def _name(self, batch: Batch) -> BatchName:
-        name = batch_name(batch)
+        name = batch_name(batch, self.plan.parameters.registry)
         self._batches[name] = batch
         return name
 

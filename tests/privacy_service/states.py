@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
+from monitor.contracts.parameters import Registry
 from monitor.ingest.write_queue import Batch
-from monitor.store.facts import OffsetRange, ShardFacts
+from monitor.store.facts import OffsetRange, Portion, Portions
+from monitor.store.packing import pack_facts
 from tests.store.memory import Shard
 
 Ranges = tuple[OffsetRange, ...]
@@ -18,7 +21,7 @@ class BatchName(NamedTuple):
     """
 
     ranges: Ranges
-    facts: tuple[tuple[int, tuple[ShardFacts, ...]], ...]
+    facts: tuple[tuple[int, tuple[Portion, ...]], ...]
 
 
 class ShardState(NamedTuple):
@@ -62,10 +65,20 @@ class State(NamedTuple):
     faults: tuple[int, ...]
 
 
-def batch_name(batch: Batch) -> BatchName:
+@cache
+def pack_polls(batch: Batch, registry: Registry) -> Portions:
+    """Return the facts of a batch by shard, those of each poll in parts of their own."""
+    packed: dict[int, list[Portion]] = {}
+    for facts in batch.facts:
+        for shard, portions in pack_facts(facts, registry.shard).items():
+            packed.setdefault(shard, []).extend(portions)
+    return packed
+
+
+def batch_name(batch: Batch, registry: Registry) -> BatchName:
     """Return the content of a batch."""
-    facts = sorted(batch.accepted.facts.items())
-    return BatchName(batch.ranges, tuple((shard, tuple(parts)) for shard, parts in facts))
+    parts = sorted(pack_polls(batch, registry).items())
+    return BatchName(batch.ranges, tuple((shard, tuple(sorted(portions))) for shard, portions in parts))
 
 
 def shard_state(shard: Shard) -> ShardState:

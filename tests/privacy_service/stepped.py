@@ -8,15 +8,18 @@ from typing import Any, Final, cast
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE
+from monitor.contracts.parameters import Registry
 from monitor.ingest.dead_letters import DeadLetter
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
+from monitor.store.facts import Portions
 from monitor.store.hashing import PersonHasher
 from monitor.store.redis_store import RedisWindows
 from tests.builders import ORIGIN
 from tests.privacy_service.plans import Plan, log_end, value_of
+from tests.privacy_service.states import pack_polls
 
 HASHER: Final = PersonHasher(b"0123456789abcdef")
 
@@ -27,6 +30,7 @@ class Write:
 
     work: Any
     batch: Batch
+    portions: Portions
     reached: dict[int, int] | None = None
 
     def done(self) -> bool:
@@ -34,21 +38,21 @@ class Write:
 
     def result(self) -> dict[int, int]:
         if self.reached is None:
-            self.reached = self.work(self.batch)
+            self.reached = self.work(self.batch, self.portions)
         return self.reached
 
 
 class SteppedQueue(WriteQueue):
     """A queue without a thread: a write waits until its result is requested. Its content can be saved and restored."""
 
-    def __init__(self, write: Callable[[Batch], dict[int, int]]) -> None:
-        super().__init__(lambda facts: facts, write)
+    def __init__(self, registry: Registry, write: Callable[[Batch, Portions], dict[int, int]]) -> None:
+        super().__init__(registry, write)
         self._thread.shutdown()
         self._thread = cast("Any", self)
 
-    def submit(self, write: Callable[[Batch], dict[int, int]], batch: Batch) -> Write:
+    def submit(self, write: Callable[[Batch, Portions], dict[int, int]], batch: Batch, _joined: Portions) -> Write:
         """Keep a write until its result is requested."""
-        return Write(write, batch)
+        return Write(write, batch, pack_polls(batch, self._registry))
 
     def list_writes(self) -> list[Write]:
         """Return the writes in flight, the oldest first."""
@@ -61,7 +65,10 @@ class SteppedQueue(WriteQueue):
     def put_back(self, writes: Iterable[tuple[Batch, dict[int, int] | None]], pending: Batch | None) -> None:
         """Replace the content: sent batches with the results of their writes, and the batch that is not sent yet."""
         self._sent.clear()
-        self._sent += [(batch, cast("Any", Write(self._write, batch, reached))) for batch, reached in writes]
+        self._sent += [
+            (batch, cast("Any", Write(self._write, batch, pack_polls(batch, self._registry), reached)))
+            for batch, reached in writes
+        ]
         self._pending = pending
 
 
@@ -72,7 +79,7 @@ class SteppedReader(Reader):
         silent = cast("Any", Silent())
         super().__init__(plan.parameters, cast("Any", log), windows, HASHER, silent, silent)
         self._queue.close()
-        self.queue = self._queue = SteppedQueue(self._write)
+        self.queue = self._queue = SteppedQueue(plan.parameters.registry, self._write)
         self._committed_at = float("inf")
 
     def step_once(self, *, looks: bool) -> None:
@@ -82,7 +89,7 @@ class SteppedReader(Reader):
 
     def write(self, batch: Batch) -> None:
         """Write a batch of another reader."""
-        self._write(batch)
+        self._write(batch, pack_polls(batch, self._parameters.registry))
 
 
 class HandLog:

@@ -49,12 +49,12 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
     windows = RedisWindows(parameters, "0123456789abcdef", client)
     row = int(parameters.watched_rows[0])
     shard = int(parameters.registry.shard[row])
-    facts = [pack_shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
+    packed = [pack_shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
     try:
         windows.check()
         assert windows.is_empty()
         windows.begin(0, 0, 0)
-        windows.write([OffsetRange(0, 0, 1)], {shard: facts})
+        windows.write([OffsetRange(0, 0, 1)], {shard: [*packed[0], *packed[1]]})
         assert windows.read_progress()[shard] == {0: 1}
         reading = windows.read({shard: Question(((0, [row]),), (1_000_000,))})[shard]
         assert reading.counts[0].tolist() == [1]

@@ -28,6 +28,7 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.store.facts import COMPLETE_FROM_START, OffsetRange
 from monitor.store.hashing import PersonHasher
+from monitor.store.packing import pack_facts
 from monitor.ticks.decide import Decider
 from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger_state import LedgerState
@@ -134,11 +135,11 @@ def publish(
 
 
 def _ingest(parameters: Parameters, windows: MemoryWindows, values: list[tuple[int, bytes]], offset: int) -> None:
-    columns = decode_records([value for _reported, value in values], parameters.default_stay)
+    columns = decode_records(parameters, [value for _reported, value in values])
     current = np.array([reported for reported, _value in values], np.int64)
     accepted = accept(parameters, PersonHasher(b"0123456789abcdef"), columns, current)
     assert accepted.fates["dead_letter"] == 0
-    windows.write([OffsetRange(0, offset, offset + len(values))], accepted.facts)
+    windows.write([OffsetRange(0, offset, offset + len(values))], pack_facts(accepted.facts, parameters.registry.shard))
 
 
 def _records(stays: Sequence[Stay], locations: int) -> Iterator[tuple[int, bytes]]:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import (
-    COMPLETE_FROM_START,
-    NEVER,
-    Facts,
-    OffsetRange,
-    PackedFacts,
-    Question,
-    Reading,
-    ShardFacts,
-)
-from monitor.store.packing import CONSENT, PRESENT, SEEN, STAY, read_stays
+from monitor.store.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portion, Portions, Question, Reading
+from monitor.store.packing import read_stays
 from monitor.store.redis_store import RedisWindows
+
+_GROUP, _SEEN = struct.Struct(">II"), struct.Struct(">i16s")
+_PRESENT, _STAY = struct.Struct(">q20s"), struct.Struct(">qI20s")
 
 
 @dataclass(slots=True)
@@ -36,7 +31,7 @@ class Shard:
     times_evicted_until: int = NEVER
     opened: int | None = None
     shown: int = COMPLETE_FROM_START
-    waiting: set[ShardFacts] = field(default_factory=set)
+    waiting: set[Portion] = field(default_factory=set)
     seen: dict[int, dict[bytes, int]] = field(default_factory=dict)
     present: dict[int, set[bytes]] = field(default_factory=dict)
     stays: dict[int, dict[bytes, int]] = field(default_factory=dict)
@@ -59,17 +54,27 @@ class Shard:
             self.add(facts)
             self.waiting.discard(facts)
 
-    def add(self, facts: ShardFacts) -> None:
-        self.shown = max(self.shown, facts.stamp)
-        for row, ahead, person in np.frombuffer(facts.seen, SEEN).tolist():
+    def add(self, portion: Portion) -> None:
+        self.shown = max(self.shown, portion.stamp)
+        add = {"s": self._add_seen, "p": self._add_present, "d": self._add_stays}[portion.kind]
+        add(portion.stamp, portion.facts)
+
+    def _add_seen(self, stamp: int, block: bytes) -> None:
+        ends = 4 + 8 * int.from_bytes(block[:4])
+        people = iter(_SEEN.iter_unpack(block[ends:]))
+        for row, number in _GROUP.iter_unpack(block[4:ends]):
             last = self.seen.setdefault(row, {})
-            last[person] = max(facts.stamp + ahead, last.get(person, facts.stamp + ahead))
-        for instant, row, person in np.frombuffer(facts.present, PRESENT).tolist():
+            for lead, person in islice(people, number):
+                last[person] = max(stamp + lead, last.get(person, stamp + lead))
+
+    def _add_present(self, _stamp: int, block: bytes) -> None:
+        for instant, member in _PRESENT.iter_unpack(block):
             if instant > self.times_evicted_until:
-                self.present.setdefault(instant, set()).add(int(row).to_bytes(4, "big") + person)
-        for instant, length, row, person in np.frombuffer(facts.stays, STAY).tolist():
+                self.present.setdefault(instant, set()).add(member)
+
+    def _add_stays(self, _stamp: int, block: bytes) -> None:
+        for instant, length, member in _STAY.iter_unpack(block):
             if instant > self.times_evicted_until:
-                member = int(row).to_bytes(4, "big") + person
                 lengths = self.stays.setdefault(instant, {})
                 lengths[member] = max(length, lengths.get(member, 0))
 
@@ -78,7 +83,7 @@ class Shard:
         present = self.progress.get(offsets.partition, -1)
         return max(present, offsets.end) if present >= offsets.start else present
 
-    def write(self, ranges: Sequence[OffsetRange], facts: Sequence[ShardFacts], slot: int) -> list[int]:
+    def write(self, ranges: Sequence[OffsetRange], facts: Sequence[Portion], slot: int) -> list[int]:
         """Add facts and advance progress, or do nothing if no range advances it; return the progress by range."""
         begun = self.opened is not None
         reached = [self.advance(offsets) if begun else -1 for offsets in ranges]
@@ -152,16 +157,11 @@ class MemoryWindows(RedisWindows):
                 shard.progress[partition] = offset
                 shard.complete_from = max(shard.complete_from, complete_from)
 
-    def pack(self, facts: Facts) -> Any:
-        """Return the facts unchanged."""
-        return facts
-
-    def write(self, ranges: Sequence[OffsetRange], facts: Facts | PackedFacts) -> dict[int, int]:
+    def write(self, ranges: Sequence[OffsetRange], portions: Portions) -> dict[int, int]:
         """Add a batch's facts and advance progress; return the lowest progress of all shards by partition."""
-        assert not isinstance(facts, PackedFacts)
         with self._lock:
             slot = self._slot()
-            reached = [shard.write(ranges, facts.get(number, ()), slot) for number, shard in enumerate(self.shards)]
+            reached = [shard.write(ranges, portions.get(number, ()), slot) for number, shard in enumerate(self.shards)]
             return {offsets.partition: min(by_shard) for offsets, *by_shard in zip(ranges, *reached, strict=True)}
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:

@@ -1,80 +1,61 @@
-"""Single facts, packed; and packed facts, unpacked by independent code (the format is in monitor/store/packing.py)."""
+"""Single facts, packed and listed."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from monitor.store.facts import ShardFacts
-from monitor.store.packing import PRESENT, SEEN, pack_stays
-
-_SEEN: Final = struct.Struct(">Ii16s")
-_PRESENT: Final = struct.Struct(">qI16s")
+from monitor.store.facts import CONSENT, PRESENT, SEEN, STAY, Facts, Portion
+from monitor.store.packing import pack_facts
 
 
 class Seen(NamedTuple):
     """A person last seen at a row in slot `last`, from a record stamped in slot `stamp`."""
 
     stamp: int
-    shard: int
     row: int
-    person: bytes
     last: int
+    person: bytes
 
 
 class Present(NamedTuple):
     """A person present at a row at a designated time, from a record stamped in slot `stamp`."""
 
     stamp: int
-    shard: int
     instant: int
     row: int
     person: bytes
 
 
-def unpack_seen(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Seen]:
+def list_seen(facts: Facts) -> list[Seen]:
     """Return the people seen, with duplicates."""
-    for shard, of_stamps in facts.items():
-        for some in of_stamps:
-            for row, ahead, person in _SEEN.iter_unpack(some.seen):
-                yield Seen(some.stamp, shard, row, person, some.stamp + ahead)
+    return [Seen(*fact) for fact in facts.seen.tolist()]
 
 
-def unpack_present(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Present]:
+def list_present(facts: Facts) -> list[Present]:
     """Return the people present, with duplicates."""
-    for shard, of_stamps in facts.items():
-        for some in of_stamps:
-            for instant, row, person in _PRESENT.iter_unpack(some.present):
-                yield Present(some.stamp, shard, instant, row, person)
+    return [Present(*fact) for fact in facts.present.tolist()]
 
 
 def pack_shard_facts(
     stamp: int,
     seen: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
     present: Mapping[int, Sequence[tuple[int, bytes]]] | None = None,
-) -> ShardFacts:
+    stays: Sequence[tuple[int, int, int, bytes]] = (),
+) -> list[Portion]:
     """Pack single facts of one stamp.
 
     Args:
         stamp: the slot c in which the records were stamped.
         seen: by row, (person, last slot).
         present: by instant, (row, person).
+        stays: (instant, length in seconds, row, person).
     """
-    visits = [(row, last - stamp, person) for row, people in sorted((seen or {}).items()) for person, last in people]
-    stays = [(at, row, person) for at, people in sorted((present or {}).items()) for row, person in people]
-    return ShardFacts(stamp, np.array(visits, SEEN).tobytes(), np.array(stays, PRESENT).tobytes())
-
-
-def pack_people(slot: int, places: int, person: bytes, instant: int) -> ShardFacts:
-    """Pack the facts of a person at the first places: in a slot, and at a designated time for half an hour."""
-    rows = np.arange(places)
-    packed = pack_shard_facts(
-        slot, {row: [(person, slot)] for row in range(places)}, {instant: [(row, person) for row in range(places)]}
-    )
-    hashes = np.frombuffer(person * places, np.uint8).reshape(places, -1)
-    stays = pack_stays(np.full(places, instant), np.full(places, 1_800), rows, hashes)
-    return replace(packed, stays=stays.tobytes())
+    visits = [(stamp, row, last, person) for row, people in (seen or {}).items() for person, last in people]
+    times = [(stamp, at, row, person) for at, people in (present or {}).items() for row, person in people]
+    lengths = [(stamp, *stay) for stay in stays]
+    facts = Facts(np.array(visits, SEEN), np.array(times, PRESENT), np.array(lengths, STAY))
+    rows = np.concatenate([kind["row"] for kind in (facts.seen, facts.present, facts.stays)]) % CONSENT
+    return pack_facts(facts, np.zeros(int(rows.max(initial=0)) + 1, np.int64)).get(0, [])

@@ -7,8 +7,7 @@ import pytest
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, OffsetRange, Question, ShardFacts
-from monitor.store.packing import CONSENT, pack_stays
+from monitor.store.facts import COMPLETE_FROM_START, CONSENT, NEVER, OffsetRange, Portions, Question
 from monitor.store.redis_store import RedisWindows
 from tests.store.packed import pack_shard_facts
 
@@ -26,16 +25,14 @@ def row(parameters: Parameters) -> int:
     return int(parameters.registry.by_shard[2][0])
 
 
-def make_seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
+def make_seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> Portions:
     """Return the facts of people last seen at the row in these slots, stamped in one slot."""
-    return {shard: [pack_shard_facts(stamp, seen={row: visits})]}
+    return {shard: pack_shard_facts(stamp, seen={row: visits})}
 
 
-def make_present(
-    instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN
-) -> dict[int, list[ShardFacts]]:
+def make_present(instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN) -> Portions:
     """Return the facts of people present at these rows at a designated time."""
-    return {shard: [pack_shard_facts(stamp, present={instant: visits})]}
+    return {shard: pack_shard_facts(stamp, present={instant: visits})}
 
 
 def count(windows: RedisWindows, row: int, first_slot: int, shard: int = 2) -> int:
@@ -334,7 +331,7 @@ def test_large_batch(windows: RedisWindows, row: int) -> None:
         OPEN, seen={row: [(person, 5) for person in people]}, present={EVENING: [(row, person) for person in people]}
     )
     windows.begin(0, 0, 0)
-    assert windows.write([OffsetRange(0, 0, 50)], {2: [facts]}) == {0: 50}
+    assert windows.write([OffsetRange(0, 0, 50)], {2: facts}) == {0: 50}
     reading = windows.read({2: Question(windows=((5, [row]),), times=(EVENING,))})[2]
     assert (reading.counts[0][0], int(reading.present[EVENING][0])) == (25_001, 25_001)
 
@@ -342,7 +339,7 @@ def test_large_batch(windows: RedisWindows, row: int) -> None:
 def test_empty_writes_and_reads(windows: RedisWindows) -> None:
     """Empty facts, writes and questions are allowed."""
     windows.begin(0, 0, 0)
-    assert windows.write([OffsetRange(0, 0, 1)], {2: [ShardFacts(OPEN)]}) == {0: 1}
+    assert windows.write([OffsetRange(0, 0, 1)], {2: []}) == {0: 1}
     assert windows.write([], {}) == {}
     assert windows.read({}) == {}
 
@@ -359,11 +356,8 @@ def test_longest_length_remains(dwell_windows: RedisWindows, parameters: Paramet
     """Of several lengths of a person at a place, in any order, the longest remains. Waiting facts do not count."""
     row = int(parameters.registry.by_shard[2][0])
 
-    def stays(*lengths: tuple[int, bytes], stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
-        instants, rows = np.full(len(lengths), EVENING), np.full(len(lengths), row)
-        people = np.frombuffer(b"".join(person for _, person in lengths), np.uint8).reshape(-1, 16)
-        packed = pack_stays(instants, np.array([length for length, _ in lengths]), rows, people)
-        return {2: [ShardFacts(stamp, stays=packed.tobytes())]}
+    def stays(*lengths: tuple[int, bytes], stamp: int = OPEN) -> Portions:
+        return {2: pack_shard_facts(stamp, stays=[(EVENING, length, row, person) for length, person in lengths])}
 
     dwell_windows.begin(0, 0, 0)
     dwell_windows.write([OffsetRange(0, 0, 2)], stays((60, ANN), (600, ANN), (7, BOB)))

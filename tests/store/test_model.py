@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from monitor.store.facts import COMPLETE_FROM_START, NEVER, OffsetRange, ShardFacts
+from monitor.store.facts import COMPLETE_FROM_START, NEVER, OffsetRange, Portion
 from tests.store.memory import Shard as MemoryShard
 from tests.store.packed import pack_shard_facts
 
@@ -34,7 +34,7 @@ class Record(NamedTuple):
     stamp: int
 
     @property
-    def facts(self) -> ShardFacts:
+    def facts(self) -> list[Portion]:
         """Return the facts as the reader packs them: at a watched row, and at a designated time."""
         return pack_shard_facts(self.stamp, {ROW: [(self.person, self.last)]}, {INSTANT: [(ROW, self.person)]})
 
@@ -53,7 +53,7 @@ class Shard(NamedTuple):
 
     progress: int
     numbers: tuple[Any, ...]
-    waiting: frozenset[ShardFacts]
+    waiting: frozenset[Portion]
     seen: frozenset[tuple[bytes, int]]
     present: frozenset[bytes]
 
@@ -145,7 +145,11 @@ class Model:
         yield state._replace(shard=freeze(shard))
         for start, end in combinations(range(self._end(state.slot) + 1), 2):
             shard = thaw(state.shard)
-            shard.write([OffsetRange(0, start, end)], [record.facts for record in self.log[start:end]], slot)
+            shard.write(
+                [OffsetRange(0, start, end)],
+                [portion for record in self.log[start:end] for portion in record.facts],
+                slot,
+            )
             yield state._replace(shard=freeze(shard))
 
     def _ticks(self, state: State) -> Iterator[State]:

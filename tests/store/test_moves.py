@@ -23,7 +23,7 @@ from monitor.contracts.schedule import Schedule
 from monitor.errors import UnreachableError
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question, ShardFacts
+from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
@@ -32,7 +32,7 @@ from tests.builders import build_parameters, watch
 from tests.kit.waiting import until
 from tests.missing import find_program
 from tests.redis_cluster import SLOTS, Move, connect, join_nodes, read_node_id
-from tests.store.packed import pack_people, pack_shard_facts
+from tests.store.packed import pack_shard_facts
 
 PLACES, PEOPLE = 6, 4
 SLOT, TICK = 20, 19
@@ -112,14 +112,15 @@ class Site:
         for _ in range(PEOPLE):
             assert self.write()
         self.windows.write(
-            [OffsetRange(0, self.written, self.written + 1)], {0: [pack_shard_facts(SLOT, {0: [(b"w" * 16, SLOT)]})]}
+            [OffsetRange(0, self.written, self.written + 1)], {0: pack_shard_facts(SLOT, {0: [(b"w" * 16, SLOT)]})}
         )
         self.written += 1
 
-    def make_facts(self, person: bytes) -> dict[int, list[ShardFacts]]:
+    def make_facts(self, person: bytes) -> Portions:
         """Return the facts of a person at every place, over time and at noon."""
-        seen = pack_people(TICK, PLACES, person, self.noon)
-        return {0: [seen]}
+        rows = range(PLACES)
+        seen, present = {row: [(person, TICK)] for row in rows}, {self.noon: [(row, person) for row in rows]}
+        return {0: pack_shard_facts(TICK, seen, present, [(self.noon, 1_800, row, person) for row in rows])}
 
     def write(self) -> bool:
         """Write one more person at every place; return whether the store accepted it."""

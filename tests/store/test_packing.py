@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from random import Random
 
 import numpy as np
 import pytest
 
 from monitor.errors import WindowsError
-from monitor.store.hashing import HASH_BYTES
-from monitor.store.packing import CONSENT, count_members, group_seen
+from monitor.store import packing
+from monitor.store.facts import CONSENT, HASH_BYTES, PERSON, PRESENT, Facts, make_facts
+from monitor.store.packing import count_members, pack_facts
 from tests.faults.facts import unpack_block
 from tests.store.packed import pack_shard_facts
 
@@ -48,16 +50,34 @@ def test_member_of_another_length_is_refused() -> None:
         count_members(make_member(3, 1) + b"other", ROWS)
 
 
-def test_blocks_contain_all_facts() -> None:
+def test_blocks_contain_all_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks for the script contain each fact once, sorted by row, with at most as many as a portion (seeded)."""
+    monkeypatch.setattr(packing, "PORTION", 64)
     draw = Random(7)
     people = [(draw.randbytes(16), draw.choice((-12, -3, 0, 8, 10_007))) for _ in range(500)]
     seen = {row: people[row::7] for row in range(7)}
-    blocks = list(group_seen(pack_shard_facts(5, seen).seen, 64))
-    facts = [[*unpack_block(5, block)] for block in blocks]
+    facts = [[*unpack_block(5, portion.facts)] for portion in pack_shard_facts(5, seen)]
     assert sorted((fact.row, fact.person, fact.slot) for part in facts for fact in part) == sorted(
         (row, person, last) for row, of_row in seen.items() for person, last in of_row
     )
     assert all(len(part) <= 64 for part in facts)
     rows = [fact.row for part in facts for fact in part]
     assert rows == sorted(rows)
+
+
+def test_facts_are_split_by_shard() -> None:
+    """Each fact is in a portion of its row's shard and of its stamp, and facts with an instant are sorted by it."""
+    draw, shard = np.random.default_rng(7), np.array([0, 2, 1, 2, 0])
+    row, instant, stamp = (draw.integers(0, most, 300) for most in (5, 9, 3))
+    facts = make_facts(PRESENT, stamp=stamp, instant=instant, row=row, person=np.zeros(300, PERSON))
+    packed = pack_facts(Facts(present=facts), shard)
+    assert list(packed) == [0, 1, 2]
+    found = []
+    for number, portions in packed.items():
+        assert [portion.stamp for portion in portions] == [0, 1, 2]
+        for portion in portions:
+            unpacked = list(struct.iter_unpack(">qI16s", portion.facts))
+            assert [at for at, _, _ in unpacked] == sorted(at for at, _, _ in unpacked)
+            assert {int(shard[place]) for _, place, _ in unpacked} == {number}
+            found += [(portion.stamp, at, place) for at, place, _ in unpacked]
+    assert sorted(found) == sorted(zip(stamp.tolist(), instant.tolist(), row.tolist(), strict=True))

@@ -13,7 +13,7 @@ import redis
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
 from monitor.errors import EvictionError, UnreachableError, WindowsError
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question, ShardFacts
+from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question
 from monitor.store.hashing import PersonHasher
 from monitor.store.keys import Keys
 from monitor.store.redis_client import RedisAddress, create_client
@@ -36,11 +36,11 @@ def row(parameters: Parameters) -> int:
 
 
 @pytest.fixture
-def facts(parameters: Parameters) -> dict[int, list[ShardFacts]]:
+def facts(parameters: Parameters) -> Portions:
     """In every shard, Ann at its first row: last seen in slot 5, and at a designated time."""
     firsts = [int(rows[0]) for rows in parameters.registry.by_shard]
     return {
-        shard: [pack_shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})]
+        shard: pack_shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})
         for shard, row in enumerate(firsts)
     }
 
@@ -57,7 +57,7 @@ def change_setting(client: redis.Redis, name: str, value: str) -> Iterator[None]
 
 
 @pytest.mark.promise(6)
-def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]) -> None:
+def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions) -> None:
     """After a flush there is no progress, and `begin` sets `complete_from` again."""
     redis_windows.begin(0, 0, COMPLETE_FROM_START)
     redis_windows.write([OffsetRange(0, 0, 10)], facts)
@@ -85,7 +85,7 @@ def test_script_flush(redis_windows: RedisWindows, raw: redis.Redis) -> None:
 
 @pytest.mark.parametrize("spoilt", ["window", "time"])
 def test_foreign_key_drops_progress(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]], spoilt: str
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions, spoilt: str
 ) -> None:
     """A key of another type deletes the shard's progress, which would claim missing facts."""
     redis_windows.begin(0, 0, 0)
@@ -106,7 +106,7 @@ def test_foreign_key_without_client(
     redis_windows: RedisWindows,
     raw: redis.Redis,
     row: int,
-    facts: dict[int, list[ShardFacts]],
+    facts: Portions,
     spoilt: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -167,9 +167,7 @@ def test_foreign_members(redis_windows: RedisWindows, raw: redis.Redis, member: 
         redis_windows.read({2: Question(times=(EVENING,))})
 
 
-def test_out_of_memory(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
-) -> None:
+def test_out_of_memory(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions) -> None:
     """Out of memory, no progress advances and no part of a batch is written."""
     redis_windows.begin(0, 0, 0)
     with change_setting(raw, "maxmemory", "1"):
@@ -182,9 +180,7 @@ def test_out_of_memory(
     assert redis_windows.write([OffsetRange(0, 0, 10)], facts) == {0: 10}
 
 
-def test_evict_when_out_of_memory(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
-) -> None:
+def test_evict_when_out_of_memory(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: Portions) -> None:
     """Out of memory, eviction still frees memory, and records it."""
     redis_windows.begin(0, 0, 0)
     redis_windows.write([OffsetRange(0, 0, 10)], facts)
@@ -196,7 +192,7 @@ def test_evict_when_out_of_memory(
 
 
 def test_failed_eviction_is_recorded(
-    redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters, facts: dict[int, list[ShardFacts]]
+    redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters, facts: Portions
 ) -> None:
     """A failed eviction is recorded.
 
@@ -216,7 +212,7 @@ def test_replica(valkey: EmbeddedValkey, open_windows: Open) -> None:
     with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
         windows = open_windows(replica)
         with pytest.raises(UnreachableError, match="replica"):
-            windows.write([OffsetRange(0, 0, 10)], {0: [pack_shard_facts(5, seen={0: [(ANN, 5)]})]})
+            windows.write([OffsetRange(0, 0, 10)], {0: pack_shard_facts(5, seen={0: [(ANN, 5)]})})
         with pytest.raises(UnreachableError, match="replica"):
             windows.begin(0, 0, 0)
 
@@ -263,7 +259,7 @@ def test_wrong_password(parameters: Parameters) -> None:
         windows.close()
 
 
-def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, facts: dict[int, list[ShardFacts]]) -> None:
+def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, facts: Portions) -> None:
     """The error of a missing permission names the command without its arguments."""
     with redis.Redis.from_url(valkey.url) as client:
         client.flushall()
@@ -310,7 +306,7 @@ def test_expiry(
     raw: redis.Redis,
     server: EmbeddedValkey,
     open_windows: Open,
-    facts: dict[int, list[ShardFacts]],
+    facts: Portions,
 ) -> None:
     """
     Progress expires after twice the time in which facts can be counted, and facts expire after it.
@@ -357,16 +353,14 @@ def test_no_person_id_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis
     for shard, rows in enumerate(parameters.registry.by_shard):
         row = int(rows[0])
         packed = pack_shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
-        redis_windows.write([OffsetRange(0, 0, shard + 1)], {shard: [packed]})
+        redis_windows.write([OffsetRange(0, 0, shard + 1)], {shard: packed})
     stored = b"".join(bytes(key) + bytes(raw.dump(key) or b"") for key in raw.scan_iter())
     assert hashed in stored
     assert planted.encode() not in stored
 
 
 @pytest.mark.promise(8)
-def test_fingerprints_are_separate(
-    open_windows: Open, server: EmbeddedValkey, facts: dict[int, list[ShardFacts]], row: int
-) -> None:
+def test_fingerprints_are_separate(open_windows: Open, server: EmbeddedValkey, facts: Portions, row: int) -> None:
     """Another fingerprint has separate facts."""
     one, other = open_windows(server), open_windows(server, fingerprint="f" * 16)
     one.begin(0, 0, 0)

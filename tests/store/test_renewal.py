@@ -38,21 +38,21 @@ def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, cl
 @pytest.mark.promise(6)
 def test_write_renews_without_evictions(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
     """If evictions have not renewed the expiry for long, a write renews it, so that no fact expires in a window."""
-    stored.write([OffsetRange(0, 0, 1)], {SHARD: [pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})]})
+    stored.write([OffsetRange(0, 0, 1)], {SHARD: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
     key, meta = KEYS.window(SHARD, rows[0]), KEYS.meta(SHARD)
     full = int(raw.ttl(key))
     raw.expire(key, 60)
-    stored.write([OffsetRange(0, 1, 2)], {SHARD: [pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})]})
+    stored.write([OffsetRange(0, 1, 2)], {SHARD: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
     assert int(raw.ttl(key)) <= 60  # the shard's hash states a recent renewal
     raw.hset(meta, "renewed", int(raw.hget(meta, "renewed") or 0) - full // 2 - 1)
-    stored.write([OffsetRange(0, 2, 3)], {SHARD: [pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})]})
+    stored.write([OffsetRange(0, 2, 3)], {SHARD: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
     assert int(raw.ttl(key)) > full // 2
 
 
 @pytest.mark.promise(6)
 def test_evictions_renew_rarely(stored: RedisWindows, raw: redis.Redis, rows: list[int]) -> None:
     """An eviction renews the expiry of all keys if an eighth of it has passed, or if the clock was set back."""
-    stored.write([OffsetRange(0, 0, 1)], {SHARD: [pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})]})
+    stored.write([OffsetRange(0, 0, 1)], {SHARD: pack_shard_facts(5, {rows[0]: [(b"a" * 16, 5)]})})
     meta = KEYS.meta(SHARD)
     keys = [key for key in raw.scan_iter(match=f"{KEYS.tag(SHARD)}*", count=1_000) if key != meta.encode()]
     assert KEYS.window(SHARD, rows[0]).encode() in keys

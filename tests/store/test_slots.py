@@ -10,7 +10,7 @@ import redis
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Question, Reading, ShardFacts
+from monitor.store.facts import COMPLETE_FROM_START, OffsetRange, Portions, Question, Reading
 from monitor.store.keys import Keys
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
@@ -27,11 +27,11 @@ def row(parameters: Parameters) -> int:
     return int(parameters.registry.by_shard[2][0])
 
 
-def make_facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> dict[int, list[ShardFacts]]:
+def make_facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> Portions:
     """Return facts of people at the row in a slot and in the evening, stamped in slot `stamp`."""
     slot = stamp if last is None else last
     visits, stays = [(person, slot) for person in people], [(row, person) for person in people]
-    return {2: [pack_shard_facts(stamp, {row: visits}, {EVENING: stays})]}
+    return {2: pack_shard_facts(stamp, {row: visits}, {EVENING: stays})}
 
 
 def ask(windows: RedisWindows, row: int, tick: int) -> Reading:
@@ -228,7 +228,7 @@ def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: A
 def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters, row: int, at: At) -> None:
     """A tick is not settled while facts of its slot still wait."""
     people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
-    packed = {2: [pack_shard_facts(6, {row: [(person, 6) for person in people]})]}
+    packed = {2: pack_shard_facts(6, {row: [(person, 6) for person in people]})}
     at(6)
     stored.begin(0, 0, COMPLETE_FROM_START)
     stored.write([OffsetRange(0, 0, 1)], packed)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.parameters import Parameters
-from monitor.store.facts import OffsetRange, Question, Reading, ShardFacts
+from monitor.store.facts import OffsetRange, Portion, Portions, Question, Reading
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.store.memory import MemoryWindows
@@ -49,14 +49,14 @@ steps = st.one_of(
 )
 
 
-def make_facts(parameters: Parameters, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
+def make_facts(parameters: Parameters, batch: list[Visit]) -> Portions:
     """Return the facts of a batch, by shard."""
-    facts: dict[int, list[ShardFacts]] = {}
+    facts: dict[int, list[Portion]] = {}
     for visit in batch:
         row = int(parameters.registry.by_shard[visit.shard][visit.nth])
         at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
         packed = pack_shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
-        facts.setdefault(visit.shard, []).append(packed)
+        facts.setdefault(visit.shard, []).extend(packed)
     return facts
 
 

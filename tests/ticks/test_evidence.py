@@ -69,11 +69,11 @@ class TestEndOffsets:
         clock.move_to(release_instant(parameters, 0))
         thread = in_thread(lambda: site.tick(0))
         eventually(lambda: len(watched.asked) > 2)
-        site.windows.write([OffsetRange(1, 0, 3)], {0: [pack_shard_facts(0, {1: [(ANN, 0)]})]})
+        site.windows.write([OffsetRange(1, 0, 3)], {0: pack_shard_facts(0, {1: [(ANN, 0)]})})
         read = len(watched.asked)
         eventually(lambda: len(watched.asked) > read + 2)
         assert site.context.decided.number == 0
-        site.windows.write([OffsetRange(1, 3, 5)], {0: [pack_shard_facts(0, {1: [(BOB, 0)]})]})
+        site.windows.write([OffsetRange(1, 3, 5)], {0: pack_shard_facts(0, {1: [(BOB, 0)]})})
         site.context.progressed.notify()
         thread.join(20)
         before = np.array([parameters.grid.as_of(0) - 1] * 2)
@@ -97,7 +97,7 @@ class TestEndOffsets:
         parameters = make_parameters(threshold=2 * MERGED + 1)
         site = make_site(parameters, clock)
         site.release.take_over()
-        site.windows.write([OffsetRange(0, 0, 1)], {0: [pack_shard_facts(0, {1: [(who, 0) for who in people]})]})
+        site.windows.write([OffsetRange(0, 0, 1)], {0: pack_shard_facts(0, {1: [(who, 0) for who in people]})})
         watched = spy_on(site)
         clock.move_to(release_instant(parameters, 0))
         assert site.tick(0)
@@ -124,7 +124,7 @@ class TestEndOffsets:
         site = make_site(parameters, clock)
         assert site.release.take_over()
         put(site.input_topic, 1, 2)
-        site.windows.write([OffsetRange(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
+        site.windows.write([OffsetRange(1, 0, 2)], {0: pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})})
         clock.move_to(release_instant(parameters, 0))
         assert site.tick(0)
         site.windows.restart(1, 0, 0)
@@ -134,7 +134,7 @@ class TestEndOffsets:
         eventually(lambda: len(watched.asked) > 2)
         assert list_counted(watched)[:1] == [sorted(watched.asked[0])]
         assert site.context.decided.number == 1
-        site.windows.write([OffsetRange(1, 0, 2)], {0: [pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})]})
+        site.windows.write([OffsetRange(1, 0, 2)], {0: pack_shard_facts(0, {1: [(ANN, 5), (BOB, 5)]})})
         site.context.progressed.notify()
         thread.join(20)
         assert site.context.decided.number == 2

@@ -92,11 +92,11 @@ class TestNextTick:
             world.publish_up_to(99)
             release = world.take_partition()
             world.store.write(
-                [OffsetRange(0, 0, 1)], {0: [pack_shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})]}
+                [OffsetRange(0, 0, 1)], {0: pack_shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})}
             )
             at(world, 100)
             world.store.write(
-                [OffsetRange(0, 1, 2)], {0: [pack_shard_facts(101, {2: [(b"a" * 16, 101), (b"b" * 16, 101)]})]}
+                [OffsetRange(0, 1, 2)], {0: pack_shard_facts(101, {2: [(b"a" * 16, 101), (b"b" * 16, 101)]})}
             )
             if late > MINUTE:
                 release.close()

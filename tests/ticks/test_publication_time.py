@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import pytest
 
 import monitor
@@ -21,8 +20,7 @@ from monitor.contracts.instants import HOUR, SECOND
 from monitor.contracts.parameters import AtTimes, Dwell, HotSpots, Parameters
 from monitor.contracts.schedule import Schedule
 from monitor.privacy.dwell import DwellRule
-from monitor.store.facts import OffsetRange, ShardFacts
-from monitor.store.packing import pack_stays
+from monitor.store.facts import OffsetRange, Portion
 from monitor.ticks.owner import Owner
 from tests.builders import ORIGIN
 from tests.store.packed import pack_shard_facts
@@ -80,13 +78,11 @@ def ask_everything(parameters: Parameters) -> Parameters:
     )
 
 
-def report(people: int) -> ShardFacts:
+def report(people: int) -> list[Portion]:
     """Return the facts of people who are at row 1 at noon for ten minutes."""
     hashes = [number.to_bytes(16) for number in range(people)]
-    packed = pack_shard_facts(0, {1: [(each, 0) for each in hashes]}, {NOON: [(1, each) for each in hashes]})
-    rows = np.ones(people, np.int64)
-    stays = pack_stays(rows * NOON, 600 * rows, rows, np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 16))
-    return replace(packed, stays=stays.tobytes())
+    stays = [(NOON, 600, 1, each) for each in hashes]
+    return pack_shard_facts(0, {1: [(each, 0) for each in hashes]}, {NOON: [(1, each) for each in hashes]}, stays)
 
 
 @pytest.mark.promise(20)
@@ -106,7 +102,7 @@ def test_work_after_the_wait_is_constant(
         clock = WatchedClock(parameters.grid.start(0), work)
         site = make_site(parameters, clock)
         assert site.release.take_over()
-        site.windows.write([OffsetRange(0, 0, 1)], {0: [report(people)]} if people else {})
+        site.windows.write([OffsetRange(0, 0, 1)], {0: report(people)})
         clock.move_to(parameters.grid.as_of(0) + SECOND)
         try:
             assert site.tick(0)

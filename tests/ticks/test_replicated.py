@@ -220,6 +220,6 @@ def test_tick_waits_for_uncopied_records(
         assert ticking.is_alive()
         replication.open()
         eventually(lambda: read_watermark(connections, site.input_topic) == 2, 20)
-        site.windows.write([OffsetRange(0, 1, 2)], {0: [name_of_two]})
+        site.windows.write([OffsetRange(0, 1, 2)], {0: name_of_two})
     ticking.join(60)
     assert site.statuses() == (["safe", "noisy_count", "safe"] if comes_back else ["unknown"] * 3)

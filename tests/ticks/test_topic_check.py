@@ -106,7 +106,7 @@ def test_waiting_instance_evicts_old_facts(make_world: MakeWorld) -> None:
     world = make_world()
     world.joined = False
     question = {0: Question(((100, [1]),))}
-    world.store.write([OffsetRange(0, 0, 1)], {0: [pack_shard_facts(100, {1: [(ANN, 100)]})]})
+    world.store.write([OffsetRange(0, 0, 1)], {0: pack_shard_facts(100, {1: [(ANN, 100)]})})
     world.set_clocks(world.parameters.grid.start(101) + SECOND)
     world.store.open([0], 101)
     widest = world.parameters.widest_window

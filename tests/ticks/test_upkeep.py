@@ -33,7 +33,7 @@ class TestOpening:
         world = make_world()
         release = world.take_partition()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        world.store.write([OffsetRange(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
+        world.store.write([OffsetRange(0, 0, 1)], {0: pack_shard_facts(101, {1: [(ANN, 101)]})})
         question = {0: Question(((100, [1]),))}
         assert world.store.read(question)[0].counts[0][0] == 0
         assert release.decide_tick(100, world.stop)
@@ -47,7 +47,7 @@ class TestOpening:
         assert world.parameters.draws_totals_at(100)
         release = world.take_partition()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        world.store.write([OffsetRange(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
+        world.store.write([OffsetRange(0, 0, 1)], {0: pack_shard_facts(101, {1: [(ANN, 101)]})})
         assert release.decide_tick(100, world.stop)
         assert world.store.read({0: Question(((100, [1]),))})[0].counts[0][0] == 0
         assert world.store.read({0: Question(((100, [1]),), tick=100)})[0].settled
@@ -71,7 +71,7 @@ class TestEviction:
         site.release.take_over()
         early, late = map(parse_instant, times)
         visits = pack_shard_facts(0, {0: [(ANN, 0), (BOB, 2)]}, {early: [(0, ANN), (0, BOB)], late: [(0, ANN)]})
-        site.windows.write([OffsetRange(0, 0, 1)], {0: [visits]})
+        site.windows.write([OffsetRange(0, 0, 1)], {0: visits})
         statuses: dict[tuple[str, str], list[str]] = {}
         stations = []
         for tick in range(10):
@@ -101,7 +101,7 @@ class TestEviction:
         parameters = make_parameters(places=1, window=2, at_times=(make_at_times("noon", "2026-01-01T00:30:00Z"),))
         site = make_site(parameters, clock)
         site.release.take_over()
-        site.windows.write([OffsetRange(0, 0, 1)], {0: [pack_shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})]})
+        site.windows.write([OffsetRange(0, 0, 1)], {0: pack_shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})})
         for tick in range(6):
             clock.move_to(release_instant(parameters, tick))
             site.tick(tick)

@@ -27,8 +27,8 @@ from monitor.kafka.kafka_python_3_0.batches import (
     read_batch,
 )
 
-POLL_BYTES: Final = 4 * 1024 * 1024
-"""The size limit of the records that a poll returns. The last record may exceed it."""
+POLL_BYTES: Final = 1024 * 1024
+"""The size limit of the records that a poll returns; the last one may exceed it. A processor's cache can hold it."""
 
 TRIES: Final = 4
 """How often a damaged batch is fetched. The damage may be in transit, or on the disk of only one broker."""
@@ -71,7 +71,7 @@ class _NoBatches:
 
 
 class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
-    """A fetcher that returns at most a few megabytes per poll."""
+    """A fetcher that returns at most a megabyte, or a record, per poll."""
 
     state: FetchState
 

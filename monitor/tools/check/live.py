@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from monitor.contracts.clock import Clock
 from monitor.contracts.parameters import Parameters
 from monitor.errors import FailedError, MonitorError, RefusedError
-from monitor.ingest.start_probe import InputProbe, plan_starts
 from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
 from monitor.service.preflight import Preflight, check_past_charges, create_payments, run_preflight
@@ -27,6 +26,7 @@ from monitor.ticks.period_payments import declare_charges
 from monitor.ticks.rollout import compute_version, read_member_versions
 from monitor.tools.check.live_report import Facts, LiveReport, PartitionStart, PeriodPayment, Refusal, TopicSummary
 from monitor.tools.check.live_silence import AfterTakeover, find_silences
+from monitor.tools.check.start_probe import InputProbe, plan_starts
 
 NO_KEY = "the person key could not be read, and without it the facts in Redis cannot be found"
 

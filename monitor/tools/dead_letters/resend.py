@@ -25,7 +25,8 @@ from monitor.errors import TopicError, UsageError
 from monitor.ingest.accept import APPLIED, EXPIRED, NOT_WATCHED, accept
 from monitor.ingest.decode import decode_records
 from monitor.kafka.connections import KafkaConnections
-from monitor.store.hashing import HASH_BYTES, PersonHasher
+from monitor.store.facts import HASH_BYTES
+from monitor.store.hashing import PersonHasher
 from monitor.tools.dead_letters.letters import Letter
 from monitor.tools.dead_letters.render import describe
 
@@ -135,7 +136,7 @@ def _plan_line(plan: ResendPlan, parameters: Parameters, number: int, visits: li
         plan.refuse(number, Fault(Reason.NOT_A_VISIT, "visits: expected at least one visit"))
     kept = []
     for visit in map(encode_visit, visits):
-        columns = decode_records([b'{"visits":[' + visit + b"]}"], parameters.default_stay)
+        columns = decode_records(parameters, [b'{"visits":[' + visit + b"]}"])
         hasher = PersonHasher(bytes(HASH_BYTES))  # fates do not depend on the key
         accepted = accept(parameters, hasher, columns, np.array([parameters.grid.find_slot(now)]))
         fate = next((fate for fate, count in accepted.fates.items() if count), "")

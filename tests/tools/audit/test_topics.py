@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
@@ -17,6 +18,7 @@ from monitor.cli import main
 from monitor.ingest.decode import decode_records
 from monitor.tools.audit.configuration import read_terms
 from monitor.tools.audit.visits import decode
+from tests.builders import build_parameters
 from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
 from tests.shared_kafka import SharedKafka
@@ -133,15 +135,16 @@ def test_input_decodes_as_in_service(tiny: Tiny) -> None:
     The 20,000 records are good, strange, flipped and cut.
     """
     terms = read_terms(tiny.write()[1])
+    parameters = replace(build_parameters(tuple(terms.rows)), default_stay=terms.default_stay)
     values = [made.value for made in RecordGenerator(make_seeds(1_000), 3).records(20_000)]
-    columns = decode_records(values, terms.default_stay)
-    expected: list[list[tuple[str, str, int, int]]] = [[] for _ in values]
+    columns, rows = decode_records(parameters, values), parameters.registry.rows
+    expected: list[list[tuple[str, int, int, int]]] = [[] for _ in values]
     for n, record in enumerate(columns.record.tolist()):
-        visit = columns.persons[n], columns.locations[n], int(columns.arrived[n]), int(columns.left[n])
+        visit = columns.persons[n], int(columns.row[n]), int(columns.arrived[n]), int(columns.left[n])
         expected[record].append(visit)
     refused = np.bincount([refusal.record for refusal in columns.refused], minlength=len(values))
     for place, value in enumerate(values):
         decoded = list(decode(value, 7, terms))
-        visits = [line[:4] for line in decoded if not isinstance(line, int)]
+        visits = [(line[0], rows.get(line[1], -1), *line[2:4]) for line in decoded if not isinstance(line, int)]
         assert visits == expected[place], value
         assert len(decoded) - len(visits) == refused[place], value
