@@ -97,7 +97,7 @@ def test_work_after_the_wait_is_constant(
     """
     parameters = ask_everything(make_parameters(places=4, threshold=HIGH))
     seen: dict[int, Counter[str]] = {}
-    for people in (0, 300):
+    for people in (0, 0, 300):  # the first run fills the cache of encoded headers, which are public
         work = Work()
         clock = WatchedClock(parameters.grid.start(0), work)
         site = make_site(parameters, clock)
