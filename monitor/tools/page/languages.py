@@ -128,8 +128,10 @@ class Words:
         lines = [self._fill_row("alarm", alarm) for alarm in alarms]
         if leading.state in {"unknown", "paused"}:
             lines.append(self.summarize(leading, reason))
-        elif not alarms or leading.state != "noisy_count":
+        elif not alarms:
             lines.append(self._fill_row("row", leading))
+        elif leading.state != "noisy_count":
+            lines.append(self._fill_row("latest", leading))
         return lines
 
     def _fill_row(self, key: str, answer: Answer) -> str:
@@ -170,7 +172,7 @@ class Words:
             least=answer.count_at_least,
             resumes=self.format_time(about.resumes_at if about else None),
             as_of=self.format_time(answer.as_of),
-            before=self._describe_window("window_before", about),
+            before=self._describe_before(about),
             level=self.texts["level"].format(threshold=about.threshold) if about and about.threshold else "",
             when=self._describe_time(about) if about else "",
             reason=self.texts[reason] if answer.state == "unknown" else "",
@@ -181,6 +183,12 @@ class Words:
         if about.start == about.end:
             return self.texts["at_time"].format(end=end)
         return self._describe_window("in_window", about) or self.texts["in_period"].format(end=end)
+
+    def _describe_before(self, about: About | None) -> str:
+        """Return at which moment or in which time before it people are counted. Empty if this is not known."""
+        if about is not None and about.start is not None and about.start == about.end:
+            return self.texts["at_moment"]
+        return self._describe_window("window_before", about)
 
     def _describe_window(self, key: str, about: About | None) -> str:
         """Return a text with the length of a window in days, hours or minutes. Empty without a known window."""

@@ -273,8 +273,11 @@ def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
             expect(answers.nth(1)).to_contain_text("Silent · in the 7 days up to 8 Jan 2026, 15:00")
             expect(answers.nth(2)).to_contain_text("Below alarm level · on 8 Jan 2026, 12:30")
             expect(answers.filter(has_text="What to do")).to_have_count(1)
-            alarm = "at most 14 infected people reported here in the 7 days before (alarm level 10)"
-            lines = [f"Alarm on 7 Jan 2026, 03:00: {alarm}", "no new number until 14 Jan 2026, 05:00"]
+            alarm = "between 0 and 14 reported infected people were here in the 7 days before"
+            lines = [
+                f"Alarm on 7 Jan 2026, 03:00: {alarm} (alarm level 10)",
+                "no new answer before 14 Jan 2026, 05:00, so that nobody counted can be identified",
+            ]
             expect(one.place("Market Hall").locator(".short")).to_have_text(lines)
             expect(one.tab.get_by_text("midday")).to_have_count(0)
 
@@ -286,7 +289,8 @@ def test_place_lists_its_answers(browser: Browser, page: Page) -> None:
         one.chip("Show what was published").click()
         periods = one.place("Market Hall").locator(".periods li")
         expect(periods.first).to_contain_text("8 Jan 2026, 12:30")
-        expect(one.place("Market Hall").locator(".periods .noisy_count")).to_contain_text("at most 14 infected people")
+        alarms = one.place("Market Hall").locator(".periods .noisy_count")
+        expect(alarms).to_contain_text("between 0 and 14 reported infected people")
         days = [int(text.partition(" ")[0]) for text in periods.all_inner_texts()]
         assert days == sorted(days, reverse=True)
 
@@ -311,12 +315,12 @@ def test_alarm_appears(browser: Browser, page: Page, shared: Town) -> None:
         expect(one.state("Central Station")).to_have_text("Below alarm level")
         shared.publish(LAST + 1, {"station-central": 17})
         expect(one.state("Central Station")).to_have_text("Alarm")
-        expect(one.place("Central Station")).to_contain_text("at most 17 infected people")
+        expect(one.place("Central Station")).to_contain_text("between 0 and 17 reported infected people")
         expect(one.tab.locator(".chip.noisy_count b")).to_have_text("7")
         expect(one.tab.locator("#live")).to_contain_text("Central Station is now Alarm.")
         one.open()
         shared.publish(LAST + 2, {"station-central": 17})
-        expect(one.place("Central Station")).to_contain_text("no new number until")
+        expect(one.place("Central Station")).to_contain_text("no new answer before")
         expect(one.state("Central Station")).to_have_text("Alarm")
         one.open().chip("Changed since your last visit").click()
         expect(one.tab.locator("#no-match")).to_contain_text("No place has changed")  # still an alarm

@@ -30,7 +30,8 @@ export class Words {
     const row = (key, answer) => this.fill(key, { end: this.time(answer.end), what: this.short(answer) });
     const lines = alarms.map((alarm) => row("alarm", alarm));
     if (state === "unknown" || state === "paused") lines.push(this.short(known));
-    else if (!alarms.length || state !== "noisy_count") lines.push(row("row", known));
+    else if (!alarms.length) lines.push(row("row", known));
+    else if (state !== "noisy_count") lines.push(row("latest", known));
     return lines;
   }
 
@@ -82,7 +83,7 @@ export class Words {
       least: known.count_at_least,
       resumes: this.time(known.resumes_at),
       as_of: this.time(known.as_of),
-      before: this.#window("window_before", known),
+      before: known.start && known.start === known.end ? this.texts.at_moment : this.#window("window_before", known),
       level: known.threshold ? this.fill("level", { threshold: known.threshold }) : "",
       when: known.end ? this.#when(known) : "",
       reason: known.state === "unknown" ? this.texts[known.reason] : "",
