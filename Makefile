@@ -7,7 +7,6 @@ DEV    := $(VENV)/.ready-dev
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 LOCK   := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 BY_FILE := --dist loadfile --no-loadscope-reorder
-COMPUTED := $(VENV)/tests-without-servers.log
 CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")
 
 # pytest rewrites the assertions of all test files. It keeps the result only if Python may write compiled files.
@@ -35,12 +34,8 @@ check: lint types  ## check style and types: what the pre-commit hook runs
 test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes go-programs
-	@# Tests with servers mostly wait. The tests that compute run beside them at the lowest priority, and are printed last.
-	@nice -n 19 $(BIN)/pytest -m "not servers and not soak" --numprocesses 2 $(BY_FILE) --timeout 1200 >$(COMPUTED) 2>&1 & computing=$$!; \
-	$(BIN)/pytest -m "servers and not soak" --numprocesses 10 $(BY_FILE) --reruns 1; servers=$$?; \
-	echo "Waiting for the tests without servers, whose output is in $(COMPUTED) …"; \
-	wait $$computing; computed=$$?; cat $(COMPUTED); \
-	test $$servers -eq 0 -a $$computed -eq 0
+	$(BIN)/pytest -m "not servers and not soak" --numprocesses 2 $(BY_FILE)
+	$(BIN)/pytest -m "servers and not soak" --numprocesses 8 $(BY_FILE) --reruns 1
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak

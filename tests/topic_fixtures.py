@@ -27,8 +27,8 @@ from monitor.kafka.topics import (
     list_topic_needs,
 )
 from monitor.privacy.over_time import OverTimeRule
+from monitor.service.create_topics import Beginning, SetupResult, set_up
 from monitor.service.preflight import Preflight, run_preflight
-from monitor.service.setup import Beginning, SetupResult, set_up
 from tests.builders import build_parameters, watch
 from tests.shared_kafka import SharedKafka
 

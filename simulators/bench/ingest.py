@@ -22,9 +22,9 @@ from monitor.ingest.write_queue import MOST_FACTS
 from monitor.kafka.topics import list_topic_needs
 from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.observe.metrics import Metrics
+from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import run_preflight
 from monitor.service.service import Settings, create_windows
-from monitor.service.setup import Beginning, set_up
 from monitor.store.facts import OffsetRange, Portions
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress

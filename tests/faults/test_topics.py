@@ -14,7 +14,7 @@ import pytest
 
 from monitor.contracts.instants import SECOND, parse_instant
 from monitor.errors import EXIT_REFUSED, LedgerError
-from monitor.service.setup import Beginning
+from monitor.service.create_topics import Beginning
 from monitor.tools.audit import audit
 from monitor.tools.audit.configuration import read_terms
 from monitor.tools.servers import EmbeddedValkey

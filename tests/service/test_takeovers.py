@@ -13,9 +13,9 @@ from monitor.contracts.instants import HOUR, MINUTE
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
+from monitor.service.create_topics import Beginning, set_up
 from monitor.service.run import prepare
 from monitor.service.service import Service, Settings, create_noise, create_windows
-from monitor.service.setup import Beginning, set_up
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually

@@ -26,7 +26,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import describe_topics, list_topic_needs
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import compute_over_time_payment
-from monitor.service.setup import Beginning, set_up
+from monitor.service.create_topics import Beginning, set_up
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.ticks.ledger import LedgerReader, Writer
 from monitor.ticks.ledger_state import LedgerState

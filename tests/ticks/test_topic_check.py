@@ -152,6 +152,12 @@ def test_recreated_input_ends_idle_instance(
 
 
 @pytest.mark.promise(40)
+class PresentMembership(Membership):
+    """A membership that has joined its group."""
+
+    joined = True
+
+
 def test_partition_of_foreign_member_is_reported(
     make_site: MakeSite,
     make_parameters: Make,
@@ -173,7 +179,7 @@ def test_partition_of_foreign_member_is_reported(
     troubles: list[str] = []
     foreign = connections.create_member(group, auto_offset_reset="earliest")
     foreign.subscribe([ledger.topic])
-    with closing(foreign), closing(Membership(connections, ledger.topic, group, wake)) as ours:
+    with closing(foreign), closing(PresentMembership(connections, ledger.topic, group, wake)) as ours:
 
         def shared() -> bool:
             foreign.poll(timeout_ms=50)

@@ -176,7 +176,7 @@ class Known:
     def last_alarm(self) -> Answer | None:
         """The last noisy count about the place that still counts, also while the place is paused, safe or unknown.
 
-        A place that is paused because of an alarm has one until it can answer again (docs/subscribers.md, rule 8).
+        A place that is paused because of an alarm has one until it can answer again (docs/subscribers.md).
         """
         return self.current.last_alarm
 

@@ -14,8 +14,8 @@ from monitor.contracts.parameters import OverTime, Parameters, Registry
 from monitor.contracts.record_sizes import measure_place
 from monitor.errors import LedgerError, TopicError
 from monitor.privacy.over_time import Mark
+from monitor.service.create_topics import Beginning
 from monitor.service.preflight import require_room
-from monitor.service.setup import Beginning
 from monitor.ticks.ledger import Writer
 from monitor.ticks.ledger_state import OwnerTerms
 from tests.service.startup.ledger_states import states_with_marks
