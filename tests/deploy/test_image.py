@@ -93,7 +93,7 @@ def get(port: int, path: str) -> str:
 def test_image_has_only_what_it_runs(files: Path, engine: Engine, root: Path) -> None:
     """The image has the service and its locked dependencies: no build tool, no test, no key, no server."""
     home = files / "opt" / "location-monitor"
-    (packages,) = home.glob("lib/python3.*/town-packages")
+    (packages,) = home.glob("lib/python3.*/site-packages")
     names = {path.name.split("-")[0] for path in packages.glob("*.dist-info")}
     assert f"location_monitor-{__version__}.dist-info" in {path.name for path in packages.iterdir()}
     locked = {pin.name for pin in read_lock(root / "requirements-run.lock")}

@@ -276,7 +276,7 @@ def test_most_cautious_answer_leads(browser: Browser, page: Page) -> None:
             alarm = "between 0 and 14 reported infected people were here in the 7 days before"
             lines = [
                 f"Alarm on 7 Jan 2026, 03:00: {alarm} (alarm level 10)",
-                "no new answer before 14 Jan 2026, 05:00, so that nobody counted can be identified",
+                "no new answer before 14 Jan 2026, 05:00, so that nobody can be identified",
             ]
             expect(one.place("Market Hall").locator(".short")).to_have_text(lines)
             expect(one.tab.get_by_text("midday")).to_have_count(0)
