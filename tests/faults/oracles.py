@@ -34,7 +34,7 @@ from tests.kit.stores import dump_redis
 from tests.kit.topics import read_header, read_topic
 from tests.kit.waiting import until
 
-SETTLE_SECONDS: Final = 60.0
+SETTLE_SECONDS: Final = 120.0
 ANSWERS: Final = ("over_time", "at_times", "hot_spots")
 
 
