@@ -313,9 +313,7 @@ def _check_sasl(sections: Sections) -> Iterator[Problem]:
     }
     remedies = {
         "sasl_mechanism": f"Add {', '.join(SASL_MECHANISMS[:-1])} or {SASL_MECHANISMS[-1]}.",
-        "username": "Add it.",
         "password_file": "Add it, or set LOCATION_MONITOR__KAFKA__PASSWORD.",
-        "token_file": "Add it.",
     }
     by_login = {"token_file"} if mechanism == "OAUTHBEARER" else {"username", "password_file"}
     wanted = {"sasl_mechanism", *by_login} if kafka.uses_sasl else set()
@@ -323,7 +321,8 @@ def _check_sasl(sections: Sections) -> Iterator[Problem]:
         if not sections.has(f"kafka.{name}") or present == (name in wanted):
             continue
         if not present:
-            yield Problem(f"kafka.{name}", "missing", f"a value with security_protocol {protocol}", remedies[name])
+            remedy = remedies.get(name, "Add it.")
+            yield Problem(f"kafka.{name}", "missing", f"a value with security_protocol {protocol}", remedy)
         elif kafka.uses_sasl:
             yield Problem(f"kafka.{name}", "set", f"no such key with sasl_mechanism {mechanism}", "Remove it.")
         else:
@@ -331,12 +330,8 @@ def _check_sasl(sections: Sections) -> Iterator[Problem]:
 
 
 def _report_unused_key(name: str, protocol: str, wanted: str) -> Problem:
-    return Problem(
-        f"kafka.{name}",
-        "set",
-        f"no such key with security_protocol {protocol}",
-        f"Remove it, or set kafka.security_protocol to {wanted}.",
-    )
+    remedy = f"Remove it, or set kafka.security_protocol to {wanted}."
+    return Problem(f"kafka.{name}", "set", f"no such key with security_protocol {protocol}", remedy)
 
 
 def _check_tls(sections: Sections) -> Iterator[Problem]:
