@@ -13,11 +13,11 @@ from rich.console import Console
 
 from monitor.commands.options import add_config_option, find_secret_problems, report_errors
 from monitor.config import ParsedConfig, read_config, read_person_key
-from monitor.config.validate import collect_problems, examine
+from monitor.config.valid_config import collect_problems, examine
 from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Problem
 from monitor.observe.logs import set_up_logging
-from monitor.service.service import prepare_settings
+from monitor.service.wiring import prepare_settings
 from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport

@@ -14,7 +14,7 @@ from monitor.contracts.instants import parse_duration, parse_instant
 from monitor.contracts.visits import Reason
 from monitor.errors import EXIT_DONE, EXIT_FAILED, DurationError, TimeError, UsageError
 from monitor.observe.logs import set_up_logging
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.tools.dead_letters.letters import Filter, read_letters, summarize
 from monitor.tools.dead_letters.render import render, to_json
 from monitor.tools.dead_letters.resend import explain_counting, export_letters, plan_resending, send

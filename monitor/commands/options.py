@@ -20,10 +20,10 @@ from monitor.config import (
     report_key_mode,
     require_files,
 )
-from monitor.config.validate import collect_problems, examine
+from monitor.config.valid_config import collect_problems, examine
 from monitor.contracts.instants import parse_duration
 from monitor.errors import EXIT_FAILED, DurationError, MonitorError, Problem
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.wiring import Settings, prepare_settings
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)

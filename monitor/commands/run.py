@@ -10,8 +10,8 @@ import click
 from monitor.commands.options import add_config_option, load_settings, report_errors
 from monitor.contracts.clock import SystemClock
 from monitor.observe.logs import LogFormat, set_up_logging
-from monitor.service.run import run as run_service
-from monitor.service.run import stop_on_signals
+from monitor.service.keep_running import run as run_service
+from monitor.service.keep_running import stop_on_signals
 
 
 @click.command()

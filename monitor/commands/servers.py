@@ -9,7 +9,7 @@ import click
 
 from monitor.commands.options import report_errors
 from monitor.observe.logs import set_up_logging
-from monitor.service.run import stop_on_signals
+from monitor.service.keep_running import stop_on_signals
 from monitor.tools.servers.start_servers import servers_command
 
 

@@ -13,7 +13,7 @@ from monitor.contracts.clock import SystemClock
 from monitor.errors import UsageError
 from monitor.kafka.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
 from monitor.service.create_topics import Beginning, date_ledger_loss, read_redis_time, set_up
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 
 
 @click.command()

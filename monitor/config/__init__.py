@@ -1,7 +1,6 @@
 """The configuration and the registry of locations, both written by operators (docs/interface.md, section 3)."""
 
 from monitor.config.load import ParsedConfig, load_config, read_config
-from monitor.config.model import Config
 from monitor.config.monitors import (
     AtTimesMonitor,
     DwellMonitor,
@@ -17,7 +16,8 @@ from monitor.config.secret_values import (
     report_key_mode,
     require_files,
 )
-from monitor.config.validate import ValidConfig, load_valid_config, validate_config
+from monitor.config.valid_config import ValidConfig, load_valid_config, validate_config
+from monitor.config.whole_config import Config
 
 __all__ = [
     "AtTimesMonitor",

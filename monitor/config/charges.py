@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.whole_config import Config
 from monitor.contracts.instants import SECOND, YEAR, to_instant
 from monitor.contracts.schedule import Schedule
 from monitor.errors import Problem

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from monitor.config.describe_problems import format_value, list_problems, report_misplaced_secret, report_unknown_key
 from monitor.config.environment import SECRETS, Overrides, override
-from monitor.config.model import Config
 from monitor.config.monitors import KINDS, AnyMonitor
-from monitor.config.problems import format_value, list_problems, report_misplaced_secret, report_unknown_key
-from monitor.config.rules import Sections, find_broken_rules
+from monitor.config.rules_between_keys import Sections, find_broken_rules
 from monitor.config.servers import find_url_password
-from monitor.config.source import read_yaml
+from monitor.config.whole_config import Config
+from monitor.config.yaml_file import read_yaml
 from monitor.errors import ConfigError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
-from monitor.config.problems import find_similar
-from monitor.config.scalars import (
+from monitor.config.describe_problems import find_similar
+from monitor.config.single_values import (
     Epsilon,
     LocationId,
     Name,

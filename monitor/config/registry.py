@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from monitor.config.describe_problems import find_similar
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
-from monitor.config.problems import find_similar
-from monitor.config.scalars import has_controls
+from monitor.config.single_values import has_controls
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, Problem
 

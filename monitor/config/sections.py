@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from monitor.config.scalars import (
+from monitor.config.single_values import (
     Duration,
     Epsilon,
     FilePath,

@@ -12,7 +12,7 @@ import numpy as np
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import SECOND
 from monitor.errors import FailedError
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.tools.replay.driver import Replay, prepare_empty
 from simulators.bench.bench import Bench
 from simulators.bench.flink import measure_flink

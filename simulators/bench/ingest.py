@@ -24,7 +24,7 @@ from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.observe.metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import run_preflight
-from monitor.service.service import Settings, create_windows
+from monitor.service.wiring import Settings, create_windows
 from monitor.store.facts import OffsetRange, Portions
 from monitor.store.packing import pack_facts
 from monitor.store.redis_client import RedisAddress

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.config import load_valid_config
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.wiring import Settings, prepare_settings
 from simulators.bench.bench import Bench
 
 PARTITIONS: Final = 4

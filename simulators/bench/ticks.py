@@ -28,7 +28,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
-from monitor.service.run import collect_garbage_rarely
+from monitor.service.keep_running import collect_garbage_rarely
 from monitor.signals import Signal
 from monitor.store.facts import COMPLETE_FROM_START, PERSON, PRESENT, SEEN, Facts, OffsetRange, make_facts
 from monitor.store.packing import pack_facts

@@ -25,7 +25,7 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.contracts.ledger_entries import AtTimesEntry, read_record
 from monitor.errors import FailedError
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.tools.convert.files import REGISTRY_HEADER, VISITS_HEADER
 from monitor.tools.replay.driver import ReplayPlan, plan_replay, replay
 from monitor.tools.replay.embedded import start_embedded

@@ -55,7 +55,7 @@ LAYERS: Final = (
 )
 """The folders and modules of `monitor` and of `monitor/tools`, lowest first."""
 
-SERVICE: Final = ("monitor.service.service", "monitor.service.run", "monitor.commands.run")
+SERVICE: Final = ("monitor.service.wiring", "monitor.service.keep_running", "monitor.commands.run")
 TOOLS: Final = "monitor.tools"
 
 

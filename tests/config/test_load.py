@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor, load_config
-from monitor.config.problems import find_similar
+from monitor.config.describe_problems import find_similar
 from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from monitor.errors import EXIT_USAGE, ConfigError
 

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.config.model import Config
+from monitor.config.whole_config import Config
 from simulators.cli import cli as simulators
 from tests.docs.blocks import BACKGROUND, NOT_RUN, Block, read_blocks, split_commands, split_statements
 from tests.docs.conftest import ROOT, Document, read_documents

@@ -18,8 +18,8 @@ from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
 from monitor.config.environment import SECRETS
-from monitor.config.model import Config
 from monitor.config.monitors import KINDS
+from monitor.config.whole_config import Config
 from monitor.contracts.instants import DAY, format_duration
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.kafka.topics import LEAST_MESSAGE_BYTES, list_topic_needs

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import redis
 
-from monitor.service.service import build_redis_address
+from monitor.service.wiring import build_redis_address
 from monitor.store.fingerprint import compute_fingerprint as stored_under
 from monitor.store.redis_client import create_client
 from monitor.tools.audit.configuration import AuditTerms, read_terms

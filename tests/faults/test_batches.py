@@ -17,8 +17,8 @@ import zstandard
 
 from monitor.contracts.clock import SystemClock
 from monitor.contracts.instants import SECOND
-from monitor.service.run import prepare
-from monitor.service.service import create_windows
+from monitor.service.keep_running import prepare
+from monitor.service.wiring import create_windows
 from monitor.store.facts import Question
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey

@@ -19,7 +19,7 @@ from monitor.kafka.topics import list_topic_needs
 from monitor.observe.failpoints import FAILPOINTS
 from monitor.service.create_topics import SetupResult
 from monitor.service.preflight import read_ledger, run_preflight
-from monitor.service.service import create_windows
+from monitor.service.wiring import create_windows
 from monitor.ticks.ledger import Writer, read_partition
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from monitor.service.preflight import run_preflight
-from monitor.service.service import create_windows
+from monitor.service.wiring import create_windows
 from monitor.tools.servers import EmbeddedValkey
 from tests.faults import steps
 from tests.faults.conftest import MakeScene

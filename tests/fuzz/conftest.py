@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from monitor.config import load_valid_config
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.wiring import Settings, prepare_settings
 from tests.fuzz.records import WATCHED, Seeds, make_seeds
 
 MONITORS: list[dict[str, Any]] = [

@@ -17,7 +17,7 @@ import pytest
 from monitor.contracts.parameters import Parameters
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import Columns, decode_records
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds
 from tests.ingest.one_by_one import decode
 from tests.store.packed import list_seen

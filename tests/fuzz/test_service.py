@@ -15,7 +15,7 @@ from monitor.contracts.clock import SteppedClock
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
 from monitor.observe.metric_catalog import PREFIX
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.store.facts import Question
 from monitor.tools.audit import audit_topics
 from monitor.tools.audit.reader import Sources

@@ -18,7 +18,7 @@ from monitor.errors import UsageError
 from monitor.observe.metrics import Metrics
 from monitor.observe.otel import OtelExport
 from monitor.observe.spans import NO_SPANS
-from monitor.service.service import Settings, open_telemetry
+from monitor.service.wiring import Settings, open_telemetry
 from monitor.stop_times import EXPORT_SECONDS
 from tests.observe.collector import Collector, attributes, points, run_collector
 

@@ -29,7 +29,7 @@ from monitor.contracts.clock import SystemClock
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import list_topic_needs
 from monitor.service.create_topics import Beginning, set_up
-from monitor.service.service import prepare_settings
+from monitor.service.wiring import prepare_settings
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.tools.servers.ports import LOOPBACK, ReservedPort
 from tests.kit.processes import CLI, Instance

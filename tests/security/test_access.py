@@ -14,7 +14,7 @@ import pytest
 
 from monitor.config import load_config
 from monitor.kafka.connections import KafkaConnections
-from monitor.service.service import build_kafka_connections
+from monitor.service.wiring import build_kafka_connections
 from monitor.ticks.ledger import read_partition
 from monitor.tools.servers import EmbeddedKafka
 from tests.security.connecting import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.config import load_valid_config
-from monitor.service.service import build_redis_address, prepare_settings
+from monitor.service.wiring import build_redis_address, prepare_settings
 
 
 @pytest.mark.promise(23)

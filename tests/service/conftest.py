@@ -21,7 +21,7 @@ import redis
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MINUTE, parse_instant
 from monitor.service.preflight import Preflight
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.ticks.ledger import read_partition
 from monitor.tools.replay.driver import prepare_empty
 from monitor.tools.servers import EmbeddedValkey

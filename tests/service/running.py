@@ -12,8 +12,8 @@ from monitor.observe.health import Health
 from monitor.observe.metric_catalog import PREFIX
 from monitor.observe.metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up
-from monitor.service.run import prepare
-from monitor.service.service import Service, Settings, create_noise, create_windows
+from monitor.service.keep_running import prepare
+from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.topics import adapt_topic_needs
 from tests.conftest import Eventually
 

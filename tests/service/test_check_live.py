@@ -21,8 +21,8 @@ from monitor.contracts.clock import Clock
 from monitor.contracts.instants import HOUR
 from monitor.errors import PeriodError, RefusedError
 from monitor.kafka.groups import list_groups
-from monitor.service.run import prepare
-from monitor.service.service import Settings, create_noise, make_ledger_topic
+from monitor.service.keep_running import prepare
+from monitor.service.wiring import Settings, create_noise, make_ledger_topic
 from monitor.ticks.owner import OwnerRecords, take_over
 from monitor.ticks.period_check import PeriodCheck, PeriodLimits
 from monitor.tools.check.live import check_live

@@ -10,7 +10,7 @@ from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import MILLISECOND, SECOND, parse_instant
 from monitor.contracts.parameters import Parameters
 from monitor.errors import EXIT_FAILED, ClockError
-from monitor.service.run import check_clock
+from monitor.service.keep_running import check_clock
 from tests.store.memory import MemoryWindows
 
 NOW = parse_instant("2026-11-20T12:00:00Z")

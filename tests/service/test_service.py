@@ -15,9 +15,9 @@ from monitor.kafka.topics import create_topics
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.service.keep_running import prepare
 from monitor.service.preflight import Preflight
-from monitor.service.run import prepare
-from monitor.service.service import Service, Settings, create_noise, create_windows
+from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually
 

@@ -14,8 +14,8 @@ from monitor.errors import LedgerChangedError, PeriodError, ReplayError, Unreach
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up
-from monitor.service.run import prepare
-from monitor.service.service import Service, Settings, create_noise, create_windows
+from monitor.service.keep_running import prepare
+from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually
@@ -111,7 +111,7 @@ def test_input_check_uses_store_clock(
         ledgers.append(records.ledger)
         raise UnreachableError("this test needs only the ledger")
 
-    monkeypatch.setattr("monitor.service.service.take_over", record_ledger)
+    monkeypatch.setattr("monitor.service.wiring.take_over", record_ledger)
     town = make_town()
     preflight = town.prepare()
     with closing(create_windows(town.settings, preflight)) as windows:

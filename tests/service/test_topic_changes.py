@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
-import monitor.service.run
+import monitor.service.keep_running
 from monitor.commands.options import load_settings
 from monitor.contracts.clock import SystemClock
 from monitor.tools.servers import EmbeddedValkey
@@ -32,7 +32,7 @@ class RunThread:
         assert town.command("topics", "--create").returncode == 0
         self._stop = threading.Event()
         arguments = (load_settings(town.write()), SystemClock(), self._stop)
-        self._thread = threading.Thread(target=monitor.service.run.run, args=arguments, daemon=True)
+        self._thread = threading.Thread(target=monitor.service.keep_running.run, args=arguments, daemon=True)
         self._thread.start()
 
     def stamp(self, kind: str) -> None:
@@ -67,7 +67,7 @@ def running(
     request: pytest.FixtureRequest,
 ) -> Iterator[RunThread]:
     """A service that has published "safe", with the test's interval between checks of the topic settings."""
-    monkeypatch.setattr(monitor.service.run, "TOPICS_SECONDS", request.param)
+    monkeypatch.setattr(monitor.service.keep_running, "TOPICS_SECONDS", request.param)
     caplog.set_level(logging.INFO)
     with closing(RunThread(RunTown(tmp_path, topic("stamped"), kafka.bootstrap_servers, store.url))) as thread:
         eventually(lambda: thread.statuses()[-1:] and thread.statuses()[-1][1] == "safe", 60)

@@ -10,7 +10,7 @@ from typing import Any
 from monitor.contracts.clock import SystemClock
 from monitor.observe.health import STALL_SECONDS, Health
 from monitor.observe.metrics import Metrics
-from monitor.service.run import run_with
+from monitor.service.keep_running import run_with
 from tests.service.running import create_topics, make_real_time, wait_next_tick
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 
 from monitor.contracts.instants import HOUR, MINUTE, format_instant
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.ticks.ledger import read_partition
 from monitor.tools.replay import driver
 from monitor.tools.servers import EmbeddedValkey

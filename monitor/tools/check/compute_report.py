@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from monitor.config.charges import compute_max_lead, count_most_designated_times, count_period_slots, count_slots
-from monitor.config.model import Config
 from monitor.config.monitors import (
     AnyMonitor,
     AtTimesMonitor,
@@ -22,7 +21,8 @@ from monitor.config.monitors import (
     TimedMonitor,
 )
 from monitor.config.registry import Location
-from monitor.config.validate import ValidConfig, validate_config
+from monitor.config.valid_config import ValidConfig, validate_config
+from monitor.config.whole_config import Config
 from monitor.contracts.instants import SECOND
 from monitor.privacy.odds import compute_false_alarm, compute_mean_noise, compute_over_updates, find_threshold
 from monitor.privacy.payments import Charge

@@ -15,9 +15,9 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import FailedError, MonitorError, RefusedError
 from monitor.kafka.groups import list_member_ids, name_release_group
 from monitor.kafka.topics import TopicDescription, TopicNeeds, list_risks
+from monitor.service.keep_running import check_clock
 from monitor.service.preflight import Preflight, check_past_charges, create_payments, run_preflight
-from monitor.service.run import check_clock
-from monitor.service.service import Settings, create_windows, make_ledger_topic
+from monitor.service.wiring import Settings, create_windows, make_ledger_topic
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.owner import OwnerRecords
@@ -86,7 +86,7 @@ def _describe_topic(need: TopicNeeds, topic: TopicDescription) -> TopicSummary:
 def _check_payment(report: LiveReport, settings: Settings, found: Preflight) -> LiveReport:
     """Add what one person may pay, and the refusal of `run` if it is too much."""
     parameters, stated, worst = settings.parameters, settings.config.privacy.epsilon, settings.worst
-    tick = parameters.grid.find_slot(report.at) - 1  # as in `monitor.service.run.prepare`
+    tick = parameters.grid.find_slot(report.at) - 1  # as in `monitor.service.keep_running.prepare`
     payments = create_payments(parameters, found.states, worst)
     total = payments.compute_total(tick)
     fits_from = None if total <= stated else payments.find_fitting_tick(stated, tick)

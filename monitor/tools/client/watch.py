@@ -18,8 +18,8 @@ from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import DAY, MINUTE, format_duration, parse_instant
 from monitor.contracts.parameters import Parameters, Total
 from monitor.contracts.slot_grid import SlotGrid
-from monitor.service.run import stop_on_signals
-from monitor.service.service import build_kafka_connections
+from monitor.service.keep_running import stop_on_signals
+from monitor.service.wiring import build_kafka_connections
 from monitor.tools.client.current_answers import VALID_SLOTS, KnownPlaces
 from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, dwell_status, hot_spots_status, moment
 from monitor.tools.client.designated_time import AtTime

@@ -17,7 +17,7 @@ from monitor.contracts.clock import Clock
 from monitor.contracts.instants import DAY, format_instant
 from monitor.errors import FailedError
 from monitor.privacy.epsilon import format_epsilon
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.tools.audit import AuditReport
 from monitor.tools.audit.findings import count_false
 from monitor.tools.page import require_page

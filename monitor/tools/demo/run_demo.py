@@ -19,7 +19,7 @@ from monitor.config import load_valid_config
 from monitor.contracts.clock import Clock, SteppedClock
 from monitor.contracts.instants import DAY
 from monitor.errors import FailedError
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.tools.audit import audit
 from monitor.tools.check.wording import describe_belief
 from monitor.tools.client.describe_records import moment

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from monitor.config import AtTimesMonitor, Config
-from monitor.config.problems import list_problems
+from monitor.config.describe_problems import list_problems
 from monitor.contracts.instants import DAY, HOUR, MINUTE, format_duration
 from monitor.errors import FailedError, UsageError
 from monitor.privacy.epsilon import format_epsilon

@@ -22,7 +22,7 @@ from monitor.observe.metric_catalog import FATES, PREFIX
 from monitor.observe.metrics import Metrics
 from monitor.service.create_topics import Beginning, set_up
 from monitor.service.preflight import Preflight, run_preflight
-from monitor.service.service import Service, Settings, create_noise, create_windows
+from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines

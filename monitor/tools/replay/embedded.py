@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from monitor.config import Config, ValidConfig
 from monitor.config.servers import KafkaSettings, RedisSettings
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.wiring import Settings, prepare_settings
 from monitor.tools.servers.start_servers import start_servers
 
 KEY_BYTES = 32

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from monitor.config import ValidConfig, load_valid_config, read_person_key
 from monitor.errors import UsageError
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.wiring import Settings, prepare_settings
 from monitor.tools.replay.driver import ReplayPlan, Summary, plan_replay, replay
 from monitor.tools.replay.embedded import start_embedded
 from monitor.tools.replay.lines import Extent, check_header

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from monitor.config.scalars import MAX_SHARDS
+from monitor.config.single_values import MAX_SHARDS
 from monitor.tools.size.load import Load
 
 CONSTANTS: Final = {

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from monitor.config.derive_parameters import derive_parameters
-from monitor.config.model import Config
 from monitor.config.registry import Location
+from monitor.config.whole_config import Config
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.topics import MESSAGE_BYTES, TopicNeeds, check_topics, list_topic_needs
 from tests.deploy.chart.helm import Helm, value_set

@@ -19,9 +19,9 @@ from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_USAGE
 from monitor.observe.health import Health
 from monitor.observe.metrics import Metrics
+from monitor.service.keep_running import check_clock, prepare
 from monitor.service.preflight import Preflight
-from monitor.service.run import check_clock, prepare
-from monitor.service.service import Service, Settings, create_noise, create_windows
+from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedValkey
 from tests.conftest import Eventually

@@ -13,7 +13,7 @@ from kafka.admin import NewTopic
 from monitor.config import ValidConfig, load_valid_config
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord
-from monitor.service.service import Settings, prepare_settings
+from monitor.service.wiring import Settings, prepare_settings
 from tests.shared_kafka import SharedKafka
 
 CONFIG = Path(__file__).parents[3] / "config" / "demo.yaml"

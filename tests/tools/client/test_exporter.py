@@ -16,7 +16,7 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, SECOND
 from monitor.errors import UsageError
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.tools.client.exporter import (
     CODES,
     MOST_PLACES,

@@ -21,7 +21,7 @@ from monitor.contracts.instants import DAY, HOUR, MINUTE, to_datetime
 from monitor.contracts.parameters import find_shard
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import TimeError, TokenError, UnreachableError
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.tools.client import Known, Places, connect, subscribe
 from monitor.tools.client.places import open_places
 from tests.conftest import Eventually

@@ -13,7 +13,7 @@ from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_lette
 from monitor.contracts.instants import HOUR, MILLISECOND, SECOND, format_instant
 from monitor.contracts.visits import Fault, Reason
 from monitor.kafka.topics import create_topics, list_topic_needs
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.ticks.ledger import read_partition
 from tests.kit.town import HOURS, Town, build_tree, over_time
 

@@ -14,7 +14,7 @@ import redis
 from monitor.contracts.alerts import LEDGER, OWNER, OutputRecord
 from monitor.contracts.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.service.service import Settings
+from monitor.service.wiring import Settings
 from monitor.ticks.ledger import read_partition
 from monitor.tools.replay import driver
 from monitor.tools.servers import EmbeddedValkey

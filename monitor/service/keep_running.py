@@ -20,7 +20,7 @@ from monitor.kafka.topics import TopicWatch
 from monitor.observe.health import Endpoint, Health
 from monitor.observe.metrics import Metrics
 from monitor.service.preflight import Preflight, check_past_charges, run_preflight
-from monitor.service.service import Service, Settings, create_noise, create_windows, open_telemetry
+from monitor.service.wiring import Service, Settings, create_noise, create_windows, open_telemetry
 from monitor.store.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)

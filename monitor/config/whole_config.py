@@ -7,8 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from monitor.config.monitors import Monitor
-from monitor.config.rules import Sections, find_broken_rules
-from monitor.config.scalars import Section
+from monitor.config.rules_between_keys import Sections, find_broken_rules
 from monitor.config.sections import (
     ClockSettings,
     LocationsSettings,
@@ -18,6 +17,7 @@ from monitor.config.sections import (
     VisitsSettings,
 )
 from monitor.config.servers import AuditorSettings, KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
+from monitor.config.single_values import Section
 
 
 class Config(Section):

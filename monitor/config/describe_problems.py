@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from monitor.config.environment import PREFIX, SECRETS
-from monitor.config.scalars import PROBLEM
+from monitor.config.single_values import PROBLEM
 from monitor.errors import Problem
 
 MASKED: Final = "***"

@@ -1,7 +1,7 @@
 """Validate single values of the configuration: durations, instants, ε, names, numbers, paths.
 
 Each validator takes a value from YAML or the environment. It returns the parsed value, or raises the error from
-`make_value_error`, which says what was expected and what to do. `problems.py` turns this error into a problem.
+`make_value_error`, which says what was expected and what to do. `describe_problems.py` turns this error into a problem.
 """
 
 from __future__ import annotations
