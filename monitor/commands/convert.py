@@ -1,21 +1,32 @@
-"""`location-monitor convert`: recorded movements as a file of visits."""
+"""`location-monitor convert`: recorded movements, or an export of a case system, as a file of visits."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from zoneinfo import ZoneInfo
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import Progress
 
 from monitor.commands.options import EXISTING, NEW, read_duration, report_errors
 from monitor.errors import FailedError, UsageError
-from monitor.tools.convert.conversion import RFC3339, Columns, Conversion, Shape, read_locations, write_registry
+from monitor.tools.convert.conversion import Conversion, Shape
+from monitor.tools.convert.formats import CASES, GTFS, MAPS, POINTS, TABLE, choose_visit_reader, read_registry
+from monitor.tools.convert.places import Places, write_registry
+from monitor.tools.convert.points import RFC3339, Columns
+from monitor.tools.convert.rows import NothingValidError, Tally
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_ONLY_POINTS: Final = (
+    "person_column", "location_column", "time_column", "time_format", "delimiter", "merge", "gap", "person_per_day",
+)  # fmt: skip
 
 
 def add_consent_option(command: _Command) -> _Command:
@@ -24,11 +35,31 @@ def add_consent_option(command: _Command) -> _Command:
     return click.option("--consent", type=click.FloatRange(0, 1), metavar="SHARE", help=help_text)(command)
 
 
-@click.command(short_help="Turn recorded points into a file of visits and a registry.")
-@click.option("--visits", type=EXISTING, required=True, help="The recorded points: CSV or .csv.gz with a header.")
-@click.option("--out", type=NEW, required=True, help="The file of visits to write.")
-@click.option("--locations", type=EXISTING, help="The public places: CSV with location_id[,name][,lat,lon].")
+def _read_zone(_: click.Context, __: click.Parameter, value: str | None) -> ZoneInfo | None:
+    try:
+        return None if value is None else ZoneInfo(value)
+    except (OSError, ValueError, LookupError):
+        raise click.BadParameter(f"{value!r} is not a time zone such as Europe/Berlin or UTC") from None
+
+
+@click.command(short_help="Turn points, or an export of a case system, into visits and a registry.")
+@click.option("--visits", type=EXISTING, help="The points or the export, also gzipped (.gz).")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice([POINTS, *CASES]),
+    default=POINTS,
+    show_default=True,
+    help="Format of --visits.",
+)
+@click.option("--out", type=NEW, help="The file of visits to write.")
+@click.option("--locations", type=EXISTING, help="The public places, also gzipped (.gz).")
+@click.option(
+    "--registry-from", "map_source", type=click.Choice([TABLE, GTFS, *MAPS]), default=TABLE, show_default=True,
+    help="Format of --locations; csv has the columns location_id[,name][,lat,lon][,kind].",
+)  # fmt: skip
 @click.option("--registry", type=NEW, help="The registry to write.")
+@click.option("--timezone", "zone", callback=_read_zone, metavar="ZONE", help="The zone of times without an offset.")
 @click.option("--person-column", default=Columns().person, show_default=True, help="The column of the person's id.")
 @click.option("--location-column", default=Columns().location, show_default=True, help="The column of the place's id.")
 @click.option("--time-column", default=Columns().time, show_default=True, help="The column of the time.")
@@ -40,7 +71,7 @@ def add_consent_option(command: _Command) -> _Command:
     "--stay",
     callback=read_duration,
     metavar="DURATION",
-    help="How long a check-in lasts; without it, the end is left open.",
+    help="How long a visit without an end lasts; without it, the end is left open.",
 )
 @click.option("--merge", is_flag=True, help="Merge consecutive points of a person at a place into one visit.")
 @click.option(
@@ -62,38 +93,80 @@ def add_consent_option(command: _Command) -> _Command:
 @click.option("--strict", is_flag=True, help="Stop at the first bad row: write nothing, exit with 1.")
 @report_errors
 def convert(**options: Any) -> None:
-    """Turn recorded points (person, place, time) into a file of visits and a registry.
+    """Turn recorded points, or an export of a case system, into a file of visits and a registry.
 
-    A point is a check-in: a visit that begins at its time and ends after --stay. Without --stay its end is left open,
-    and the service applies its default stay. With --merge, points at one place that are at most --gap apart become one
-    visit. It ends at the last point plus the gap, or when the person is seen elsewhere. This requires each person's
-    points in order of time (a file sorted by time, or by person and time), which is checked. Memory then grows with
-    the number of people.
+    A point (CSV: person, place, time) is a check-in: a visit that begins at its time and ends after --stay. Without
+    --stay its end is left open, and the service applies its default stay. With --merge, points at one place that are at
+    most --gap apart become one visit. It ends at the last point plus the gap, or when the person is seen elsewhere.
+    This requires each person's points in order of time (a file sorted by time, or by person and time), which is
+    checked. Memory then grows with the number of people.
 
-    Invalid rows are counted, reported on standard error with line and reason (at most 20), and left out. If no row is
-    valid, the command exits with 1, prints the number of rows by reason, and writes nothing.
+    An export is a JSON document, or NDJSON if its name ends in .ndjson or .jsonl: exposures at a Location (fhir), cases
+    with exposures (sormas), or cases with dateRanges (godata). A time or date without an offset needs --timezone; a
+    date stands for the whole day.
+
+    Invalid rows are counted, reported on standard error with position and reason (at most 20), and left out. If no row
+    is valid, the command exits with 1, prints the number of rows by reason, and writes nothing.
 
     Use a public list of places (--locations) as the registry. Without one the registry contains the places found in
-    the data, and its entries reveal where people have been (docs/rules.md, rule 6).
+    the data, and its entries reveal where people have been (docs/rules.md, rule 6). Without --visits only the registry
+    is written.
     """
-    known = None if options["locations"] is None else read_locations(options["locations"])
-    conversion = Conversion(_read_columns(options), _read_shape(options), known)
-    source, console = options["visits"], Console(stderr=True)
-    with Progress(console=console, transient=True) as bar, _translate_errors():
+    _check_options(options)
+    console = Console(stderr=True)
+    with _translate_errors():
+        places = None if options["locations"] is None else _read_places(options, console)
+        if options["visits"] is not None:
+            places = _convert_visits(options, places, console)
+        if options["registry"] is not None and places is not None:
+            write_registry(options["registry"], places)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Raise UsageError if options are missing or exclude each other."""
+    if (options["visits"] is None) != (options["out"] is None):
+        raise UsageError("--visits and --out need each other: name the file to read and the one to write")
+    if options["visits"] is None and (options["locations"] is None or options["registry"] is None):
+        raise UsageError("nothing to write: give --visits and --out, or --locations and --registry, or all four")
+    if options["source"] != POINTS:
+        source_of = click.get_current_context().get_parameter_source
+        given = [name for name in _ONLY_POINTS if source_of(name) is ParameterSource.COMMANDLINE]
+        if given:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise UsageError(f"{names}: only for points, not with --from {options['source']}: remove it")
+
+
+def _read_places(options: dict[str, Any], console: Console) -> Places:
+    tally = Tally(options["locations"], options["strict"])
+    places = read_registry(options["map_source"], tally)
+    if not places.rows and options["visits"] is None:
+        raise NothingValidError(tally.explain_none("place"))
+    if options["map_source"] != TABLE or options["visits"] is None:
+        _report(console, tally, options["locations"], "places")
+    return places
+
+
+def _convert_visits(options: dict[str, Any], places: Places | None, console: Console) -> Places:
+    reader = choose_visit_reader(options["source"], _read_columns(options), options["zone"])
+    conversion = Conversion(reader, _read_shape(options), places)
+    source = options["visits"]
+    with Progress(console=console, transient=True) as bar:
         task = bar.add_task("Converting", total=source.stat().st_size)
         conversion.run(
             source, options["out"], strict=options["strict"], on_progress=lambda done: bar.update(task, completed=done)
         )
-    if options["registry"] is not None:
-        seen = {location_id: (location_id, "", "") for location_id in sorted(conversion.seen)}
-        write_registry(options["registry"], seen if known is None else known)
-    tally = conversion.tally
+    _report(console, conversion.tally, options["out"], "visits")
+    return conversion.list_places()
+
+
+def _report(console: Console, tally: Tally, path: Path, what: str) -> None:
     for problem in tally.problems:
         console.print(problem, markup=False, highlight=False, soft_wrap=True)
     if tally.bad > len(tally.problems):
         console.print(f"… and {tally.bad - len(tally.problems):,} more")
+    passed = f", {tally.passed:,} with nothing to convert" if tally.passed else ""
     console.print(
-        f"{options['out']}: {tally.visits:,} visits from {tally.rows:,} rows, {tally.bad:,} bad rows left out",
+        f"{path}: {tally.written:,} {what} from {tally.rows:,} rows, {tally.bad:,} bad rows left out{passed}",
         soft_wrap=True,
     )
 
@@ -103,7 +176,12 @@ def _read_columns(options: dict[str, Any]) -> Columns:
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise UsageError(f"--delimiter is {delimiter!r}: expected one character such as , ; or \\t")
     return Columns(
-        options["person_column"], options["location_column"], options["time_column"], delimiter, options["time_format"]
+        options["person_column"],
+        options["location_column"],
+        options["time_column"],
+        delimiter,
+        options["time_format"],
+        options["zone"],
     )
 
 

@@ -71,6 +71,20 @@ def parse_instant(text: str) -> int:
         raise TimeError("no such date or time of day") from None
 
 
+def parse_local(text: str) -> datetime | None:
+    """Read a time without an offset, whose seconds may be missing; None if the text has another form.
+
+    Raises:
+        TimeError: no such date or time of day exists.
+    """
+    if _NAIVE.fullmatch(text) is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise TimeError("no such date or time of day") from None
+
+
 def to_instant(moment: datetime) -> int:
     """Convert an aware datetime to an instant.
 

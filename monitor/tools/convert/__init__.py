@@ -1,1 +1,1 @@
-"""`location-monitor convert`: convert recorded movements to a file of visits for `replay`, and a registry."""
+"""`location-monitor convert`: points, or an export of a case system, become a file of visits, and a registry."""

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import itertools
 import tracemalloc
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from monitor.cli import main
 from monitor.contracts.instants import MINUTE
-from monitor.tools.convert.conversion import Columns, Conversion, Shape
+from monitor.tools.convert.conversion import Conversion, Shape
+from monitor.tools.convert.points import Columns, read_points
+from tests.tools.convert.command import ignore, read, run, write
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 HEADER = "person_id,location_id,time_utc"
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["convert", *(str(argument) for argument in arguments)])
-
-
-def write(path: Path, *lines: str) -> Path:
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def read(path: Path) -> list[list[str]]:
-    data = path.read_bytes()
-    return list(csv.reader((gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()))
 
 
 def convert_points(folder: Path, points: Sequence[str], *more: object) -> list[list[str]]:
@@ -42,10 +28,6 @@ def convert_points(folder: Path, points: Sequence[str], *more: object) -> list[l
     header, *rows = read(folder / "visits.csv")
     assert header == ["person_id", "location_id", "arrived_at", "left_at", "reported_at"]
     return rows
-
-
-def ignore(read: int) -> None:
-    """Show no progress."""
 
 
 def test_check_in_has_open_end(tmp_path: Path) -> None:
@@ -308,7 +290,9 @@ def test_memory_is_constant(tmp_path: Path) -> None:
             lines = (f"{row % 50},A,2026-01-{5 + row // 2_000:02}T09:00:00Z" for row in range(rows))
             source = write(tmp_path / "p.csv", HEADER, *lines)
             tracemalloc.start()
-            Conversion(Columns(), shape).run(source, tmp_path / "v.csv", strict=True, on_progress=ignore)
+            Conversion(partial(read_points, columns=Columns()), shape).run(
+                source, tmp_path / "v.csv", strict=True, on_progress=ignore
+            )
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
         assert peaks[1] < peaks[0] + 100_000

@@ -1,0 +1,45 @@
+"""GeoJSON (RFC 7946): the features of a FeatureCollection as places."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from monitor.tools.convert.exports import Export, read_form
+from monitor.tools.convert.places import Place, make_place
+
+
+class _Properties(Struct):
+    location_id: str | int | None = None
+    id: str | int | None = None
+    name: str | None = None
+    kind: str | None = None
+
+
+class _Geometry(Struct):
+    type: str
+    coordinates: list[Any] = []
+
+
+class _Feature(Struct):
+    id: str | int | None = None
+    properties: _Properties | None = None
+    geometry: _Geometry | None = None
+
+
+def _read_feature(record: dict[str, Any], _zone: ZoneInfo | None) -> Place:
+    """Return the place of a feature. Only a point has coordinates in a registry."""
+    feature = read_form(record, _Feature)
+    properties, geometry = feature.properties or _Properties(), feature.geometry
+    ids = (properties.location_id, feature.id, properties.id)
+    found = next((each for each in ids if each is not None), None)
+    where = None
+    if geometry and geometry.type == "Point":
+        longitude, latitude = read_form(geometry.coordinates[:2], tuple[float, float])
+        where = (latitude, longitude)
+    return make_place(None if found is None else str(found), properties.name, where, properties.kind)
+
+
+FEATURES: Final = Export("features", "feature", "", lambda record: [record], _read_feature)

@@ -1,0 +1,150 @@
+"""Places: the rows of a registry, from a table, a timetable (GTFS), a map (GeoJSON) or a case system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from monitor.tools.bounded_lines import LONGEST_ROW, BoundedLines, open_lines
+from monitor.tools.convert.files import REGISTRY_HEADER, format_csv_line, open_atomically
+from monitor.tools.convert.rows import BadRowError, Rows, Tally, check_id, check_text, read_table
+
+_COORDINATES: Final = ("lat", "latitude", "lon", "lng", "longitude")
+_GTFS: Final = ("stop_name", "stop_lat", "stop_lon", "location_type", "parent_station")
+_IN_GTFS: Final = {"": "stop", "0": "stop", "1": "station"}
+
+
+class Place(NamedTuple):
+    """A place, with its fields as the registry writes them. `part_of`: the id of the place that contains it."""
+
+    id: str
+    name: str
+    latitude: str = ""
+    longitude: str = ""
+    kind: str = ""
+    part_of: str | None = None
+
+
+PlaceReader: TypeAlias = Callable[[BoundedLines, Path], Rows[Place]]
+
+
+@dataclass(slots=True)
+class Places:
+    """The places of a registry by id, and the parts that count at one of them, as ids of wholes by ids of parts."""
+
+    rows: dict[str, Place] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
+
+    def find(self, location_id: str) -> str | None:
+        """Return the id under which visits to a place count, None if it is not known."""
+        if location_id in self.rows:
+            return location_id
+        whole = self.parts.get(location_id)  # a boarding area is part of a platform, which is part of a station
+        return whole if whole is None or whole in self.rows else self.parts.get(whole)
+
+
+def make_place(
+    place_id: object,
+    name: str | None,
+    where: tuple[object, object] | None,
+    kind: str | None = None,
+    part_of: str | None = None,
+) -> Place:
+    """Return a place. `where` is its latitude and longitude, as numbers or text; None if they are not known.
+
+    Raises:
+        BadRowError: a field cannot be in a registry.
+    """
+    found = check_id("location", place_id)
+    latitude, longitude = where or ("", "")
+    degrees = (_check_degrees(latitude, 90), _check_degrees(longitude, 180))
+    return Place(found, check_text("name", name) or found, *degrees, check_text("kind", kind), part_of)
+
+
+def _check_degrees(value: object, bound: int) -> str:
+    text = value.strip() if isinstance(value, str) else str(value)
+    try:
+        if text and not abs(float(text)) <= bound:
+            raise BadRowError(f"latitude or longitude is not from -{bound} to {bound}")
+    except ValueError:
+        raise BadRowError("latitude or longitude is not a number") from None
+    return text
+
+
+def read_places(reader: PlaceReader, tally: Tally, *, longest: int = LONGEST_ROW, joins_parts: bool = False) -> Places:
+    """Read all places of a file.
+
+    With `joins_parts`, a place that is part of another one counts there, and is no row. Without it, a place with parts
+    is refused: people who are reported in a part would be missing in its count.
+
+    Raises:
+        UsageError: the file has another format.
+        BadRowError: a row is invalid, and the tally is strict.
+    """
+    found: dict[str, tuple[str, Place]] = {}
+    with open_lines(tally.path, longest) as lines:
+        for where, place in tally.count(reader(lines, tally.path)):
+            if place.id not in found:
+                found[place.id] = (where, place)
+            else:
+                tally.refuse(where, "the location is listed twice: remove one of the rows")
+    places = Places()
+    wholes = set() if joins_parts else {place.part_of for _, place in found.values()}
+    for where, place in found.values():
+        if joins_parts and place.part_of:
+            places.parts[place.id] = place.part_of
+        elif place.id not in wholes:
+            places.rows[place.id] = place
+        else:
+            tally.refuse(where, "the place has parts, which are places of their own")
+    for part in places.parts:
+        if places.find(part) is None:
+            tally.refuse(found[part][0], "the station that it is part of is not in the file")
+        else:
+            tally.passed += 1
+    tally.written = len(places.rows)
+    return places
+
+
+def read_place_table(lines: BoundedLines, path: Path) -> Rows[Place]:
+    """Yield the places of CSV with the columns `location_id` and any of `name`, `lat`, `lon`, `kind`."""
+    for where, cells in read_table(lines, path, ("location_id",), ("name", *_COORDINATES, "kind")):
+        if isinstance(cells, list):
+            place_id, name, lat, latitude, lon, lng, longitude, kind = cells
+            coordinates = (lat or latitude, lon or lng or longitude)
+            yield where, _try_place(place_id, name, coordinates, kind)
+        else:
+            yield where, cells
+
+
+def read_stops(lines: BoundedLines, path: Path) -> Rows[Place]:
+    """Yield the stops and stations of `stops.txt` (GTFS). Platforms, entrances and the like are parts of a station."""
+    for where, cells in read_table(lines, path, ("stop_id",), _GTFS):
+        if isinstance(cells, list):
+            stop_id, name, latitude, longitude, kind, station = cells
+            if kind in _IN_GTFS or station:
+                yield where, _try_place(stop_id, name, (latitude, longitude), _IN_GTFS.get(kind, ""), station or None)
+            else:
+                yield where, BadRowError("the stop is part of a station, but has no parent_station")
+        else:
+            yield where, cells
+
+
+def _try_place(
+    place_id: str, name: str, where: tuple[str, str], kind: str, part_of: str | None = None
+) -> Place | BadRowError:
+    try:
+        return make_place(place_id, name, where, kind, part_of)
+    except BadRowError as error:
+        return error
+
+
+def write_registry(path: Path, places: Places) -> None:
+    """Write a registry, in the given order. It has the column `kind` if a place has a kind."""
+    with_kind = any(place.kind for place in places.rows.values())
+    with open_atomically(path) as out:
+        out.write(format_csv_line((*REGISTRY_HEADER, "kind") if with_kind else REGISTRY_HEADER))
+        for place in places.rows.values():
+            out.write(format_csv_line(place[:5] if with_kind else place[:4]))

@@ -1,0 +1,77 @@
+"""Points: a person at a place at a time, in a table (check-ins, traces)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from monitor.contracts.instants import SECOND, to_instant
+from monitor.errors import TimeError
+from monitor.tools.bounded_lines import BoundedLines
+from monitor.tools.convert.rows import BadRowError, Rows, Stay, locate, read_table, read_time
+
+RFC3339: Final = "rfc3339"
+EPOCH: Final = "epoch"
+
+_ADVICE: Final = (
+    ": name the columns with --person-column, --location-column, --time-column, and the separator with --delimiter"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The format of a file of points: column names, separator, and format of times.
+
+    `time_format`: `rfc3339`, `epoch` (seconds), or a `strptime` pattern. `zone`: the zone of times without an offset.
+    """
+
+    person: str = "person_id"
+    location: str = "location_id"
+    time: str = "time_utc"
+    delimiter: str = ","
+    time_format: str = RFC3339
+    zone: ZoneInfo | None = None
+
+
+def read_points(lines: BoundedLines, path: Path, columns: Columns) -> Rows[Stay]:
+    """Yield each point as a visit whose end is not known.
+
+    Raises:
+        UsageError: a column is missing.
+    """
+    parse = _choose_parser(columns)
+    names = (columns.person, columns.location, columns.time)
+    for where, cells in read_table(lines, path, names, delimiter=columns.delimiter, advice=_ADVICE):
+        yield where, _read_point(cells, parse) if isinstance(cells, list) else cells
+
+
+def _read_point(cells: list[str], parse: Callable[[str], int]) -> Stay | BadRowError:
+    person_id, location_id, text = cells
+    try:
+        return Stay(person_id, location_id, parse(text))
+    except BadRowError as error:
+        return error
+
+
+def _choose_parser(columns: Columns) -> Callable[[str], int]:
+    zone, pattern = columns.zone, columns.time_format
+    if pattern == RFC3339:
+        return lambda text: read_time("time", text, zone)
+
+    def parse(text: str) -> int:
+        try:
+            if pattern == EPOCH:
+                return int(Decimal(text) * SECOND)
+            moment = datetime.strptime(text, pattern)  # noqa: DTZ007  # a naive time is refused, or gets the zone
+            return to_instant(moment) if moment.tzinfo or zone is None else locate(moment, zone)
+        except TimeError as error:
+            raise BadRowError(f"the time cannot be read: {error}: add %z to the pattern, or --timezone") from None
+        except (ValueError, ArithmeticError):
+            raise BadRowError(f"the time cannot be read as {pattern}") from None
+
+    return parse

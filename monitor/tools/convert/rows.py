@@ -1,0 +1,213 @@
+"""What all formats share: the rows of a file, their times and ids, and the count of those left out."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+from zoneinfo import ZoneInfo
+
+from monitor.contracts.instants import parse_instant, parse_local, to_instant
+from monitor.errors import MonitorError, TimeError, UsageError
+from monitor.tools.bounded_lines import BoundedLines
+
+SHOWN_PROBLEMS: Final = 20
+
+_LONGEST_ID: Final = 256  # bytes of UTF-8 (docs/interface.md, section 4)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_EARLIEST: Final = to_instant(datetime(1, 1, 1, tzinfo=UTC))
+_LATEST: Final = to_instant(datetime(9999, 1, 1, tzinfo=UTC))  # so that a stay and a delay still fit
+
+
+class BadRowError(MonitorError):
+    """A row is invalid. The message states the reason and quotes nothing from the row, which names a person."""
+
+
+class NothingValidError(MonitorError):
+    """No row is valid. The message counts the rows by reason."""
+
+
+class Stay(NamedTuple):
+    """A visit, with instants. If `left_at` is None, its end is not known."""
+
+    person_id: str
+    location_id: str
+    arrived_at: int
+    left_at: int | None = None
+
+
+_T = TypeVar("_T")
+
+Rows: TypeAlias = Iterator[tuple[str, _T | BadRowError | None]]
+"""The rows of a file: where each is, and its content, or why it is refused; None if there is nothing to convert."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counts of a file: `rows` = `written` + `bad` + `passed`, unless points are merged.
+
+    `passed` counts what has nothing to convert. `reasons` counts bad rows by reason; `problems` has messages about the
+    first ones. With `strict`, the first bad row ends the conversion.
+    """
+
+    path: Path
+    strict: bool = False
+    rows: int = 0
+    written: int = 0
+    bad: int = 0
+    passed: int = 0
+    problems: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def refuse(self, where: str, reason: str) -> None:
+        """Count a bad row. `where` is its line or entry.
+
+        Raises:
+            BadRowError: `strict` is true.
+        """
+        if self.strict:
+            raise BadRowError(f"{self.path}, {where}: {reason}")
+        self.bad += 1
+        self.reasons[reason if reason in self.reasons or len(self.reasons) < SHOWN_PROBLEMS else "other reasons"] += 1
+        if len(self.problems) < SHOWN_PROBLEMS:
+            self.problems.append(f"{where}: {reason}")
+
+    def explain_none(self, what: str) -> str:
+        """Return the message of a file in which nothing is valid, with its rows by reason."""
+        reasons = self.reasons.most_common()
+        if self.passed:
+            reasons.append(("nothing to convert", self.passed))
+        rows = f"{self.path}: no {what} in {self.rows:,} rows, so nothing is written"
+        return "\n  ".join([rows, *(f"{count:,} rows: {reason}" for reason, count in reasons)])
+
+    def count(self, rows: Rows[_T]) -> Iterator[tuple[str, _T]]:
+        """Count the rows, and yield the valid ones."""
+        for where, row in rows:
+            self.rows += 1
+            if row is None:
+                self.passed += 1
+            elif isinstance(row, BadRowError):
+                self.refuse(where, str(row))
+            else:
+                yield where, row
+
+
+def read_table(
+    lines: BoundedLines,
+    path: Path,
+    required: tuple[str, ...],
+    optional: tuple[str, ...] = (),
+    *,
+    delimiter: str = ",",
+    advice: str = "",
+) -> Rows[list[str]]:
+    """Yield the cells of the named columns for each row of CSV. A missing optional cell is empty.
+
+    Raises:
+        UsageError: a required column is missing. The message ends with `advice`.
+    """
+    rows = csv.reader(lines, delimiter=delimiter)
+    header = next(rows, [])
+    missing = [name for name in required if name not in header]
+    if missing:
+        # The header is not quoted: in a file without a header it is a row with a person's id.
+        names = ", ".join(missing)
+        raise UsageError(f"{path}: none of the {len(header)} columns in the header is named {names}{advice}")
+    where = [header.index(name) if name in header else len(header) for name in required + optional]
+    least = max(where[: len(required)]) + 1
+    while True:
+        lines.begin_row()
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield f"line {rows.line_num}", BadRowError("not a row of CSV")
+            continue
+        if len(row) >= least:
+            yield f"line {rows.line_num}", [row[index] if index < len(row) else "" for index in where]
+        elif row:
+            yield f"line {rows.line_num}", BadRowError(f"{len(row)} columns: expected at least {least}")
+
+
+def check_id(what: str, text: object) -> str:
+    """Return an id if it has 1 to 256 bytes of UTF-8 and no control characters. Otherwise raise BadRowError."""
+    if not isinstance(text, str):
+        raise BadRowError(f"the {what} id is missing" if text is None else f"the {what} id is not text")
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadRowError(f"the {what} id is not UTF-8") from None
+    if not 0 < length <= _LONGEST_ID:
+        raise BadRowError(f"the {what} id has {length} bytes: expected 1 to {_LONGEST_ID}")
+    return check_text(f"{what} id", text)
+
+
+def check_text(what: str, text: str | None) -> str:
+    """Return a text, "" if there is none. Raise BadRowError if it has control characters, or cannot be UTF-8."""
+    if text and _CONTROL.search(text):
+        raise BadRowError(f"the {what} has control characters")
+    try:
+        return (text or "").encode().decode()
+    except UnicodeEncodeError:
+        raise BadRowError(f"the {what} is not UTF-8") from None
+
+
+def read_time(what: str, text: str, zone: ZoneInfo | None) -> int:
+    """Return the instant of a time in RFC 3339, whose offset may be missing if there is a zone."""
+    try:
+        moment = parse_local(text)
+        if moment is None:
+            return parse_instant(text)
+    except TimeError as error:
+        raise BadRowError(f"the {what} cannot be read: {error}") from None
+    if zone is None:
+        raise BadRowError(f"the {what} cannot be read: the time has no offset: name the zone with --timezone")
+    return locate(moment, zone, latest=what == "end")
+
+
+def read_start(text: str | None, zone: ZoneInfo | None) -> int:
+    """Return the instant at which a visit begins: of a date, the beginning of the day in the zone."""
+    if not text:
+        raise BadRowError("the visit has no start")
+    return _read_midnight("start", text, zone, days=0) if is_day(text) else read_time("start", text, zone)
+
+
+def read_end(text: str | None, zone: ZoneInfo | None) -> int | None:
+    """Return the instant at which a visit ends, None if it is not known: of a date, the end of the day in the zone."""
+    if not text:
+        return None
+    return _read_midnight("end", text, zone, days=1) if is_day(text) else read_time("end", text, zone)
+
+
+def is_day(text: str | None) -> bool:
+    """Return whether a text has the form of a date without a time."""
+    return text is not None and _DAY.fullmatch(text) is not None
+
+
+def _read_midnight(what: str, text: str, zone: ZoneInfo | None, days: int) -> int:
+    if zone is None:
+        raise BadRowError(f"the {what} is a date without a time: name the time zone of its days with --timezone")
+    try:
+        day = date.fromisoformat(text) + timedelta(days=days)
+    except (ValueError, OverflowError):
+        raise BadRowError(f"the {what} cannot be read: no such date") from None
+    return locate(datetime.combine(day, time()), zone, latest=what == "end")
+
+
+def locate(moment: datetime, zone: ZoneInfo, *, latest: bool = False) -> int:
+    """Return the instant of a local time: if the clocks are set back over it, the first, or the latest, of the two."""
+    instants = [to_instant(moment.replace(tzinfo=zone, fold=fold)) for fold in (0, 1)]
+    return max(instants) if latest else min(instants)
+
+
+def check_instant(what: str, instant: int) -> None:
+    """Raise BadRowError unless an instant is in the years that times can be written in."""
+    if not _EARLIEST <= instant <= _LATEST:
+        raise BadRowError(f"the {what} is not in the years 1 to 9998")
