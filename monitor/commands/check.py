@@ -11,8 +11,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import add_config_option, find_secret_problems, report_errors
-from monitor.config import ParsedConfig, read_config, read_person_key
+from monitor.commands.options import EXISTING, add_config_option, find_secret_problems, report_errors
+from monitor.config import ParsedConfig, ValidConfig, read_config, read_person_key
+from monitor.config.publishers import read_publishers
 from monitor.config.valid_config import collect_problems, examine
 from monitor.contracts.clock import SystemClock
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, Problem
@@ -30,8 +31,16 @@ from monitor.tools.check.report import CheckReport
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--live", is_flag=True, help="Also show what `run` would decide now; reads the servers, changes nothing.")
 @click.option("--strict", is_flag=True, help="Exit with code 1 if a verdict is not fine.")
+@click.option(
+    "--with",
+    "others",
+    type=EXISTING,
+    multiple=True,
+    help="Another publisher about the same people, as a configuration or registry entry: print the sum of ε. May be "
+    "repeated.",
+)
 @report_errors
-def check(config_file: Path, as_json: bool, live: bool, strict: bool) -> None:  # noqa: FBT001  # click passes options by name
+def check(config_file: Path, as_json: bool, live: bool, strict: bool, others: tuple[Path, ...]) -> None:  # noqa: FBT001  # click passes options by name
     """Validate a configuration, judge it, and explain it.
 
     The report begins with verdicts: what is useless, what is risky and what is fine. Then it says in plain words what
@@ -40,7 +49,7 @@ def check(config_file: Path, as_json: bool, live: bool, strict: bool) -> None:  
     """
     read = read_config(config_file, os.environ)
     if not live:
-        report = compute_report(examine(read, tuple(_find_person_key_problems(read))))
+        report = _compute_report(examine(read, tuple(_find_person_key_problems(read))), others)
         _print(report, None, as_json=as_json)
         sys.exit(EXIT_FAILED if strict and report.warnings else EXIT_DONE)
     set_up_logging(40)
@@ -49,10 +58,14 @@ def check(config_file: Path, as_json: bool, live: bool, strict: bool) -> None:  
     valid = examine(read, tuple(find_secret_problems(read, needs_key=has_key)))
     key = read_person_key(valid.config.visits) if has_key else bytes(16)
     found = check_live(prepare_settings(valid, key), SystemClock(), has_key=has_key)
-    report = compute_report(valid)
+    report = _compute_report(valid, others)
     _print(report, found, as_json=as_json)
     code = EXIT_REFUSED if found.refusals else EXIT_FAILED if found.obstacles else EXIT_DONE
     sys.exit(EXIT_FAILED if code == EXIT_DONE and strict and report.warnings else code)
+
+
+def _compute_report(valid: ValidConfig, others: tuple[Path, ...]) -> CheckReport:
+    return compute_report(valid, read_publishers((*valid.config.privacy.other_publishers, *others)))
 
 
 def _print(report: CheckReport, live: LiveReport | None, *, as_json: bool) -> None:

@@ -20,6 +20,7 @@ from monitor.config.monitors import (
     OverTimeMonitor,
     TimedMonitor,
 )
+from monitor.config.publishers import Publisher
 from monitor.config.registry import Location
 from monitor.config.valid_config import ValidConfig, validate_config
 from monitor.config.whole_config import Config
@@ -46,8 +47,8 @@ def check(config: Config, registry: Sequence[Location]) -> CheckReport:
     return compute_report(validate_config(config, registry))
 
 
-def compute_report(valid: ValidConfig) -> CheckReport:
-    """Compute the report of a valid configuration."""
+def compute_report(valid: ValidConfig, others: Sequence[Publisher] = ()) -> CheckReport:
+    """Compute the report of a valid configuration, and of what it adds to the ε of other publishers."""
     config, locations = valid.config, len(valid.locations)
     monitors = tuple(
         _report_monitor(config, monitor, charge, locations)
@@ -63,6 +64,7 @@ def compute_report(valid: ValidConfig) -> CheckReport:
         monitors=monitors,
         overlap=overlap,
         verdicts=tuple(list_verdicts(config, monitors, overlap, valid.locations)),
+        others=tuple(others),
     )
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.odds import compute_belief
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines
 from monitor.tools.check.report import (
@@ -26,13 +27,17 @@ from monitor.tools.check.report import (
     Ranking,
 )
 from monitor.tools.check.wording import (
-    describe_belief,
+    PRIORS,
     format_amount,
+    format_belief,
     format_factor,
     format_percent,
     format_power,
     spell_duration,
 )
+
+_BAR: Final = 12
+"""The width of the bar of a chance of 100 %."""
 
 PAUSE: Final = (
     "A noisy answer counts for W + F ticks. W is the window, and F is how far after its report a visit may end "
@@ -64,6 +69,8 @@ def render(report: CheckReport, console: Console) -> None:
     for verdict in report.verdicts:
         say(f"  {verdict.level:7}  {verdict}")
     _render_payments(report, say)
+    _render_beliefs(report, say)
+    _render_together(report, say)
     pauses = [(monitor.name, monitor.pause) for monitor in report.monitors if monitor.pause is not None]
     if pauses:
         say.print_heading("How long a pause lasts")
@@ -108,7 +115,7 @@ def _render_payments(report: CheckReport, say: _Printer) -> None:
     say("  ε charged so far: 0 before the first answer; `location-monitor audit` computes it from the answers")
     say(
         f"In the worst case everything published is at most {_format_factor(report.total)} times as likely as without "
-        f"some of the person's visits: {describe_belief(report.total)}."
+        "some of the person's visits."
     )
     say(ASSUMPTION)
     if report.overlap is not None:
@@ -116,6 +123,45 @@ def _render_payments(report: CheckReport, say: _Printer) -> None:
     for monitor in report.monitors:
         one = f"One visit costs {format_epsilon(monitor.one_visit)} at most for each {monitor.per}."
         say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {one} {monitor.explanation}")
+
+
+def _render_beliefs(report: CheckReport, say: _Printer) -> None:
+    """Print the chances that a reader can at most give one visit of a person, and all visits of a person."""
+    say.print_heading("What a reader can learn about one person")
+    say("The chance that a reader gives a person's visit before any answer, and at most after the answers:")
+    dearest = max(each.one_visit for each in report.monitors)
+    table = Table(box=SIMPLE_HEAD, show_edge=False)
+    table.add_column("before", justify="right")
+    for answers, epsilon in (("one answer", dearest), ("all answers", report.total)):
+        table.add_column(f"{answers}\nε = {format_epsilon(epsilon)}", justify="right")
+        table.add_column("", min_width=_BAR)
+    for before in PRIORS:
+        row = (draw for epsilon in (dearest, report.total) for draw in _draw_belief(epsilon, before))
+        table.add_row(format_percent(before), *row)
+    say.console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _draw_belief(epsilon: Fraction, before: float) -> tuple[str, str]:
+    """Return the chance after answers of this ε as a number and as a bar, with a lighter part for the gain."""
+    length, start = (round(_BAR * chance) for chance in (compute_belief(epsilon, before), before))
+    return format_belief(epsilon, before), "█" * start + "▒" * (length - start)
+
+
+def _render_together(report: CheckReport, say: _Printer) -> None:
+    """Print what one person pays to all publishers, if the configuration or --with names others."""
+    if not report.others:
+        return
+    say.print_heading("What one person pays to several publishers")
+    period = spell_duration(report.period)
+    for each in (report.own, *report.others):
+        within = f" = {format_epsilon(each.charge_within(report.period))} in {period}" if each != report.own else ""
+        say(f"  {each.name}: ε = {format_epsilon(each.epsilon)} in any {spell_duration(each.period)}{within}")
+    say(f"  together: ε = {format_epsilon(report.together)} in any {period}")
+    say(
+        "These are the stated limits, which hold across changes of the configuration. A person whose visits all of "
+        f"them know pays the sum: everything published is at most {_format_factor(report.together)} times as likely as "
+        "without the visits."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal
 
+from monitor.config.publishers import Publisher, add_charges
 from monitor.contracts.instants import format_duration
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
@@ -125,7 +126,8 @@ class MonitorReport:
 class CheckReport:
     """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
 
-    `overlap` is None without monitors of designated times. `verdicts` begins with one for each monitor.
+    `overlap` is None without monitors of designated times. `verdicts` begins with one for each monitor. `others` are
+    other publishers of answers about the same people.
     """
 
     service: str
@@ -136,6 +138,17 @@ class CheckReport:
     monitors: tuple[MonitorReport, ...]
     overlap: Overlap | None
     verdicts: tuple[Verdict, ...]
+    others: tuple[Publisher, ...] = ()
+
+    @property
+    def own(self) -> Publisher:
+        """What this configuration states."""
+        return Publisher(self.service, self.stated, self.period)
+
+    @property
+    def together(self) -> Fraction:
+        """The most ε that one person may pay to all publishers within the period."""
+        return add_charges(self.own, self.others)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -146,6 +159,9 @@ class CheckReport:
         """Return the report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
         tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
         tree["warnings"] = self.warnings
+        for other, entry in zip(self.others, tree["others"], strict=True):
+            entry["period"] = format_duration(other.period)
+        tree["together"] = self.together
         tree["overlap"] = None if self.overlap is None else self.overlap.to_tree()
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:

@@ -17,6 +17,9 @@ _WHOLE_FROM: Final = 100
 BELIEVED: Final = 0.01
 """The chance of a visit, before any answer is known, that explains ε in words."""
 
+PRIORS: Final = (BELIEVED, 0.1, 0.5)
+"""The chances of a visit, before any answer is known, that the tables explain ε with."""
+
 
 def spell_duration(duration: int) -> str:
     """Format a duration in words: `14 days 1 hour`."""
@@ -44,8 +47,13 @@ def format_percent(chance: float) -> str:
 
 def describe_belief(epsilon: Fraction) -> str:
     """Return in words what a reader of answers that cost this ε can learn about one person at most."""
-    after = format_percent(compute_belief(epsilon, BELIEVED))
+    after = format_belief(epsilon, BELIEVED)
     return f"a reader who gave the person's visits a chance of {format_percent(BELIEVED)} gives them {after} at most"
+
+
+def format_belief(epsilon: Fraction, before: float) -> str:
+    """Format the largest chance that answers of this ε can raise the chance `before` to."""
+    return format_percent(compute_belief(epsilon, before))
 
 
 def format_amount(amount: float) -> str:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
+from monitor.config import Config
+from monitor.config.charges import compute_charges
+from monitor.config.publishers import Publisher, add_charges
 from monitor.config.sections import LANGUAGES, Language
 from monitor.contracts.instants import SECOND
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.odds import compute_belief
 from monitor.tools.client.current_answers import Answer
 from monitor.tools.page.current_places import STATES, Place, Recount
 from monitor.tools.page.languages import Texts, Words, format_machine_time
@@ -40,6 +47,8 @@ has neither the script nor the style sheet that the page names.
 STYLE_SOURCE: Final = f"'sha256-{b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
 """The source that allows the style in a Content-Security-Policy."""
 PAGE_SIZE: Final = 500
+_BELIEVED: Final = 0.01
+"""The chance of a visit, before any answer, that explains ε."""
 _STYLE: Final = Markup(STYLE)  # noqa: S704  # a constant
 
 
@@ -62,11 +71,28 @@ def count_pages(places: int) -> int:
     return max(1, -(-places // PAGE_SIZE))
 
 
+def describe_promise(config: Config, others: Sequence[Publisher]) -> Mapping[str, str]:
+    """Return what the page says about ε: `stated`, `worst`, a belief `before` and `after` in percent, and the sum.
+
+    The sum is `together`, with `names`, the other publishers; "" if there are no others.
+    """
+    own = Publisher.of(config)
+    worst = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
+    return {
+        "stated": format_epsilon(own.epsilon),
+        "worst": format_epsilon(worst),
+        "before": f"{100 * _BELIEVED:.0f}",
+        "after": str(math.ceil(100 * compute_belief(own.epsilon, _BELIEVED))),
+        "names": ", ".join(each.name for each in others),
+        "together": format_epsilon(add_charges(own, others)),
+    }
+
+
 class Html:
-    """The template of the page. `setup` is what the script needs to know. `epsilons`: `stated` and `worst`."""
+    """The template of the page. `setup` is what the script needs to know, `promise` what it says about ε."""
 
     def __init__(
-        self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static, epsilons: Mapping[str, str]
+        self, texts: Mapping[Language, Texts], setup: Mapping[str, Any], static: Static, promise: Mapping[str, str]
     ) -> None:
         environment = Environment(
             loader=PackageLoader("monitor.tools.page"),
@@ -75,7 +101,7 @@ class Html:
             lstrip_blocks=True,
         )
         self._template = environment.get_template("page.html")
-        self._texts, self._setup, self._static, self._epsilons = texts, setup, static, epsilons
+        self._texts, self._setup, self._static, self._promise = texts, setup, static, promise
 
     def write(
         self, view: View, places: Sequence[Place], as_of: int | None, recount: Recount | None, left: int
@@ -102,7 +128,8 @@ class Html:
             places=[_describe(place, words) for place in ordered[start : start + PAGE_SIZE]],
             page=view.page,
             pages=count_pages(len(places)),
-            audit=_write_audit_line(words, recount, self._epsilons),
+            audit=_write_audit_line(words, recount, self._promise),
+            promise=self._promise,
             setup=self._write_setup(view, texts),
         ).encode()
 
@@ -140,14 +167,14 @@ def _describe_answer(answer: Answer, reason: str, words: Words, *, leads: bool) 
     }
 
 
-def _write_audit_line(words: Words, recount: Recount | None, epsilons: Mapping[str, str]) -> str:
+def _write_audit_line(words: Words, recount: Recount | None, promise: Mapping[str, str]) -> str:
     if recount is None:
         return ""
     result = {
         "up_to": f"{words.format_time(recount.up_to)} UTC",
         "false": recount.false,
         "epsilon": recount.epsilon_at_most,
-        **epsilons,
+        **promise,
     }
     if recount.since is None:
         return words.texts["audit"].format(**result)

@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, cast
@@ -18,7 +17,7 @@ from typing import Any, Final, Self, cast
 import uvicorn
 
 from monitor.config import Config, Location, ValidConfig
-from monitor.config.charges import compute_charges
+from monitor.config.publishers import read_publishers
 from monitor.config.sections import PageSettings
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import MILLISECOND, SECOND
@@ -26,7 +25,6 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.health import Endpoint
-from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
 from monitor.tools.page.app import Site
@@ -34,7 +32,7 @@ from monitor.tools.page.board import Board
 from monitor.tools.page.bodies import Body, make_body
 from monitor.tools.page.current_places import Present, read_recount
 from monitor.tools.page.feed import BEAT_SECONDS, Feed, Hub
-from monitor.tools.page.html import Html
+from monitor.tools.page.html import Html, describe_promise
 from monitor.tools.page.languages import build_texts
 from monitor.tools.page.metrics import PageMetrics
 from monitor.tools.page.protocol import MOST_HEAD_BYTES, Connections, LimitedProtocol
@@ -97,9 +95,8 @@ class Page:
             "unreachableMs": settings.unreachable_after // MILLISECOND,
             "background": background is not None,
         }
-        worst = sum((charge.amount for charge in compute_charges(config)), Fraction(0))
-        epsilons = {"stated": format_epsilon(config.privacy.epsilon), "worst": format_epsilon(worst)}
-        html = Html(build_texts(settings), setup, static, epsilons)
+        promise = describe_promise(config, read_publishers(config.privacy.other_publishers))
+        html = Html(build_texts(settings), setup, static, promise)
         self._site = Site(
             present,
             html,

@@ -10,7 +10,7 @@ from typing import Final
 from monitor import __version__
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.default_stay import APART
-from monitor.tools.check.wording import spell_duration
+from monitor.tools.check.wording import PRIORS, format_belief, format_percent, spell_duration
 from monitor.tools.register.figures import (
     TEMPLATES,
     Figures,
@@ -74,6 +74,7 @@ def _write_tables(figures: Figures) -> dict[str, str]:
     return {
         "questions": "\n".join(f"* **{each.report.name}**: {each.asks}" for each in figures.monitors),
         "payments": _write_table(("situation", "ε", "answers are at most"), _list_payments(figures)),
+        "beliefs": _write_table(("before any answer", "after one answer", "after all answers"), _list_beliefs(figures)),
         "numbers": _write_table(("monitor", "how far a number may be from the truth"), _list_widths(figures.monitors)),
         "alarms": _write_table(
             ("monitor", "threshold", "a number although nobody was there"), _list_alarms(figures.monitors)
@@ -90,6 +91,7 @@ def _describe_limits(figures: Figures) -> dict[str, str]:
         "stays": _describe_stays(figures),
         "consent": _CONSENT if figures.has_lower_bounds else "",
         "meanings": "\n".join(_list_meanings(figures)),
+        "together": _describe_together(figures),
     }
 
 
@@ -138,6 +140,27 @@ def _list_payments(figures: Figures) -> Iterator[Sequence[str]]:
     period = spell_duration(figures.report.period)
     total = figures.report.total
     yield f"you are everywhere you could be, for {period}", format_epsilon(total), format_factor(total)
+
+
+def _list_beliefs(figures: Figures) -> Iterator[Sequence[str]]:
+    """Yield rows of the chance that a reader gives a visit: before any answer, and at most after one and after all."""
+    dearest = max(each.report.one_visit for each in figures.monitors)
+    for before in PRIORS:
+        after = (format_belief(epsilon, before) for epsilon in (dearest, figures.report.stated))
+        yield format_percent(before), *after
+
+
+def _describe_together(figures: Figures) -> str:
+    """Describe what one person pays to all publishers."""
+    report = figures.report
+    if not report.others:
+        return "If another body publishes about the same people, its ε is added to this one."
+    charges = ((each.name, format_epsilon(each.charge_within(report.period))) for each in report.others)
+    names = ", ".join(f"{name} (ε = {charge})" for name, charge in charges)
+    return (
+        f"These also publish about the same people: {names}. Within any {spell_duration(report.period)}, nobody pays "
+        f"more than ε = {format_epsilon(report.together)} to all of them together."
+    )
 
 
 def _list_widths(monitors: Iterable[MonitorFigures]) -> Iterator[Sequence[str]]:

@@ -18,11 +18,12 @@ from rich.console import Console
 
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry, load_valid_config
 from monitor.config.charges import compute_charges, count_most_designated_times, count_period_slots
+from monitor.config.publishers import Publisher
 from monitor.contracts.instants import DAY, HOUR, YEAR, to_instant
 from monitor.contracts.schedule import Schedule
 from monitor.errors import EXIT_USAGE, ConfigError
 from monitor.privacy.odds import compute_false_alarm, compute_over_updates, find_threshold
-from monitor.tools.check.compute_report import check
+from monitor.tools.check.compute_report import check, compute_report
 from monitor.tools.check.print_report import render
 from monitor.tools.check.report import CheckReport
 from monitor.tools.check.wording import format_amount
@@ -431,3 +432,25 @@ def test_no_odds_with_hot_spots_alone() -> None:
     assert "How often an alarm is false" not in text
     assert "busiest: 200 of 200 locations are named" in text
     assert "Noise adds 100 people to a count on average" in text  # 1/(e^0.01 - 1) = 99.5
+
+
+def test_sum_over_publishers() -> None:
+    """With other publishers, the report has what a person pays to all of them within its own period."""
+    north = Publisher("north", Fraction(1, 2), 7 * DAY)
+    report = compute_report(load_valid_config(EXAMPLES / "city.yaml", {}), (north,))
+    assert report.together == 15 + 1
+    tree = json.loads(report.to_json())
+    assert (tree["together"], tree["others"]) == ("16", [{"name": "north", "epsilon": "1/2", "period": "7d"}])
+    text = " ".join(format_text(report).split())
+    assert "north: ε = 1/2 in any 7 days = 1 in 14 days together: ε = 16 in any 14 days" in text
+
+
+def test_beliefs_are_bounds() -> None:
+    """The table has the largest chance that Bayes' rule allows after an answer, and after all of them."""
+    config = city()
+    text = format_text(check(config, load_locations(config)))
+    rows = [line.split() for line in text.splitlines() if line.strip().startswith(("1 %", "50.0 %"))]
+    for before, row in zip((0.01, 0.5), rows, strict=True):
+        odds = before / (1 - before) * math.exp(1.2)  # one answer of `hubs` costs 6/5
+        assert float(row[2]) == pytest.approx(100 * odds / (1 + odds), abs=0.05)
+        assert "> 99.9 %" in " ".join(row)

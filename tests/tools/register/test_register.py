@@ -302,3 +302,45 @@ def test_folder_that_cannot_be_written(tmp_path: Path) -> None:
     result = invoke("--out", tmp_path / "file" / "out")
     assert result.exit_code == 1
     assert "cannot be written" in result.output
+
+
+def test_notice_states_the_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notice adds up ε with the publishers that the configuration names, from the entries that they registered."""
+    assert invoke("--out", tmp_path / "first", "--published", "2026-01-05").exit_code == 0
+    entry = tmp_path / "first" / "registry-entry.yaml"
+    monkeypatch.setenv("LOCATION_MONITOR__PRIVACY__OTHER_PUBLISHERS", json.dumps([str(entry)]))
+    assert invoke("--out", tmp_path / "second").exit_code == 0
+    notice = (tmp_path / "second" / "notice.md").read_text(encoding="utf-8")
+    assert "Safe places: demo (ε = 3)" in notice
+    assert "nobody pays more than ε = 6 to all of them together" in notice
+
+
+def test_comparison_has_one_unit(tmp_path: Path) -> None:
+    """Deployments are compared by what one person pays within the period; an ε of events has no limit for a person."""
+    checkout = tmp_path / "registry" / "deployments"
+    checkout.mkdir(parents=True)
+    for name, unit, epsilon in (
+        ("days", "User-day", 2.64),
+        ("once", "Person-level", 1),
+        ("events", "Event-month-level", 4.8),
+        ("zero-concentrated", "User", None),
+    ):
+        loss = {"privacy_unit": unit, "privacy_parameters": {} if epsilon is None else {"epsilon": epsilon}}
+        tree = {"deployment": {"product": {"name": name}, "privacy_loss": loss}}
+        (checkout / f"{name}.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    assert invoke("--out", tmp_path / "out", "--compare", tmp_path / "registry").exit_code == 0
+    rows = (tmp_path / "out" / "comparison.md").read_text(encoding="utf-8").splitlines()[4:8]
+    assert rows == [
+        "| once | 1 | Person-level | 1 |",
+        "| **demo** | 3 | Person, within any 7 days | 3 |",
+        "| days | 66/25 | User-day | 462/25 |",
+        "| events | 24/5 | Event-month-level | no limit |",
+    ]
+
+
+def test_comparison_needs_entries(tmp_path: Path) -> None:
+    """A folder without entries is refused, and nothing is written."""
+    result = invoke("--out", tmp_path / "out", "--compare", tmp_path)
+    assert result.exit_code == 1
+    assert "name a checkout of opendp/deployments-registry-data" in result.output
+    assert not (tmp_path / "out").exists()
