@@ -32,7 +32,7 @@ TUTORIAL: Final = "docs/tutorial/own-data.md"
 NOT_CODE: Final = ("text", "mermaid", "java", "go")
 """Languages without a check here. `test_send_visits.py` runs the programs in Java and Go."""
 
-OFFLINE: Final = ("check", "plan", "register", "schema", "size")
+OFFLINE: Final = ("check", "convert", "plan", "register", "schema", "size")
 """Commands that need no server: they run."""
 
 BASH: Final = shutil.which("bash") or "/bin/bash"

@@ -1,4 +1,4 @@
-"""The programs of docs/producers.md send their visit to a real Kafka, where the service can read it."""
+"""The programs of the pages send their visits to a real Kafka, where the service can read them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from tests.shared_kafka import SharedKafka
 PAGE: Final = ROOT / "docs" / "producers.md"
 FOLDER: Final = Path(__file__).parent / "senders"
 BLOCKS: Final = read_blocks(Document(PAGE, PAGE.read_text(encoding="utf-8")))
+OWN_SYSTEMS: Final = ROOT / "docs" / "how-to" / "own-systems.md"
 AT: Final = parse_instant("2026-11-20T08:15:00Z")
 CLIENT: Final = ("kafka-clients", "zstd-jni", "slf4j-api")
 
@@ -110,6 +111,22 @@ def test_python_sends(visits: Input, tmp_path: Path, eventually: Eventually) -> 
     text = read_code("python", {"localhost:9092": visits.address, '"visits"': f'"{visits.name}"'})
     run([sys.executable, "-c", text], tmp_path)
     expect_the_visit(visits, eventually)
+
+
+def test_case_file_is_sent(visits: Input, tmp_path: Path, eventually: Eventually) -> None:
+    """The export of docs/how-to/own-systems.md becomes a file of visits, which its program sends."""
+    blocks = read_blocks(Document(OWN_SYSTEMS, OWN_SYSTEMS.read_text(encoding="utf-8")))
+    convert = next(block.code for block in blocks if "export.ndjson" in block.code)
+    send = next(block.code for block in blocks if block.language == "python")
+    shutil.copy(ROOT / "config" / "demo-locations.csv", tmp_path)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run([find("bash"), "-euc", convert], tmp_path, PATH=path)
+    send = send.replace("localhost:9092", visits.address).replace('send("visits"', f'send("{visits.name}"')
+    run([sys.executable, "-c", send], tmp_path)
+    (visit,) = eventually(visits.read)
+    assert isinstance(visit, Visit)
+    assert (visit.person_id, visit.location_id) == ("p-17", "market")
+    assert (visit.arrived_at, visit.left_at) == (AT - 60 * MINUTE, AT - 35 * MINUTE)
 
 
 def test_java_sends(visits: Input, tmp_path: Path, eventually: Eventually) -> None:
