@@ -4,6 +4,7 @@ MonitorError
 ├── UsageError                  exit 2: wrong usage or configuration; nothing was started
 │   ├── ConfigError             all problems of a configuration at once
 │   ├── ContradictionError      targets that no plan can meet together
+│   ├── DelaysError             a file of report delays that cannot be used
 │   ├── DurationError           an invalid duration
 │   ├── TimeError               an invalid time
 │   └── TokenError              a text from which a subscriber cannot resume
@@ -101,6 +102,10 @@ class ContradictionError(UsageError):
     def __init__(self, message: str, names: tuple[str, ...]) -> None:
         self.names = names
         super().__init__(message)
+
+
+class DelaysError(UsageError):
+    """A file of report delays (`--delays`) that is empty, has another form, or has numbers that cannot be shares."""
 
 
 class DurationError(UsageError, ValueError):

@@ -11,7 +11,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, add_config_option, find_secret_problems, report_errors
+from monitor.commands.options import (
+    EXISTING,
+    add_config_option,
+    add_delays_option,
+    find_secret_problems,
+    report_errors,
+)
 from monitor.config import ParsedConfig, ValidConfig, read_config, read_person_key
 from monitor.config.publishers import read_publishers
 from monitor.config.valid_config import collect_problems, examine
@@ -24,12 +30,14 @@ from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_report import render, render_live
 from monitor.tools.check.report import CheckReport
+from monitor.tools.report_delays import read_report_delays
 
 
 @click.command()
 @add_config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--live", is_flag=True, help="Also show what `run` would decide now; reads the servers, changes nothing.")
+@add_delays_option
 @click.option("--strict", is_flag=True, help="Exit with code 1 if a verdict is not fine.")
 @click.option(
     "--with",
@@ -40,7 +48,14 @@ from monitor.tools.check.report import CheckReport
     "repeated.",
 )
 @report_errors
-def check(config_file: Path, as_json: bool, live: bool, strict: bool, others: tuple[Path, ...]) -> None:  # noqa: FBT001  # click passes options by name
+def check(  # click passes options by name
+    config_file: Path,
+    as_json: bool,  # noqa: FBT001
+    live: bool,  # noqa: FBT001
+    delays_file: Path | None,
+    strict: bool,  # noqa: FBT001
+    others: tuple[Path, ...],
+) -> None:
     """Validate a configuration, judge it, and explain it.
 
     The report begins with verdicts: what is useless, what is risky and what is fine. Then it says in plain words what
@@ -49,7 +64,7 @@ def check(config_file: Path, as_json: bool, live: bool, strict: bool, others: tu
     """
     read = read_config(config_file, os.environ)
     if not live:
-        report = _compute_report(examine(read, tuple(_find_person_key_problems(read))), others)
+        report = _compute_report(examine(read, tuple(_find_person_key_problems(read))), others, delays_file)
         _print(report, None, as_json=as_json)
         sys.exit(EXIT_FAILED if strict and report.warnings else EXIT_DONE)
     set_up_logging(40)
@@ -58,14 +73,15 @@ def check(config_file: Path, as_json: bool, live: bool, strict: bool, others: tu
     valid = examine(read, tuple(find_secret_problems(read, needs_key=has_key)))
     key = read_person_key(valid.config.visits) if has_key else bytes(16)
     found = check_live(prepare_settings(valid, key), SystemClock(), has_key=has_key)
-    report = _compute_report(valid, others)
+    report = _compute_report(valid, others, delays_file)
     _print(report, found, as_json=as_json)
     code = EXIT_REFUSED if found.refusals else EXIT_FAILED if found.obstacles else EXIT_DONE
     sys.exit(EXIT_FAILED if code == EXIT_DONE and strict and report.warnings else code)
 
 
-def _compute_report(valid: ValidConfig, others: tuple[Path, ...]) -> CheckReport:
-    return compute_report(valid, read_publishers((*valid.config.privacy.other_publishers, *others)))
+def _compute_report(valid: ValidConfig, others: tuple[Path, ...], delays_file: Path | None) -> CheckReport:
+    delays = None if delays_file is None else read_report_delays(delays_file)
+    return compute_report(valid, read_publishers((*valid.config.privacy.other_publishers, *others)), delays)
 
 
 def _print(report: CheckReport, live: LiveReport | None, *, as_json: bool) -> None:

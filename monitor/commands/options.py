@@ -60,6 +60,12 @@ def add_config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     )
 
 
+def add_delays_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Add the option --delays, whose parameter is `delays_file`."""
+    text = "How late visits are reported: the metric report_delay_seconds as text or JSON, or CSV (delay,share)."
+    return click.option("--delays", "delays_file", type=EXISTING, help=text)(command)
+
+
 def read_duration(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
     """Return the duration of an option in microseconds; None if the option is not given.
 

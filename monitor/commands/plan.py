@@ -11,13 +11,14 @@ from typing import Any, Final, TypeVar
 import click
 from rich.console import Console
 
-from monitor.commands.options import EXISTING, read_duration, report_errors
+from monitor.commands.options import EXISTING, add_delays_option, read_duration, report_errors
 from monitor.config import load_config
 from monitor.contracts.instants import SECOND
 from monitor.errors import EpsilonError, UsageError
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.tools.plan.find_plans import AtTimesOptions, OverTimeOptions, PlanOutput, show_choices, show_plans
 from monitor.tools.plan.targets import PERIOD, Targets
+from monitor.tools.report_delays import read_report_delays
 
 _COUNT: Final = click.IntRange(1, 10**9)
 _OVER_TIME_ONLY: Final = ("window", "answers", "accept_ahead", "locations")
@@ -82,6 +83,8 @@ def _add(flag: str, text: str, read: Any = None) -> Callable[[_Command], _Comman
 @click.option("--at", multiple=True, help='at_times: a designated time, daily ("18:00") or an instant.')
 @click.option("--timezone", help="at_times: the time zone of daily times; UTC by default.")
 @_add("--horizon", "at_times: how long after a designated time reports count; 1d by default.", _read_length)
+@add_delays_option
+@_add("--counts-at-least", "The least share of visits that must be reported in time (see --delays).", _read_chance)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file (.svg)."
@@ -112,6 +115,8 @@ def read_targets(given: dict[str, Any]) -> Targets:
         raise UsageError("--alarm-at and --with are one target: give both, or neither.")
     if "in" in given and "pays_at_most" not in given:
         raise UsageError("--in is the period of --pays-at-most: add --pays-at-most, or leave out --in.")
+    if "counts_at_least" in given and "delays_file" not in given:
+        raise UsageError("--counts-at-least needs to know how late visits are reported: add --delays.")
     return Targets(
         given.get("false_alarm_every"),
         given.get("alarm_at"),
@@ -120,6 +125,8 @@ def read_targets(given: dict[str, Any]) -> Targets:
         given.get("epsilon"),
         given.get("pays_at_most"),
         given.get("in", PERIOD),
+        given.get("counts_at_least"),
+        read_report_delays(given["delays_file"]) if "delays_file" in given else None,
     )
 
 

@@ -11,7 +11,8 @@ location:
    Otherwise it is expired.
 4. Designated times (`at_times`, `hot_spots`, `dwell`): a visit counts if it covers a designated time τ, arrived ≤ τ <
    left, that tick c or a later tick still counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a
-   later one counts τ if and only if τ + horizon ≥ as_of(c).
+   later one counts τ if and only if τ + horizon ≥ as_of(c). If a visit covers designated times, and none of them is
+   still counted, it is too late: at most a window counts it.
 
 If a monitor publishes lower bounds, a visit with consent adds a second fact for each designated time that it covers
 (docs/rules.md, rule 13). If a monitor publishes dwell times, the visit's length is another fact (rule 14). The visit's
@@ -42,6 +43,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 APPLIED: Final = "applied"
+TOO_LATE: Final = "too_late"
 NOT_WATCHED: Final = "not_watched"
 EXPIRED: Final = "expired"
 DEAD_LETTER: Final = "dead_letter"
@@ -57,12 +59,15 @@ class Accepted:
     """The outcome of records: facts, the number of visits by fate, and refusals in the order of the records.
 
     A record refused as a whole counts as one dead letter. `cut` is the number of accepted visits that were cut.
+    `record`, `left`: the index of the record, and the end, of each visit that was not refused.
     """
 
     facts: Facts
     fates: dict[str, int]
     refused: list[Refusal]
-    cut: int = 0
+    cut: int
+    record: Ints
+    left: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +83,32 @@ def accept(parameters: Parameters, persons: PersonHasher, columns: Columns, curr
 
     Args:
         parameters: the compiled configuration.
-        persons: hashes the person ids of applied visits; not called for others.
+        persons: hashes the person ids of visits that count; not called for others.
         columns: valid visits.
         current: the current slot c by record.
     """
     stays, now, refused, cut = _select_known(parameters, columns, current)
     seen, seen_once = _select_seen(parameters, stays, now)
     present, present_once = _select_present(parameters, stays, now)
-    applied = np.zeros(now.size, np.bool_)
-    applied[seen.stay] = True
-    applied[present.stay] = True
-    expired = (seen_once | present_once) & ~applied
+    counted, in_time = np.zeros((2, now.size), np.bool_)
+    in_time[present.stay] = True
+    counted[seen.stay] = True
+    counted |= in_time
+    too_late = counted & present_once & ~in_time
+    expired = (seen_once | present_once) & ~counted
+    numbers = [int(np.count_nonzero(of)) for of in (counted, too_late, expired)]
     fates = {
-        APPLIED: int(np.count_nonzero(applied)),
-        EXPIRED: int(np.count_nonzero(expired)),
+        APPLIED: numbers[0] - numbers[1],
+        TOO_LATE: numbers[1],
+        EXPIRED: numbers[2],
+        NOT_WATCHED: now.size - numbers[0] - numbers[2],
         DEAD_LETTER: sum(refusal.count for refusal in refused),
     }
-    fates[NOT_WATCHED] = now.size - fates[APPLIED] - fates[EXPIRED]
     people = np.zeros(now.size, PERSON)
-    hashed = persons.hash_many([stays.persons[visit] for visit in np.flatnonzero(applied).tolist()])
-    people[applied] = np.frombuffer(b"".join(hashed), PERSON)
+    hashed = persons.hash_many([stays.persons[visit] for visit in np.flatnonzero(counted).tolist()])
+    people[counted] = np.frombuffer(b"".join(hashed), PERSON)
     facts = _make_facts(parameters, stays, now, people, (seen, present))
-    return Accepted(facts, fates, refused, cut)
+    return Accepted(facts, fates, refused, cut, stays.record, stays.left)
 
 
 def _select_known(parameters: Parameters, columns: Columns, current: Ints) -> tuple[Columns, Ints, list[Refusal], int]:

@@ -12,6 +12,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.ingest.accept import accept
 from monitor.ingest.dead_letters import DeadLetter, Refusal
 from monitor.ingest.decode import decode_records
+from monitor.ingest.delays import count_delays
 from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from monitor.store.facts import OffsetRange
@@ -37,7 +38,8 @@ def prepare_batch(parameters: Parameters, persons: PersonHasher, fetched: Sequen
     }
     oldest = int(stamps.min()) / SECOND if len(stamps) else None
     facts, fates, cut = (accepted.facts,), accepted.fates, accepted.cut
-    return Batch(ranges, facts, fates, letters, len(values), began, cut, oldest, newest)
+    delays = count_delays(stamps[accepted.record], accepted.left)
+    return Batch(ranges, facts, fates, letters, len(values), began, delays, cut, oldest, newest)
 
 
 def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) -> tuple[DeadLetter, ...]:

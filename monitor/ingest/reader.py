@@ -200,6 +200,7 @@ class Reader:
         self._metrics.observe_timestamps(batch.oldest_stamp, batch.newest_stamps)
         self._metrics.count_several_places(sum(self._several_places.count(facts.present) for facts in batch.facts))
         self._metrics.count_cut(batch.cut)
+        self._metrics.observe_report_delays(batch.delays.visits.tolist(), batch.delays.seconds)
         behind = {
             offsets.partition: (lowest[offsets.partition], offsets.start)
             for offsets in batch.ranges

@@ -16,6 +16,7 @@ import numpy as np
 
 from monitor.contracts.parameters import Registry
 from monitor.ingest.dead_letters import DeadLetter
+from monitor.ingest.delays import Delays
 from monitor.store.facts import Facts, OffsetRange, Portions
 from monitor.store.packing import pack_facts
 
@@ -39,8 +40,8 @@ class Batch:
     """The outcome of one poll, or of several.
 
     `facts`: by poll. `fates`: the number of visits by fate. `cut`: the number of accepted visits that were cut.
-    `began`: when the decoding of the first poll began (`perf_counter`). `oldest_stamp`: the oldest timestamp, and
-    `newest_stamps`: the newest one by input partition, in seconds.
+    `began`: when the decoding of the first poll began (`perf_counter`). `delays`: how late the visits were reported.
+    `oldest_stamp`: the oldest timestamp, and `newest_stamps`: the newest one by input partition, in seconds.
     """
 
     ranges: tuple[OffsetRange, ...]
@@ -49,6 +50,7 @@ class Batch:
     letters: tuple[DeadLetter, ...]
     records: int
     began: float
+    delays: Delays
     cut: int = 0
     oldest_stamp: float | None = None
     newest_stamps: Mapping[int, float] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class Batch:
             self.letters + later.letters,
             self.records + later.records,
             self.began,
+            self.delays + later.delays,
             self.cut + later.cut,
             min(oldest, default=None),
             _join_newest(self.newest_stamps, later.newest_stamps),

@@ -11,7 +11,7 @@ from monitor.contracts.unknown_causes import CAUSES as UNKNOWN_CAUSES
 from monitor.contracts.visits import Reason
 
 PREFIX: Final = "location_monitor"
-FATES: Final = ("applied", "not_watched", "expired", "dead_letter")
+FATES: Final = ("applied", "too_late", "not_watched", "expired", "dead_letter")
 OUTCOMES: Final = ("decided", "unknown", "skipped", "refused")
 Recovery = Literal["takeover", "windows_behind", "no_progress", "behind_the_log", "log_lost_records"]
 """A cause of a recovery."""
@@ -22,6 +22,12 @@ SNAPSHOT_STATUSES: Final = ("complete", "unknown")
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _DELAY_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+_HOUR: Final = 3600
+_DAY: Final = 24 * _HOUR
+REPORT_DELAY_BUCKETS: Final[tuple[float, ...]] = (
+    *(hours * _HOUR for hours in (1, 3, 6, 12)),
+    *(days * _DAY for days in (1, 2, 3, 5, 7, 10, 14, 21, 30)),
+)
 
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -37,6 +43,7 @@ class Metric:
         labels: for each label, its closed set of values, or a text that says which values it has.
         note: further information for operators.
         buckets: the upper bounds of a histogram, in seconds.
+        in_bulk: many observations are added at once.
     """
 
     kind: Kind
@@ -45,6 +52,7 @@ class Metric:
     labels: Mapping[str, Sequence[str] | str] = field(default_factory=dict)
     note: str = ""
     buckets: tuple[float, ...] = _WORK_BUCKETS
+    in_bulk: bool = False
 
     @property
     def exposed_name(self) -> str:
@@ -67,8 +75,9 @@ METRICS: Final[tuple[Metric, ...]] = (
         "visits",
         "Visits by fate, at least once",
         {"fate": FATES},
-        "A visit that is read twice counts twice. If only one place is watched, `applied` is the total of that place; "
-        "operators are trusted.",
+        "A visit that is read twice counts twice. A `too_late` visit counts in a window, but came too late for all "
+        "designated times that it covers; an `expired` one counts nowhere. If only one place is watched, `applied` and "
+        "`too_late` are the total of that place; operators are trusted.",
     ),
     Metric("counter", "records", "Records read from the input topic, at least once"),
     Metric(
@@ -91,6 +100,17 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Visits whose departure was cut, because it is too long after the record's timestamp",
         note="Such a visit counts up to the end of `visits.accept_ahead` plus `visits.default_stay`, and not after it "
         "([more](producers.md#which-tick-counts-a-visit)). A visit without `left_at` is never cut.",
+    ),
+    Metric(
+        "histogram",
+        "report_delay_seconds",
+        "Time from the end of a visit to the broker timestamp of its record, at least once",
+        note="All visits to places of the registry are observed, also those that are not watched or too late for all "
+        "answers, so no horizon cuts the delays off; dead letters are not. A visit without `left_at` ends after "
+        "`visits.default_stay`. One that ends after its report is in the first bucket. [`plan "
+        "--delays`](planning.md#how-late-reports-are) says what an answer counts with these delays.",
+        buckets=REPORT_DELAY_BUCKETS,
+        in_bulk=True,
     ),
     Metric(
         "counter",

@@ -17,6 +17,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from monitor import __version__
+from monitor.observe.bulk_histogram import BulkHistogram
 from monitor.observe.metric_catalog import (
     METRICS,
     OUTCOMES,
@@ -63,9 +64,18 @@ class Collectors:
         assert isinstance(collector, Histogram)  # noqa: S101  # the catalog has each kind
         return collector
 
+    def _bulk_histogram(self, name: str) -> BulkHistogram:
+        collector = self._collectors[name]
+        assert isinstance(collector, BulkHistogram)  # noqa: S101  # the catalog has each kind
+        return collector
 
-def _create_collector(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+
+def _create_collector(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram | BulkHistogram:
     """Create the collector of a metric, with a series for each combination of closed label values."""
+    if metric.in_bulk:
+        bulk = BulkHistogram(metric.exposed_name, metric.help, metric.buckets)
+        registry.register(bulk)
+        return bulk
     labels = tuple(metric.labels)
     collector: Counter | Gauge | Histogram
     if metric.kind == "counter":
@@ -145,6 +155,10 @@ class Metrics(Collectors):
         for partition, seconds in newest_seconds.items():
             self._gauge("input_timestamp_seconds").labels(str(partition)).set(seconds)
         self._reached |= set(newest_seconds)
+
+    def observe_report_delays(self, visits: Sequence[int], seconds: float) -> None:
+        """Observe how late visits were reported: the number in each bucket alone, and the sum of the delays."""
+        self._bulk_histogram("report_delay_seconds").add(visits, seconds)
 
     def set_lag(self, records: Mapping[int, int]) -> None:
         """Set the lag of each assigned partition, and remove all other partitions."""

@@ -41,6 +41,7 @@ LAYERS: Final = (
     "tools.client",
     "tools.audit",
     "tools.convert",
+    "tools.report_delays",
     "tools.check",
     "tools.plan",
     "tools.register",

@@ -70,9 +70,9 @@ def test_large_dead_letter_is_truncated(world: World, drain: Drain, dead_topic: 
 
 @pytest.mark.promise(26)
 def test_fates_add_up(world: World, drain: Drain) -> None:
-    """Every visit has one fate, and fates add up."""
+    """Every visit has one fate, and fates add up. The delay of each valid visit is seen, also if it is expired."""
     #   slot       … 41      | 43 …             45 (now)   46   47
-    #   inn, W = 3:  expired | applied from slot 43 on     F    refused      42 has an evening that is still counted
+    #   inn, W = 3:  expired | applied from slot 43 on     F    refused      42 has an evening, counted until 45
     world.create()
     world.put_raw(world.visit("a", "inn", 45))
     world.put_raw(world.visit("b", "inn", 43))
@@ -82,6 +82,10 @@ def test_fates_add_up(world: World, drain: Drain) -> None:
     world.put_raw(world.visit("f", "farm", 44))
     world.put_raw(world.visit("g", "駅", 38))
     world.put_raw(world.visit("h", "attic", 45))
+    world.put_raw(world.visit("i", "駅", 42), slot=46)
     drain(world, world.reader())
-    assert world.seen.fates == {"applied": 4, "expired": 1, "not_watched": 1, "dead_letter": 2}
-    assert world.seen.fates.total() == world.seen.records == 8
+    assert world.seen.fates == {"applied": 4, "too_late": 1, "expired": 1, "not_watched": 1, "dead_letter": 2}
+    assert world.seen.fates.total() == world.seen.records == 9
+    hours = {1: 3, 3: 1, 6: 2, 12: 1}  # those of b, c, g and i are 10 minutes less than 2, 4, 7 and 4
+    assert +world.seen.delays == {3600 * most: number for most, number in hours.items()}
+    assert world.seen.delay_seconds == 3600 * (2 + 4 + 7 + 4 + 1) - 5 * 600

@@ -10,23 +10,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from monitor.contracts.instants import HOUR
 from monitor.contracts.parameters import Registry
 from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest import write_queue
 from monitor.ingest.accept import APPLIED, EXPIRED
 from monitor.ingest.dead_letters import DeadLetter, Refusal
+from monitor.ingest.delays import count_delays
 from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue
 from monitor.store.facts import SEEN, Facts, OffsetRange, Portions
 from tests.faults.facts import unpack_block
 
 LIMIT_SECONDS = 10.0
+DELAYS = count_delays(np.array([7, 5]) * HOUR, np.array([3, 6]) * HOUR)
 
 
 def make_batch(start: int, end: int, partition: int = 0, applied: int = 1) -> Batch:
     """Return a batch of the records [start, end) of a partition."""
     facts = Facts(seen=np.zeros(applied, SEEN))
-    return Batch((OffsetRange(partition, start, end),), (facts,), {APPLIED: applied, EXPIRED: 2}, (), 1, 0.0)
+    return Batch((OffsetRange(partition, start, end),), (facts,), {APPLIED: applied, EXPIRED: 2}, (), 1, 0.0, DELAYS)
 
 
 class Store:
@@ -81,7 +84,7 @@ def test_idle_queue_writes_at_once() -> None:
 
 
 def test_batches_are_joined_while_writing() -> None:
-    """Batches that arrive during a write are written as one, with all facts, fates and records."""
+    """Batches that arrive during a write are written as one, with all facts, fates, records and report delays."""
     store = Store()
     with open_queue(store) as queue:
         queue.put(make_batch(0, 5))
@@ -93,6 +96,7 @@ def test_batches_are_joined_while_writing() -> None:
         assert take_all(queue) == [(OffsetRange(0, 0, 5),), (OffsetRange(0, 5, 8), OffsetRange(1, 0, 9))]
     joined = store.written[1]
     assert (joined.fates, joined.records) == ({APPLIED: 4, EXPIRED: 6}, 3)
+    assert (joined.delays.visits.sum(), joined.delays.seconds) == (6, 3 * 4 * 3600)
     assert store.facts == [1, 4]
 
 

@@ -8,6 +8,7 @@ are read.
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections import Counter
@@ -29,6 +30,7 @@ from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import name_input_group
+from monitor.observe.metric_catalog import REPORT_DELAY_BUCKETS
 from monitor.observe.metrics import Metrics
 from monitor.store.facts import Question, Reading
 from monitor.store.hashing import PersonHasher
@@ -88,6 +90,8 @@ class Seen(Metrics):
     lags: dict[int, int] = field(default_factory=dict)
     oldest: list[float | None] = field(default_factory=list)
     newest: dict[int, float] = field(default_factory=dict)
+    delays: Counter[float] = field(default_factory=Counter)
+    delay_seconds: float = 0
 
     def count_batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         assert seconds > 0
@@ -101,6 +105,10 @@ class Seen(Metrics):
     def observe_timestamps(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
         self.oldest.append(oldest_seconds)
         self.newest.update(newest_seconds)
+
+    def observe_report_delays(self, visits: Sequence[int], seconds: float) -> None:
+        self.delays.update(dict(zip((*REPORT_DELAY_BUCKETS, math.inf), visits, strict=True)))
+        self.delay_seconds += seconds
 
     def count_late_records(self, records: int) -> None:
         self.late += records

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
 from monitor.contracts.instants import HOUR, MINUTE
-from monitor.observe.metric_catalog import METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
+from monitor.observe.metric_catalog import FATES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
 from monitor.observe.metrics import Collectors, Metrics
 from monitor.tools.client.exporter import PublicMetrics
 from monitor.tools.page.metrics import PageMetrics
@@ -24,9 +24,11 @@ def metrics() -> Metrics:
     metrics = Metrics(lambda: 1_767_225_600.0)
     metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1, 2)), ["stations"], ["noon"])
     metrics.watch_readiness(lambda: True)
-    fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
+    fates = {"applied": 3, "too_late": 4, "not_watched": 2, "expired": 1, "dead_letter": 2}
     metrics.count_batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
     metrics.observe_timestamps(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
+    metrics.observe_report_delays([3, 0, 2, *[0] * 10, 1], 50.5)
+    metrics.observe_report_delays([1, *[0] * 13], 0)
     metrics.count_several_places(2)
     metrics.count_cut(4)
     metrics.set_lag({0: 7, 3: 0})
@@ -81,12 +83,7 @@ def test_events_are_counted(metrics: Metrics) -> None:
         return values[f"location_monitor_{name}", tuple(sorted(labels.items()))]
 
     assert value("records_total") == 5
-    assert [value("visits_total", fate=fate) for fate in ("applied", "not_watched", "expired", "dead_letter")] == [
-        3,
-        2,
-        1,
-        2,
-    ]
+    assert [value("visits_total", fate=fate) for fate in FATES] == [3, 4, 2, 1, 2]
     assert value("dead_letters_total", reason="not_json") == 2
     assert value("dead_letters_total", reason="unknown_location") == 1
     assert value("people_at_several_places_total") == 2
@@ -107,6 +104,9 @@ def test_events_are_counted(metrics: Metrics) -> None:
     assert value("tick_seconds_sum") == 0.3
     assert value("ingest_batch_seconds_count") == 1
     assert value("fact_delay_seconds_sum") == 1.5
+    within = {bound: value("report_delay_seconds_bucket", le=bound) for bound in ("3600.0", "21600.0", "+Inf")}
+    assert within == {"3600.0": 4, "21600.0": 6, "+Inf": 7}
+    assert (value("report_delay_seconds_count"), value("report_delay_seconds_sum")) == (7, 50.5)
     assert value("input_timestamp_seconds", partition="3") == 1_767_225_500
     assert value("build_info", version=__version__) == 1
 

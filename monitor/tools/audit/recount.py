@@ -19,7 +19,7 @@ TickRange = tuple[int, int]
 """A half-open range of ticks: the first is included, the second is not."""
 
 _SECOND: Final = 1_000_000
-_FATES: Final = ("applied", "not_watched", "expired", "dead_letter")
+_FATES: Final = ("applied", "too_late", "not_watched", "expired", "dead_letter")
 _DAYS: Final = 3 * 24 * 3600 * _SECOND
 """A span that contains each time of day, in microseconds."""
 
@@ -188,9 +188,10 @@ class Recount:
         """Add a visit, and return its fate.
 
         If it is reported in slot c with the last slot s, the ticks c … s + W - 1 count it. It is applied if a tick
-        counts it, expired if only ticks before its report would, and otherwise not watched.
+        counts it, or too late if it covers designated times and only windows count it. It is expired if only ticks
+        before its report would count it, and otherwise not watched.
         """
-        counted, windows = False, self._watching.get(visit.row, ())
+        counted, in_time, windows = False, False, self._watching.get(visit.row, ())
         for window, count in windows:
             if visit.current < visit.last + window:
                 count.add(visit.person, visit.current, visit.last + window)
@@ -199,15 +200,17 @@ class Recount:
             # From the report's slot on, no tick is about an older time. So a stay of years is not searched in full.
             oldest = self.terms.grid.as_of(visit.current) - monitor.horizon
             for time in monitor.find_times(max(visit.arrived, oldest), visit.left):
-                counted = True
+                in_time = True
                 if isinstance(monitor, DwellTerms):
                     self.lengths[monitor.name].setdefault(time, []).append(_measure(visit, monitor))
                 else:
                     self.presence[monitor.name].add(time, visit)
-        if counted:
+        if in_time:
             return "applied"
-        watched = windows or any(_has_time(monitor, visit.arrived, visit.left) for monitor in self.terms.timed)
-        return "expired" if watched else "not_watched"
+        covers = any(_has_time(monitor, visit.arrived, visit.left) for monitor in self.terms.timed)
+        if counted:
+            return "too_late" if covers else "applied"
+        return "expired" if windows or covers else "not_watched"
 
     def count_fates(self, last_tick: int) -> dict[str, int]:
         """Return the number of visits by fate, of those that were reported before the last tick's as_of."""

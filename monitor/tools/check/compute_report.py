@@ -27,6 +27,7 @@ from monitor.config.whole_config import Config
 from monitor.contracts.instants import SECOND
 from monitor.privacy.odds import compute_false_alarm, compute_mean_noise, compute_over_updates, find_threshold
 from monitor.privacy.payments import Charge
+from monitor.tools.check.counted import compute_counted
 from monitor.tools.check.default_stay import Overlap
 from monitor.tools.check.report import (
     SELDOM,
@@ -40,6 +41,7 @@ from monitor.tools.check.report import (
 )
 from monitor.tools.check.verdicts import list_verdicts
 from monitor.tools.check.wording import spell_duration
+from monitor.tools.report_delays import ReportDelays
 
 
 def check(config: Config, registry: Sequence[Location]) -> CheckReport:
@@ -47,14 +49,20 @@ def check(config: Config, registry: Sequence[Location]) -> CheckReport:
     return compute_report(validate_config(config, registry))
 
 
-def compute_report(valid: ValidConfig, others: Sequence[Publisher] = ()) -> CheckReport:
-    """Compute the report of a valid configuration, and of what it adds to the ε of other publishers."""
+def compute_report(
+    valid: ValidConfig, others: Sequence[Publisher] = (), delays: ReportDelays | None = None
+) -> CheckReport:
+    """Compute the report of a valid configuration, and of what it adds to the ε of other publishers.
+
+    `delays`: how late visits are reported, if it is known.
+    """
     config, locations = valid.config, len(valid.locations)
     monitors = tuple(
         _report_monitor(config, monitor, charge, locations)
         for monitor, charge in zip(config.monitors, valid.charges, strict=True)
     )
     overlap = _compute_overlap(valid)
+    counted = () if delays is None else compute_counted(config, delays)
     return CheckReport(
         service=config.service.name,
         locations=locations,
@@ -63,7 +71,8 @@ def compute_report(valid: ValidConfig, others: Sequence[Publisher] = ()) -> Chec
         total=valid.worst,
         monitors=monitors,
         overlap=overlap,
-        verdicts=tuple(list_verdicts(config, monitors, overlap, valid.locations)),
+        verdicts=tuple(list_verdicts(config, monitors, overlap, counted, valid.locations)),
+        counted=counted,
         others=tuple(others),
     )
 

@@ -83,6 +83,10 @@ def render(report: CheckReport, console: Console) -> None:
         if monitor.odds:
             _render_odds(monitor, say)
     _render_counts(report, say)
+    if report.counted:
+        say.print_heading("What an answer counts, with these report delays")
+    for one in report.counted:
+        say(f"  {one.monitor}: {one.describe()}")
     say.print_heading("If it replaces another configuration")
     say(CHANGE)
 

@@ -11,6 +11,7 @@ from monitor.config.publishers import Publisher, add_charges
 from monitor.contracts.instants import format_duration
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge
+from monitor.tools.check.counted import Counted
 from monitor.tools.check.default_stay import Overlap
 
 Level = Literal["useless", "risky", "fine"]
@@ -127,7 +128,7 @@ class CheckReport:
     """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
 
     `overlap` is None without monitors of designated times. `verdicts` begins with one for each monitor. `others` are
-    other publishers of answers about the same people.
+    other publishers of answers about the same people. `counted` is empty if the report delays are not known.
     """
 
     service: str
@@ -139,6 +140,7 @@ class CheckReport:
     overlap: Overlap | None
     verdicts: tuple[Verdict, ...]
     others: tuple[Publisher, ...] = ()
+    counted: tuple[Counted, ...] = ()
 
     @property
     def own(self) -> Publisher:
@@ -162,6 +164,7 @@ class CheckReport:
         for other, entry in zip(self.others, tree["others"], strict=True):
             entry["period"] = format_duration(other.period)
         tree["together"] = self.together
+        tree["counted"] = [one.to_tree() for one in self.counted]
         tree["overlap"] = None if self.overlap is None else self.overlap.to_tree()
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:

@@ -11,13 +11,18 @@ from monitor.config.servers import find_url_password
 from monitor.config.whole_config import Config
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import find_threshold
+from monitor.tools.check.counted import Counted
 from monitor.tools.check.default_stay import Overlap
 from monitor.tools.check.report import FINE, OFTEN, RISKY, SELDOM, USELESS, Level, MonitorReport, Verdict
 from monitor.tools.check.wording import format_amount, format_percent
 
 
 def list_verdicts(
-    config: Config, monitors: Sequence[MonitorReport], overlap: Overlap | None, registry: Sequence[Location]
+    config: Config,
+    monitors: Sequence[MonitorReport],
+    overlap: Overlap | None,
+    counted: Sequence[Counted],
+    registry: Sequence[Location],
 ) -> Iterator[Verdict]:
     """Yield a verdict for each monitor, and one for each other choice that is useless or risky."""
     for monitor in monitors:
@@ -25,6 +30,9 @@ def list_verdicts(
     yield from _judge_answers(config)
     if overlap is not None and (warning := overlap.make_warning()) is not None:
         yield Verdict(RISKY, "visits", warning)
+    for one in counted:
+        if (warning := one.make_warning()) is not None:
+            yield Verdict(RISKY, one.monitor, warning)
     yield from _judge_passwords(config)
     if padded := [location.id for location in registry if location.id != location.id.strip()]:
         text = (

@@ -45,6 +45,11 @@ def format_percent(chance: float) -> str:
     return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
 
 
+def format_share(share: Fraction) -> str:
+    """Format a share as a percentage. Unlike a chance, it can be all or nothing."""
+    return f"{100 * share} %" if share in {0, 1} else format_percent(float(share))
+
+
 def describe_belief(epsilon: Fraction) -> str:
     """Return in words what a reader of answers that cost this ε can learn about one person at most."""
     after = format_belief(epsilon, BELIEVED)

@@ -22,7 +22,7 @@ from monitor.contracts.instants import MILLISECOND, format_instant
 from monitor.contracts.parameters import Parameters
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.errors import TopicError, UsageError
-from monitor.ingest.accept import APPLIED, EXPIRED, NOT_WATCHED, accept
+from monitor.ingest.accept import APPLIED, EXPIRED, NOT_WATCHED, TOO_LATE, accept
 from monitor.ingest.decode import decode_records
 from monitor.kafka.connections import KafkaConnections
 from monitor.store.facts import HASH_BYTES
@@ -142,7 +142,7 @@ def _plan_line(plan: ResendPlan, parameters: Parameters, number: int, visits: li
         fate = next((fate for fate, count in accepted.fates.items() if count), "")
         if accepted.refused:
             plan.refuse(number, accepted.refused[0].fault)
-        elif fate == APPLIED:
+        elif fate in {APPLIED, TOO_LATE}:
             kept.append(visit)
         else:
             plan.leave_out(number, fate, _WHY_NOT[fate])

@@ -26,6 +26,7 @@ _NEXT: Final = (
 )
 _FATES: Final[Mapping[str, str]] = {
     "applied": "counted in answers",
+    "too_late": "counted over the week, but too late for their midday",
     "not_watched": "at places and times that no monitor asks about",
     "expired": "older than every window and horizon",
     "dead_letter": "invalid, sent on purpose",

@@ -72,6 +72,8 @@ def _reach(plan: Plan, targets: Targets, name: str) -> int | Fraction | None:
         return plan.threshold
     if name == "epsilon":
         return plan.epsilon
+    if name == "counts":
+        return targets.find_counted(plan.design.longest_delay)
     if name == "alarm":
         return plan.threshold - math.floor(-math.log(targets.certain) / float(plan.largest_answer))
     return _find_longest(plan, targets.false_alarms or 0)
@@ -88,6 +90,10 @@ def _find_longest(plan: Plan, wanted: int) -> int | None:
 
 def _explain(designs: Sequence[Design], targets: Targets) -> str:
     """Explain why targets collide, for the design that comes nearest to meeting them."""
+    if targets.counts is not None:
+        longest = max(design.longest_delay for design in designs)
+        share = format_percent(float(targets.find_counted(longest) or 0))
+        return f"with these delays, {share} of the visits are reported within {format_duration(longest)}."
     if targets.false_alarms is not None and (targets.alarm or targets.threshold):
         return _explain_bound(designs, targets)
     if targets.pays is not None and targets.epsilon is not None:

@@ -27,7 +27,7 @@ class Design:
         window: W, in slots; 0 for designated times.
         max_lead: F, in slots.
         answers: k, the number of noisy answers before a pause.
-        times: the monitor with the designated times, whose ε and T are ignored; None for `over_time`.
+        times: the monitor with the designated times and their horizon, whose ε and T are ignored; None for `over_time`.
     """
 
     slot: int
@@ -48,6 +48,11 @@ class Design:
     def window_length(self) -> int:
         """The length of the window in microseconds; 0 for an instant."""
         return self.window * self.slot
+
+    @property
+    def longest_delay(self) -> int:
+        """How late a visit may be reported so that an answer still counts it: the window, or the horizon."""
+        return self.window_length if self.times is None else self.times.reporting_horizon
 
     def count_occasions(self, duration: int) -> Fraction:
         """Return the largest number of occasions for a false alarm in a duration (microseconds).
@@ -86,13 +91,13 @@ def design_over_time(
     return Design(slot, smallest, largest, window=window, max_lead=max_lead, answers=answers)
 
 
-def design_at_times(slot: int, times: AtTimesMonitor, horizon: int) -> Design:
-    """Return a design of Algorithm 4: updates about each designated time, within a horizon in microseconds.
+def design_at_times(slot: int, times: AtTimesMonitor) -> Design:
+    """Return a design of Algorithm 4: updates about each designated time, within the monitor's horizon.
 
     A location is marked at its first alarm, so all updates about a designated time are one occasion. Every location has
     the whole ε, because a person is at one place at a time.
     """
-    return Design(slot, updates=-(-horizon // slot), times=times)
+    return Design(slot, updates=-(-times.reporting_horizon // slot), times=times)
 
 
 @lru_cache(maxsize=256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from rich.console import Console
 
 from monitor.config import AtTimesMonitor, Config
 from monitor.config.describe_problems import list_problems
-from monitor.contracts.instants import DAY, HOUR, MINUTE, format_duration
+from monitor.contracts.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.errors import FailedError, UsageError
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.plan.conflict import explain_contradiction
@@ -55,21 +55,22 @@ class OverTimeOptions:
 
 @dataclass(frozen=True, slots=True)
 class AtTimesOptions:
-    """The options of `at_times` designs: durations in microseconds. `slot` is None if it is not fixed."""
+    """The options of `at_times` designs: durations in microseconds; None if not fixed. The horizon is then a day."""
 
     slot: int | None = None
     at: tuple[str, ...] = ("18:00",)
     timezone: str = "UTC"
-    horizon: int = DAY
+    horizon: int | None = None
 
     def list_designs(self) -> Iterator[Design]:
         """Yield every design that the options allow. Raise UsageError if a time or the time zone is invalid."""
+        horizon = DAY if self.horizon is None else self.horizon
         monitor = {
             "name": "plan",
             "kind": "at_times",
             "at": self.at,
             "timezone": self.timezone,
-            "reporting_horizon": "1d",
+            "reporting_horizon": format_duration(horizon),
             "epsilon": 1,
             "threshold": 1,
         }
@@ -78,8 +79,8 @@ class AtTimesOptions:
         except ValidationError as error:
             raise UsageError("; ".join(str(problem) for problem in list_problems(error, "-", AtTimesMonitor))) from None
         for slot in _choose(self.slot, SLOTS):
-            if self.horizon >= slot:
-                yield design_at_times(slot, times, self.horizon)
+            if horizon >= slot:
+                yield design_at_times(slot, times)
 
 
 def _choose(fixed: int | None, tried: tuple[int, ...]) -> tuple[int, ...]:
@@ -112,6 +113,8 @@ def find(targets: Targets, options: OverTimeOptions | AtTimesOptions) -> tuple[P
             "Nothing bounds ε: add --pays-at-most, --epsilon, or both --false-alarm-every and one of --alarm-at and "
             "--threshold."
         )
+    if isinstance(options, AtTimesOptions) and options.horizon is None:
+        options = replace(options, horizon=targets.find_shortest_span(SECOND))
     designs = tuple(options.list_designs())
     if not designs:
         wanted = _OVER_TIME_FIT if isinstance(options, OverTimeOptions) else "--horizon must be at least one slot"

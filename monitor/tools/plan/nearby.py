@@ -38,7 +38,7 @@ def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ..
     """
     if targets.pays is None:
         targets = replace(targets, pays=config.privacy.epsilon, period=config.privacy.period)
-    targets = targets.only(("false_alarms", "alarm", "pays"))
+    targets = targets.only(("false_alarms", "alarm", "pays", "counts"))
     privacy = config.privacy.model_copy(update={"epsilon": targets.pays, "period": targets.period})
     base = config.model_copy(update={"privacy": privacy})
     return {
@@ -59,7 +59,7 @@ def make_plan(config: Config, monitor: Planned) -> Plan:
 def _make_design(config: Config, monitor: Planned) -> Design:
     slot = config.clock.slot
     if isinstance(monitor, AtTimesMonitor):
-        return design_at_times(slot, monitor, monitor.reporting_horizon)
+        return design_at_times(slot, monitor)
     shares = [share / monitor.epsilon for share in monitor.compute_shares().values()]
     max_lead = compute_max_lead(config)
     window = monitor.window // slot
@@ -106,6 +106,9 @@ def _list_changes(
         for answers in (monitor.answers_per_window - 1, monitor.answers_per_window + 1):
             if answers >= 1:
                 yield f"k = {answers}", {"answers_per_window": answers}
+    name = "window" if isinstance(monitor, OverTimeMonitor) else "reporting_horizon"
+    if (enough := targets.find_shortest_span(config.clock.slot)) is not None and enough > getattr(monitor, name):
+        yield f"{name} {format_duration(enough)}", {name: enough}
 
 
 def _validate(config: Config, changes: Mapping[str, Any]) -> Config | None:

@@ -66,7 +66,8 @@ class PlanOutcome:
 
     `per_update`: the chance of a false alarm per update. `alarm`: the chance of an alarm per update with the target's
     people. `pays`: the most that one person pays in the period. `silence`: as in `Plan`, in microseconds. `unmet`: the
-    targets that the plan misses.
+    targets that the plan misses. `counts`: the share of visits that are reported before the last answer that can count
+    them; None if the report delays are not known.
     """
 
     plan: Plan
@@ -77,6 +78,7 @@ class PlanOutcome:
     silence: int
     silent_when_empty: float
     unmet: tuple[str, ...]
+    counts: Fraction | None
 
 
 def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
@@ -90,6 +92,7 @@ def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
         plan.silence,
         plan.compute_silence(0),
         tuple(targets.describe(name) for name in find_missed(plan, targets, pays)),
+        targets.find_counted(plan.design.longest_delay),
     )
 
 
@@ -101,6 +104,7 @@ def find_missed(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]
         "threshold": lambda: plan.threshold != targets.threshold,
         "epsilon": lambda: plan.epsilon != targets.epsilon,
         "pays": lambda: targets.pays is not None and pays > targets.pays,
+        "counts": lambda: (targets.find_counted(plan.design.longest_delay) or 0) < (targets.counts or 0),
     }
     return tuple(name for name in targets.given if checks[name]())
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from monitor.contracts.instants import format_duration
 from monitor.privacy.epsilon import format_epsilon
 from monitor.tools.check.report import ASSUMPTION
-from monitor.tools.check.wording import format_amount, format_percent
+from monitor.tools.check.wording import format_amount, format_percent, format_share
 from monitor.tools.plan.nearby import Choice
 from monitor.tools.plan.outcomes import PlanOutcome
 from monitor.tools.plan.svg import compute_curves
@@ -32,7 +32,8 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
     """Print the plans that meet all targets."""
     _say(console, f"These plans meet all targets; pays: the most that a person pays in {format_duration(period)}.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in ("", "pays", "ε", "T", "window", "update", "k", *_MEASURES):
+    span = "window" if outcomes[0].plan.design.times is None else "horizon"
+    for column in ("", "pays", "ε", "T", span, "update", "k", *_list_measures(outcomes)):
         table.add_column(column, no_wrap=True)
     for number, outcome in enumerate(outcomes[:MOST_SHOWN]):
         design = outcome.plan.design
@@ -41,7 +42,7 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
             format_epsilon(outcome.pays),
             format_epsilon(outcome.plan.epsilon),
             str(outcome.plan.threshold),
-            format_duration(design.window_length) if design.window_length else "",
+            format_duration(design.longest_delay),
             format_duration(design.slot),
             str(design.answers) if design.mark_lifetime else "",
             *_format_measures(outcome),
@@ -49,7 +50,7 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
     console.print(table)
     if len(outcomes) > MOST_SHOWN:
         _say(console, f"{len(outcomes) - MOST_SHOWN} more with --json; fix --slot, --window or --answers for fewer.")
-    _say(console, LEGEND)
+    _say(console, LEGEND if outcomes[0].counts is None else f"{LEGEND} {COUNTS}")
     _say(
         console,
         "The plan with the lowest payment comes first. A plan is left out if another plan with the same window is at "
@@ -64,7 +65,7 @@ def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console)
     for name, choices in by_monitor.items():
         _say(console, f"{name}; pays: the most that a person pays to all monitors in the period.")
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        for column in ("choice", "pays", *_MEASURES, "misses"):
+        for column in ("choice", "pays", *_list_measures([choice.outcome for choice in choices]), "misses"):
             prose = column in {"choice", "misses"}
             table.add_column(column, overflow="fold", no_wrap=not prose, min_width=_PROSE if prose else None)
         for choice in choices:
@@ -76,7 +77,8 @@ def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console)
                 ", ".join(missed.split()[0] for missed in row.unmet) or "-",
             )
         console.print(table)
-    _say(console, LEGEND)
+        counts = choices[0].outcome.counts
+    _say(console, LEGEND if counts is None else f"{LEGEND} {COUNTS}")
     _say(
         console,
         "The values are those of a monitor's worst location: false alarms at the smallest ε, misses at the largest.",
@@ -125,7 +127,10 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
         "false_alarms_a_year": outcome.false_alarms_a_year,
         "alarm": outcome.alarm,
         "misses": list(outcome.unmet),
+        "counts": None if outcome.counts is None else float(outcome.counts),
     }
+    if design.times is not None:
+        tree["reporting_horizon"] = format_duration(design.longest_delay)
     if design.mark_lifetime:
         tree |= {
             "window": format_duration(design.window_length),
@@ -137,12 +142,17 @@ def make_outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
     return tree
 
 
-_MEASURES = ("a year", "alarm", "silence", "silent")
 LEGEND = (
     "a year: number of false alarms at an empty location per year while it answers; "
     "alarm: chance per update that the people of --alarm-at raise one; silence: time from the last of k alarms in a "
     "row to the next answer; silent: share of the time that an empty location is silent after false alarms."
 )
+COUNTS = "counts: share of the visits ever reported that are reported within the window or the horizon."
+
+
+def _list_measures(outcomes: Sequence[PlanOutcome]) -> tuple[str, ...]:
+    known = () if outcomes[0].counts is None else ("counts",)
+    return "a year", "alarm", "silence", "silent", *known
 
 
 def _format_measures(outcome: PlanOutcome) -> tuple[str, ...]:
@@ -151,6 +161,7 @@ def _format_measures(outcome: PlanOutcome) -> tuple[str, ...]:
         "" if outcome.alarm is None else _format_alarm(outcome.alarm),
         format_duration(outcome.silence) if outcome.silence else "none",
         _format_chance(outcome.silent_when_empty) if outcome.silence else "",
+        *(() if outcome.counts is None else (format_share(outcome.counts).replace(" ", ""),)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,10 +10,11 @@ from typing import Any, Final
 
 from monitor.contracts.instants import DAY, format_duration
 from monitor.privacy.epsilon import format_epsilon
+from monitor.tools.report_delays import ReportDelays
 
 PERIOD: Final = 14 * DAY
 
-NAMES: Final = ("false_alarms", "alarm", "threshold", "epsilon", "pays")
+NAMES: Final = ("false_alarms", "alarm", "threshold", "epsilon", "pays", "counts")
 """The names of all targets, in the order in which messages list them."""
 
 
@@ -23,7 +25,8 @@ class Targets:
     `false_alarms`: on average, an empty location that answers has at most one false alarm in this duration
     (microseconds). `alarm`: with this number of people at a location that answers, an update is an alarm with at least
     the chance `certain` (0 < certain ≤ 1). `threshold` and `epsilon` fix T and the monitor's ε. `pays`: one person pays
-    at most this ε within any `period` (microseconds).
+    at most this ε within any `period` (microseconds). `counts`: with the report delays `delays`, at least this share of
+    the visits that are ever reported is reported before the last answer that can count it.
     """
 
     false_alarms: int | None = None
@@ -33,6 +36,8 @@ class Targets:
     epsilon: Fraction | None = None
     pays: Fraction | None = None
     period: int = PERIOD
+    counts: Fraction | None = None
+    delays: ReportDelays | None = None
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -51,12 +56,26 @@ class Targets:
     def describe(self, name: str) -> str:
         """Return a given target as on the command line."""
         return {
+            "counts": f"--counts-at-least {math.floor(1000 * (self.counts or 0)) / 10:g}%",
             "false_alarms": f"--false-alarm-every {format_duration(self.false_alarms or 0)}",
             "alarm": f"--alarm-at {self.alarm} --with {self.certain}",
             "threshold": f"--threshold {self.threshold}",
             "epsilon": f"--epsilon {format_epsilon(self.epsilon or Fraction(0))}",
             "pays": f"--pays-at-most {format_epsilon(self.pays or Fraction(0))} --in {format_duration(self.period)}",
         }[name]
+
+    def find_counted(self, longest_delay: int) -> Fraction | None:
+        """Return the share of visits that are reported within this delay; None if the delays are not known."""
+        return None if self.delays is None else self.delays.find_share(longest_delay)
+
+    def find_shortest_span(self, slot: int) -> int | None:
+        """Return the shortest window or horizon in whole slots that meets the target `counts`; None without the target.
+
+        If no known delay meets it, the longest one decides.
+        """
+        if self.delays is None or self.counts is None:
+            return None
+        return -(-(self.delays.find_delay(self.counts) or self.delays.delays[-1]) // slot) * slot
 
     @property
     def decides_threshold(self) -> bool:
