@@ -13,7 +13,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools lint types chart-schemas go-programs kafka-classes format lock wheel dist clean
+.PHONY: help demo unit one check proof test soak bench docs audit-dependencies test-tools lint types chart-schemas go-programs kafka-classes format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ one: $(DEV)  ## run one test, file or folder and show its output: make one T=tes
 	$(BIN)/pytest -m "" -vv --capture=no $(T)
 
 check: lint types  ## check style and types: what the pre-commit hook runs
+
+proof: $(DEV)  ## let Coq check the proofs in docs/proof, and compare them with the program (installs Coq if apt-get can)
+	@deploy/test-tools.sh coq
+	$(BIN)/pytest -m "" -vv --capture=no tests/privacy/test_proof.py
 
 test: export TMPDIR := $(or $(TMPDIR),$(shell tests/temporary_folder.sh),/tmp)
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
@@ -50,7 +54,7 @@ docs: $(DEV)  ## build the documentation into build/docs; every warning is an er
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
 
-test-tools:  ## install Debian's Redis, Prometheus, Alertmanager, Chromium, a Japanese font, buildah and runc, which some tests need (needs apt-get and root)
+test-tools:  ## install Debian's Redis, Prometheus, Alertmanager, Chromium, a Japanese font, buildah, runc and Coq, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
 
 lint: $(DEV)  ## check style and common mistakes (ruff)

@@ -72,6 +72,7 @@ _LONG = (
     "tests/privacy/test_noise.py",
     "tests/privacy/test_over_time_loss.py",
     "tests/privacy/test_paired.py",
+    "tests/privacy/test_proof.py",
     "tests/privacy_service",
     "tests/contracts/test_schedule.py",
     "tests/ticks/test_period_payments.py",

@@ -38,8 +38,8 @@ def step(
 
     `marked` and `counts` (distinct people, ≥ 0) have one entry for each location, in registry order. Every unmarked
     location is evaluated with fresh noise, even at count 0 (docs/rules.md, rule 3). The results have the distribution
-    of z = f + G, where z is published if z ≥ T. This has the chance P[G ≥ T - f] = e^(-ε(T - f)), or 1 for f ≥ T. G is
-    memoryless, so a published z can be drawn as max(f, T) + G' with a fresh G'.
+    of z = f + G, where z is published if z ≥ T. G is memoryless, so a published z can be drawn as max(f, T) + G' with a
+    fresh G' (docs/proof/AtTimes.v, `draw`).
 
     Raises:
         PrivacyError: the arrays differ in shape, or a count is negative.

@@ -21,8 +21,7 @@ class Charge:
 def compute_most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
     """Return the maximum number of noisy answers that charge visits to one location in H = `slots` consecutive slots.
 
-    The visits are in the counts of N = H + W + F - 1 consecutive ticks. Any W + F consecutive ticks have at most k
-    answers, so N ticks have at most k·floor(N/(W + F)) + min(k, N mod (W + F)).
+    The visits are in the counts of N = H + W + F - 1 consecutive ticks (docs/proof/OverTimeLoss.v).
 
     Raises:
         PrivacyError: a number is too small.

@@ -75,3 +75,26 @@ def test_assumptions_are_explained(promises: dict[str, str], named: dict[str, An
         used |= words & explained
         assert words <= explained or " " in found[1] or found[1] == "nothing.", title
     assert used == explained
+
+
+def test_theorems_quote_their_promises(promises: dict[str, str], root: Path) -> None:
+    """Each theorem of docs/proof quotes the sentence of a promise that it proves, and the promise links to its file."""
+    quoted = set()
+    for path in (root / "docs/proof").glob("*.v"):
+        *parts, _ = re.split(r"^ *Theorem ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for part in parts:
+            comment = " ".join(part.rpartition("(**")[2].split())
+            found = re.findall(r'Promise (\d+): "(.+?)"(?= |$)', comment)
+            assert found, f"{path.name}: a theorem quotes no promise: {comment}"
+            for number, sentence in found:
+                text = next(text for text in promises.values() if text.startswith(f"### {number}. "))
+                assert sentence in " ".join(text.split()), sentence
+                quoted.add((number, path.name))
+    linked = {
+        (number, file)
+        for text in promises.values()
+        for number in _PROMISE.findall(text)[0][:1]
+        for file in re.findall(r"\(proof/(\w+\.v)\)", text)
+    }
+    assert quoted == linked
+    assert len(linked) > 10

@@ -1,0 +1,14 @@
+(** * The definitions as a program
+
+    [tests/privacy/test_proof.py] compares this program with [monitor/privacy]. *)
+
+From Coq Require Import QArith Extraction ExtrOcamlBasic.
+From Kernel Require OverTime OverTimeLoss AtTimes.
+
+Definition over_time_running := OverTime.running.
+Definition over_time_step := OverTime.step.
+Definition at_times_step := AtTimes.step.
+Definition compute_most_answers := OverTimeLoss.most_answers.
+
+Extraction Language OCaml.
+Extraction "kernel.ml" over_time_running over_time_step at_times_step compute_most_answers Qred.
