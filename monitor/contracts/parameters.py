@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from monitor.contracts.schedule import Schedule
 from monitor.contracts.slot_grid import SlotGrid
+from monitor.contracts.visits import PLAIN, Framing
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 
@@ -154,7 +155,8 @@ class Parameters:
     """All parameters. Durations are in microseconds, windows, `accept_ahead` and F (`max_lead`) in slots.
 
     A visit begins at most `accept_ahead` and ends at most F slots after its stamp. F includes the default stay. Within
-    any interval of length `period`, a person pays at most the configured ε.
+    any interval of length `period`, a person pays at most the configured ε. `framing`: what may be around the JSON of a
+    record. `microseconds`: whether times may be integers of microseconds.
     """
 
     name: str
@@ -170,6 +172,8 @@ class Parameters:
     hot_spots: tuple[HotSpots, ...] = ()
     period: int = 0
     dwell: tuple[Dwell, ...] = ()
+    framing: frozenset[Framing] = PLAIN
+    microseconds: bool = False
 
     @property
     def timed(self) -> tuple[Timed, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeGuard
 
 from pydantic import (
     AfterValidator,
@@ -18,6 +18,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
@@ -46,13 +47,14 @@ _ID_SCHEMA: Final = {
 class Reason(StrEnum):
     """Why a record or a visit becomes a dead letter: a closed list, in the order of the checks.
 
-    * `not_json`: the record is not strict JSON in UTF-8 (RFC 8259). This includes NaN, a byte order mark, bad UTF-8,
-      lone surrogates, trailing bytes, an empty value, a tombstone, integers of more than 4,300 digits, and nesting
-      deeper than 200.
-    * `not_a_visit`: the record is not an object, its `visits` is not a list, or the visit is not an object with the
-      three required keys.
+    * `not_json`: the record is not strict JSON in UTF-8 (RFC 8259). This includes NaN, bad UTF-8, lone surrogates,
+      trailing bytes, an empty value, a tombstone, integers of more than 4,300 digits, nesting deeper than 200, and a
+      byte order mark or a header before the JSON that `visits.framing` does not name.
+    * `not_a_visit`: the record is not an object, its `visits` is not a list, the visit is not an object with the three
+      required keys, or the record is an envelope that `visits.framing` does not name.
     * `bad_id`: an id is not a string of 1 to 256 bytes of UTF-8, or contains a control character (Unicode category Cc).
-    * `bad_time`: a time is not an RFC 3339 string with an offset, or not an existing date and time.
+    * `bad_time`: a time is not an RFC 3339 string with an offset, or not an existing date and time. With
+      `visits.times`, it is not an integer of 16 digits either.
     * `bad_consent`: `consent` is not true or false.
     * `left_before_arrived`: left_at is before arrived_at.
     * `unknown_location`: the location is not in the registry (docs/rules.md, rule 6).
@@ -102,7 +104,14 @@ def _check_identifier(text: str) -> str:
     return text
 
 
-def _read_instant(value: object) -> int:
+def is_microseconds(value: object) -> TypeGuard[int]:
+    """Return whether a value is an instant from 2001 to 2286. An integer of another unit has fewer or more digits."""
+    return type(value) is int and 10**15 <= value < 10**16
+
+
+def _read_instant(value: object, info: ValidationInfo) -> int:
+    if info.context is _MICROSECONDS and is_microseconds(value):
+        return value
     if not isinstance(value, str):
         raise PydanticCustomError("bad_time", "not a string")
     try:
@@ -165,42 +174,98 @@ class VisitBatch(BaseModel):
     visits: list[Visit]
 
 
-_FRAME: Final = b"\0"
-_FRAMED: Final = Fault(
-    Reason.NOT_JSON,
-    "value: expected plain JSON, found a first byte 0, as a serializer of a schema registry writes it before the id of "
-    "the schema: use a serializer without a registry",
-)
+Framing = Literal["byte_order_mark", "cloudevents", "confluent", "connect"]
+"""What may be around the JSON of a record (docs/producers.md)."""
+
+PLAIN: Final[frozenset[Framing]] = frozenset()
+"""Only JSON with nothing around it, which is always accepted."""
+
+_PREFIXES: Final[dict[Framing, tuple[bytes, int]]] = {
+    "byte_order_mark": (b"\xef\xbb\xbf", 3),
+    "confluent": (b"\0", 5),
+}
+"""The first bytes of the framings before the JSON, and the length of each framing."""
+
+_CONTENT: Final[dict[Framing, str]] = {"cloudevents": "data", "connect": "payload"}
+"""The envelopes, and the key of the content of each."""
+
+_INSIDE: Final[dict[Framing, frozenset[Framing]]] = {"cloudevents": frozenset({"connect"})}
+"""The framings inside another one: Debezium's converter writes Connect's envelope into CloudEvents."""
+
 _ENVELOPE: Final = {"schema", "payload"}
-_WRAPPED: Final = Fault(
-    Reason.NOT_A_VISIT,
-    "value: expected a visit, found the envelope of Kafka Connect (schema, payload): set "
-    "value.converter.schemas.enable=false",
-)
+_EVENTS: Final = "1.0"
+_FOUND: Final[dict[Framing, tuple[Reason, str, str]]] = {
+    "byte_order_mark": (Reason.NOT_JSON, "a byte order mark", "write UTF-8 without it"),
+    "cloudevents": (Reason.NOT_A_VISIT, "a CloudEvent (specversion)", "send its data only"),
+    "confluent": (
+        Reason.NOT_JSON,
+        "a first byte 0, as a serializer of a schema registry writes it before the id of the schema",
+        "use a serializer without a registry",
+    ),
+    "connect": (
+        Reason.NOT_A_VISIT,
+        "the envelope of Kafka Connect (schema, payload)",
+        "set value.converter.schemas.enable=false",
+    ),
+}
+"""The reason to refuse an unexpected framing, how to recognize it, and what the sender can do."""
 
 
-def open_record(value: bytes | None) -> list[Any] | Fault:
+def open_record(value: bytes | None, framing: frozenset[Framing] = PLAIN) -> list[Any] | Fault:
     """Return the visits in the value of a record, not validated: those of a batch, or a single one.
 
-    Return a Fault if the record as a whole must be refused.
+    Return a Fault if the record as a whole must be refused. `framing`: what may be around the JSON. A record that is
+    valid without any framing is not affected by it.
     """
     if value is None:
         return Fault(Reason.NOT_JSON, "value: expected JSON in UTF-8, found a tombstone")
+    prefix = next((name for name, (first, _length) in _PREFIXES.items() if value.startswith(first)), None)
+    if prefix is not None:
+        if prefix not in framing:
+            return _refuse_framing(prefix, framing)
+        value = value[_PREFIXES[prefix][1] :]
     try:
         record = from_json(value, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
-        return _FRAMED if value[:1] == _FRAME else _report_invalid_json(error)
+        return _report_invalid_json(error, prefix)
+    return _open_envelopes(record, framing, PLAIN if prefix else framing)
+
+
+def _open_envelopes(record: Any, framing: frozenset[Framing], allowed: frozenset[Framing]) -> list[Any] | Fault:
+    """Return the visits of a parsed record. `allowed`: the envelopes that it may be in; `framing`: for the message."""
+    where = "value"
+    while isinstance(record, dict) and (found := _find_envelope(record)) is not None:
+        if found not in allowed:
+            return _refuse_framing(found, framing)
+        if found == "cloudevents" and record["specversion"] != _EVENTS:
+            return Fault(Reason.NOT_A_VISIT, f"specversion: expected {_EVENTS}, the version of CloudEvents")
+        allowed, where = allowed & _INSIDE.get(found, PLAIN), _CONTENT[found]
+        record = record.get(where)
     if not isinstance(record, dict):
-        return Fault(Reason.NOT_A_VISIT, "value: expected an object, which is a batch of visits or a visit")
-    if record.keys() == _ENVELOPE:
-        return _WRAPPED
+        return Fault(Reason.NOT_A_VISIT, f"{where}: expected an object, which is a batch of visits or a visit")
     visits = record.get("visits", [record])
     return visits if isinstance(visits, list) else Fault(Reason.NOT_A_VISIT, "visits: expected a list")
 
 
-def _report_invalid_json(error: ValueError) -> Fault:
+def _find_envelope(record: dict[str, Any]) -> Framing | None:
+    """Return the envelope that a record is. A visit or a batch is none, whatever other keys it has."""
+    if record.keys() == _ENVELOPE:
+        return "connect"
+    return "cloudevents" if "specversion" in record and not record.keys() & {"person_id", "visits"} else None
+
+
+def _refuse_framing(found: Framing, framing: frozenset[Framing]) -> Fault:
+    reason, what, remedy = _FOUND[found]
+    if found in framing:
+        return Fault(reason, f"value: expected a visit or a batch inside another framing, found {what}: {remedy}")
+    expected = " or ".join(("plain JSON", *sorted(framing)))
+    return Fault(reason, f"value: expected {expected}, found {what}: add {found} to visits.framing, or {remedy}")
+
+
+def _report_invalid_json(error: ValueError, prefix: Framing | None) -> Fault:
     where = str(error).rpartition(" at ")[2]
-    return Fault(Reason.NOT_JSON, f"value: invalid JSON at {where}")
+    after = "" if prefix is None else f" after the {_PREFIXES[prefix][1]} bytes of {prefix}"
+    return Fault(Reason.NOT_JSON, f"value: invalid JSON at {where}{after}")
 
 
 _IDS: Final = ("person_id", "location_id")
@@ -212,16 +277,23 @@ _NO_KEY: Final = {key: Fault(Reason.NOT_A_VISIT, f"{key}: expected this key in e
 _BAD_ID: Final = {key: Fault(Reason.BAD_ID, f"{key}: expected a string, {_ID_SCHEMA['description']}") for key in _IDS}
 
 
-def read_visit(value: object) -> Visit | Fault:
-    """Validate one visit. If it has several faults, return the first one in the order of `Reason`."""
+_MICROSECONDS: Final = {"integers": "microseconds"}
+"""The context in which the model reads integers as instants."""
+
+
+def read_visit(value: object, *, microseconds: bool = False) -> Visit | Fault:
+    """Validate one visit. If it has several faults, return the first one in the order of `Reason`.
+
+    `microseconds`: whether times may be integers, the microseconds since 1970 in UTC.
+    """
     fault = _check_keys_and_ids(value)
     if fault is not None:
         return fault
     try:
-        return Visit.model_validate(value)
+        return Visit.model_validate(value, context=_MICROSECONDS if microseconds else None)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        return min((_make_fault(detail) for detail in details), key=_find_order)
+        return min((_make_fault(detail, microseconds=microseconds) for detail in details), key=_find_order)
 
 
 def _check_keys_and_ids(value: object) -> Fault | None:
@@ -244,9 +316,10 @@ def _find_order(fault: Fault) -> int:
     return _ORDER[fault.reason]
 
 
-def _make_fault(detail: ErrorDetails) -> Fault:
+def _make_fault(detail: ErrorDetails, *, microseconds: bool) -> Fault:
     if detail["type"] == "left_before_arrived":
         return Fault(Reason.LEFT_BEFORE_ARRIVED, "left_at: expected a time at or after arrived_at")
     if detail["type"] == "bad_consent":
         return Fault(Reason.BAD_CONSENT, "consent: expected true or false")
-    return Fault(Reason.BAD_TIME, f"{detail['loc'][0]}: expected a string, {_TIME_SCHEMA['description']}")
+    or_integer = "an integer of 16 digits, the microseconds since 1970 in UTC, or " if microseconds else ""
+    return Fault(Reason.BAD_TIME, f"{detail['loc'][0]}: expected {or_integer}a string, {_TIME_SCHEMA['description']}")

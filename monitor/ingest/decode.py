@@ -17,9 +17,18 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from numpy.typing import NDArray
 
-from monitor.contracts.instants import DAY, SECOND
+from monitor.contracts.instants import DAY, SECOND, format_instant
 from monitor.contracts.parameters import Parameters
-from monitor.contracts.visits import ID_BYTES, REQUIRED, Fault, Reason, is_identifier, open_record, read_visit
+from monitor.contracts.visits import (
+    ID_BYTES,
+    REQUIRED,
+    Fault,
+    Reason,
+    is_identifier,
+    is_microseconds,
+    open_record,
+    read_visit,
+)
 from monitor.ingest.dead_letters import SINGLE, Refusal, Value, refuse, refuse_unreadable
 from monitor.kafka.kafka_python_3_0.batches import Unreadable
 
@@ -170,10 +179,12 @@ def _read_known(value: Value) -> list[_Visit] | None:
         return None
 
 
-def _to_visit(item: dict[str, Any]) -> _Visit | None:
+def _to_visit(item: dict[str, Any], *, microseconds: bool) -> _Visit | None:
     """Return a visit if the known keys exist with valid ids and the right types; None otherwise."""
     person, location, arrived = item.get("person_id"), item.get("location_id"), item.get("arrived_at")
     left, consent = item.get("left_at"), item.get("consent", False)
+    if microseconds:  # as text, all times are then read in bulk
+        arrived, left = (format_instant(time) if is_microseconds(time) else time for time in (arrived, left))
     if (
         not type(person) is type(location) is type(arrived) is str
         or not is_identifier(person)
@@ -185,12 +196,12 @@ def _to_visit(item: dict[str, Any]) -> _Visit | None:
     return _Visit(person, location, arrived, left, consent)
 
 
-def _read_by_contract(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
+def _read_by_contract(parameters: Parameters, record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
     """Return a record's visits as the contract's parser reads them, and refuse each invalid visit."""
     if isinstance(value, Unreadable):
         gathered.refused.append(refuse_unreadable(record, value))
         return []
-    opened = open_record(value)
+    opened = open_record(value, parameters.framing)
     if isinstance(opened, Fault):
         gathered.refused.append(Refusal(record, None, opened, value or b""))
         return []
@@ -199,11 +210,11 @@ def _read_by_contract(record: int, value: Value, gathered: _Gathered) -> list[_V
         _refuse_junk(record, opened, len(opened) - len(likely), gathered)
     visits, indexes = [], []
     for index in likely:
-        visit = _to_visit(opened[index])
+        visit = _to_visit(opened[index], microseconds=parameters.microseconds)
         if visit is not None:
             visits.append(visit)
             indexes.append(index)
-        elif isinstance(fault := read_visit(opened[index]), Fault):
+        elif isinstance(fault := read_visit(opened[index], microseconds=parameters.microseconds), Fault):
             gathered.faults.append((record, index, fault))
     if len(indexes) < len(opened):
         gathered.gaps.append((len(gathered.persons), indexes))
@@ -221,11 +232,11 @@ def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered
         gathered.more[record] = next(indexes), Counter({Reason.NOT_A_VISIT: count - SINGLE})
 
 
-def _gather(values: Sequence[Value], rows: Mapping[str, int]) -> _Gathered:
-    gathered = _Gathered(rows)
+def _gather(parameters: Parameters, values: Sequence[Value]) -> _Gathered:
+    gathered = _Gathered(parameters.registry.rows)
     for record, value in enumerate(values):
         visits = _read_known(value)
-        gathered.add(_read_by_contract(record, value, gathered) if visits is None else visits)
+        gathered.add(_read_by_contract(parameters, record, value, gathered) if visits is None else visits)
     return gathered
 
 
@@ -283,12 +294,12 @@ def decode_records(parameters: Parameters, values: Sequence[Value]) -> Columns:
         parameters: the compiled configuration.
         values: the values of the records, None for a tombstone, and placeholders of unreadable records.
     """
-    gathered = _gather(values, parameters.registry.rows)
+    gathered = _gather(parameters, values)
     columns, doubtful = _make_columns(parameters, values, gathered)
     if doubtful.size:
-        columns = _decide_doubtful(columns, gathered, doubtful, _find_default_stay(parameters))
+        columns = _decide_doubtful(parameters, columns, gathered, doubtful)
     if gathered.faults:
-        columns.refused.extend(refuse(values, gathered.faults, gathered.more))
+        columns.refused.extend(refuse(values, gathered.faults, gathered.more, parameters.framing))
         columns.refused.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
     return columns
 
@@ -327,13 +338,16 @@ def _make_columns(
     return columns, np.flatnonzero(~fits)
 
 
-def _decide_doubtful(columns: Columns, gathered: _Gathered, doubtful: NDArray[np.int64], default_stay: int) -> Columns:
+def _decide_doubtful(
+    parameters: Parameters, columns: Columns, gathered: _Gathered, doubtful: NDArray[np.int64]
+) -> Columns:
     """Read doubtful visits by the contract: fill in their times, and remove those that it refuses."""
+    default_stay = _find_default_stay(parameters)
     keep = np.ones(columns.record.size, np.bool_)
     for record, indexes in groupby(doubtful.tolist(), key=columns.record.tolist().__getitem__):
-        visits = open_record(columns.values[record])
+        visits = open_record(columns.values[record], parameters.framing)
         for index in indexes:
-            visit = read_visit(visits[columns.index[index]])
+            visit = read_visit(visits[columns.index[index]], microseconds=parameters.microseconds)
             if isinstance(visit, Fault):
                 keep[index] = False
                 gathered.faults.append((record, int(columns.index[index]), visit))

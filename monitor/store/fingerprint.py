@@ -53,6 +53,9 @@ def _compute_digest(parameters: Parameters, topic_id: str, key: Mapping[str, str
         "topic": topic_id,
     }
     deciding |= key
+    # Only if set, so that a configuration without them keeps the facts that an earlier version stored.
+    deciding |= {"framing": sorted(parameters.framing)} if parameters.framing else {}
+    deciding |= {"microseconds": True} if parameters.microseconds else {}
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Final, get_args
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.contracts.instants import parse_instant
 from monitor.contracts.schemas import build_visits_schema
-from monitor.contracts.visits import Fault, Reason, Visit, is_identifier, open_record, read_visit
+from monitor.contracts.visits import PLAIN, Fault, Framing, Reason, Visit, is_identifier, open_record, read_visit
 
 NOT_BOOLEANS: list[Any] = [None, 1, 0, "true", [], 1.0]
 NOT_BOOLEAN: list[dict[str, Any]] = [{"consent": value} for value in NOT_BOOLEANS]
@@ -123,18 +124,90 @@ def test_json_error_gives_position_only() -> None:
     assert "secret" not in fault.error
 
 
+ALL: Final[frozenset[Framing]] = frozenset(get_args(Framing))
+TEXT: Final = json.dumps({"visits": [GOOD]}).encode()
+FRAMED: Final[dict[Framing, bytes]] = {
+    "byte_order_mark": b"\xef\xbb\xbf" + TEXT,
+    "cloudevents": b'{"specversion": "1.0", "id": "1", "source": "/x", "type": "visit", "data": ' + TEXT + b"}",
+    "confluent": b"\0\0\0\0\7" + TEXT,
+    "connect": b'{"schema": {"type": "struct"}, "payload": ' + TEXT + b"}",
+}
+EVENT_OF_ENVELOPE: Final = FRAMED["cloudevents"].replace(TEXT, FRAMED["connect"])
+
+
+@pytest.mark.parametrize("name", FRAMED)
+def test_framing_is_read_if_named(name: Framing) -> None:
+    """A framing is read if it is named, and otherwise refused with its name, what is expected, and no content."""
+    assert open_record(FRAMED[name], frozenset({name})) == open_record(FRAMED[name], ALL) == [GOOD]
+    for named in (PLAIN, ALL - {name}):
+        fault = open_record(FRAMED[name], named)
+        assert isinstance(fault, Fault)
+        assert fault.reason == ("not_json" if name in {"byte_order_mark", "confluent"} else "not_a_visit")
+        assert f"expected {' or '.join(('plain JSON', *sorted(named)))}, found " in fault.error
+        assert f"add {name} to visits.framing, or " in fault.error
+        assert "p-17" not in fault.error
+
+
+@pytest.mark.parametrize("visit", [{**GOOD, "specversion": "1.0", "data": 1}, {**GOOD, "schema": 1, "payload": {}}])
+def test_plain_record_needs_no_framing(visit: dict[str, Any]) -> None:
+    """A visit or a batch is read without any framing, whatever other keys it has."""
+    for record in (visit, {**visit, "visits": [GOOD]}):
+        value = json.dumps(record).encode()
+        assert open_record(value, ALL) == open_record(value)
+        assert isinstance(open_record(value, ALL), list)
+
+
+def test_event_may_contain_an_envelope() -> None:
+    """A CloudEvent may contain Connect's envelope, as Debezium's converter writes it, if both are named."""
+    assert open_record(EVENT_OF_ENVELOPE, frozenset({"cloudevents", "connect"})) == [GOOD]
+    fault = open_record(EVENT_OF_ENVELOPE, frozenset({"cloudevents"}))
+    assert isinstance(fault, Fault)
+    assert "add connect" in fault.error
+
+
 @pytest.mark.parametrize(
     ("value", "reason", "hint"),
     [
-        (b'{"schema": {"type": "struct"}, "payload": {"person_id": "secret"}}', "not_a_visit", "schemas.enable=false"),
-        (b'{"schema": null, "payload": "secret"}', "not_a_visit", "schemas.enable=false"),
-        (b'\0\0\0\0\x07{"person_id": "secret"}', "not_json", "schema registry"),
+        (b"\0\0\0", "not_json", "after the 5 bytes of confluent"),
+        (b"\0\0\0\0\7\2\x06p-17", "not_json", "after the 5 bytes of confluent"),
+        (b"\0\0\0\0\7" + FRAMED["connect"], "not_a_visit", "inside another framing, found the envelope"),
+        (b"\0\0\0\0\7" + FRAMED["byte_order_mark"], "not_json", "after the 5 bytes of confluent"),
+        (FRAMED["connect"].replace(TEXT, FRAMED["connect"]), "not_a_visit", "inside another framing, found the env"),
+        (FRAMED["connect"].replace(TEXT, FRAMED["cloudevents"]), "not_a_visit", "inside another framing, found a Cl"),
+        (FRAMED["connect"].replace(TEXT, b"null"), "not_a_visit", "payload: expected an object"),
+        (FRAMED["cloudevents"].replace(b"1.0", b"0.3"), "not_a_visit", "specversion: expected 1.0"),
+        (FRAMED["cloudevents"].replace(b"data", b"data_base64"), "not_a_visit", "data: expected an object"),
+        (FRAMED["cloudevents"].replace(TEXT, b'{"visits": {}}'), "not_a_visit", "visits: expected a list"),
+        (None, "not_json", "tombstone"),
     ],
 )
-def test_foreign_envelope_is_explained(value: bytes, reason: str, hint: str) -> None:
-    """The envelope of Kafka Connect and the frame of a schema registry are refused with their cause, without data."""
-    fault = open_record(value)
+def test_broken_framing_is_explained(value: bytes | None, reason: str, hint: str) -> None:
+    """A cut header, a nested or empty envelope, and another version are refused with their cause, without data."""
+    fault = open_record(value, ALL)
     assert isinstance(fault, Fault)
     assert fault.reason == reason
     assert hint in fault.error
-    assert "secret" not in fault.error
+    assert "p-17" not in fault.error
+
+
+def test_microseconds_are_times_if_named() -> None:
+    """Integers of 16 digits are times if they are named; other units, and integers without the name, are refused."""
+    given = {**GOOD, "arrived_at": 1_763_626_500_000_000, "left_at": 1_763_626_500_000_001}
+    read = read_visit(given, microseconds=True)
+    assert isinstance(read, Visit)
+    assert (read.arrived_at, read.left_at) == (given["arrived_at"], given["left_at"])
+    assert isinstance(read_visit(GOOD, microseconds=True), Visit)
+    for time in (
+        1_763_626_500,
+        1_763_626_500_000,
+        1_763_626_500_000_000_000,
+        -(10**15),
+        1.7e15,
+        True,
+        "2026-11-20T08:15",
+    ):
+        fault = read_visit({**GOOD, "arrived_at": time}, microseconds=True)
+        assert isinstance(fault, Fault)
+        assert fault.reason == "bad_time"
+        assert "an integer of 16 digits, the microseconds since 1970 in UTC" in fault.error
+    assert read_visit(given) == read_visit({**GOOD, "arrived_at": ""})

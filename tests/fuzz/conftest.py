@@ -11,7 +11,7 @@ import yaml
 
 from monitor.config import load_valid_config
 from monitor.service.wiring import Settings, prepare_settings
-from tests.fuzz.records import WATCHED, Seeds, make_seeds
+from tests.fuzz.records import FRAMING, WATCHED, Seeds, make_seeds
 
 MONITORS: list[dict[str, Any]] = [
     {"name": "days", "kind": "over_time", "locations": list(WATCHED), "epsilon": "3", "threshold": 50, "window": "6h"},
@@ -42,7 +42,13 @@ def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
             "service": {"name": name, "shards": 4},
             "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "30s"},
             "locations": {"file": "locations.csv"},
-            "visits": {"default_stay": "15m", "accept_ahead": "1h", "person_key_file": "person.key"},
+            "visits": {
+                "default_stay": "15m",
+                "accept_ahead": "1h",
+                "person_key_file": "person.key",
+                "framing": [*FRAMING],
+                "times": "microseconds",
+            },
             "privacy": {"epsilon": "1000", "period": "1d"},
             "monitors": MONITORS,
             "kafka": {

@@ -10,12 +10,16 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from monitor.contracts.visits import Framing
 from monitor.tools.audit.visits import parse_visits
+
+FRAMING: Final[tuple[Framing, ...]] = get_args(Framing)
+"""What may be around the JSON of the records: everything. Their times may be integers of microseconds."""
 
 WATCHED: Final = ("inn", "bath", "駅")
 SLOT: Final = 10
@@ -26,8 +30,9 @@ _ARRIVALS: Final = (
     "2026-01-01T09:59:59.999999Z",
     "2026-01-01T19:10:00+09:00",
     "2026-01-01T10:59:59Z",
+    1_767_261_599_999_999,
 )
-_DEPARTURES: Final = ("2026-01-01T10:59:59Z", "2026-01-01T11:00:00Z", "2031-01-01T00:00:00-03:30", None)
+_DEPARTURES: Final = ("2026-01-01T10:59:59Z", 1_767_265_200_000_000, "2031-01-01T00:00:00-03:30", None)
 _SNIPPETS: Final = (
     *(
         b'"',
@@ -56,6 +61,9 @@ _SNIPPETS: Final = (
         b"null",
         b'"visits":[],',
         b"\xef\xbb\xbf",
+        b"\0\0\0\0\7",
+        b'{"schema":null,"payload":',
+        b'"specversion":"1.0","data":',
     ),
     *(
         b'"person_id":"x",',
@@ -139,7 +147,7 @@ class GeneratedRecord:
 
     def expected(self) -> Expected:
         """Return the expected fates, by the parser of the audit, which shares no code with the service."""
-        visits = parse_visits(self.value)
+        visits = parse_visits(self.value, FRAMING)
         if visits is None:
             assert not (self.untouched and self.planted)
             return Expected(1, [])
@@ -183,12 +191,22 @@ class RecordGenerator:
         return visit
 
     def _text(self, value: Any) -> bytes:
+        """Return a value as JSON in any of the framings."""
         draw = self._draw
-        return json.dumps(
-            value,
-            ensure_ascii=draw.random() < 0.5,
-            separators=draw.choice([(",", ":"), (", ", ": "), (" ,\n", "\t: ")]),
-        ).encode()
+        framing = draw.choice(("plain", "plain", "plain", "event of envelope", *FRAMING))
+        if framing in {"connect", "event of envelope"}:
+            value = {"schema": draw.choice(self._seeds.values), "payload": value}
+        if framing in {"cloudevents", "event of envelope"}:
+            value = {"id": draw.choice(self._seeds.values), "specversion": "1.0", "data": value}
+        head = {"byte_order_mark": b"\xef\xbb\xbf", "confluent": b"\0" + draw.randbytes(4)}.get(framing, b"")
+        return (
+            head
+            + json.dumps(
+                value,
+                ensure_ascii=draw.random() < 0.5,
+                separators=draw.choice([(",", ":"), (", ", ": "), (" ,\n", "\t: ")]),
+            ).encode()
+        )
 
     def _good(self) -> GeneratedRecord:
         visits = [self._visit() for _ in range(self._draw.choice([1, 1, 2, 5]))]

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from monitor.contracts.instants import DAY, MINUTE, format_instant, parse_instant
 from monitor.contracts.parameters import AtTimes
 from monitor.contracts.schedule import Schedule
-from monitor.contracts.visits import Fault, Reason, open_record
+from monitor.contracts.visits import PLAIN, Fault, Framing, Reason, open_record
 from monitor.ingest.decode import LONGEST_STAY, Columns, decode_records, parse_instants
 from tests.builders import build_parameters
 from tests.ingest.one_by_one import decode
@@ -43,9 +43,9 @@ def decode_all(values: Sequence[bytes | None], **changes: Any) -> Columns:
     return decode_records(replace(PARAMETERS, **changes), values)
 
 
-def check(values: list[bytes | None]) -> None:
+def check(values: list[bytes | None], framing: frozenset[Framing] = PLAIN, *, microseconds: bool = False) -> None:
     """Check that the columns have the visits and refusals of the contract, in its order."""
-    columns = decode_all(values)
+    columns = decode_all(values, framing=framing, microseconds=microseconds)
     assert columns.consent is not None
     rows = zip(
         columns.record.tolist(),
@@ -59,7 +59,7 @@ def check(values: list[bytes | None]) -> None:
     )
     expected, refused = [], []
     for place, value in enumerate(values):
-        decoded = decode(value)
+        decoded = decode(value, framing, microseconds=microseconds)
         for index, visit in decoded.visits:
             row = PARAMETERS.registry.rows.get(visit.location_id, -1)
             left = visit.arrived_at + STAY if visit.left_at is None else visit.left_at
@@ -308,7 +308,10 @@ def test_whole_calendar() -> None:
         assert read.tolist() == instants
 
 
-_TIMES = st.sampled_from([GOOD["arrived_at"], GOOD["left_at"], *FORMS, *BAD, "\n", 3, None])
+MICROSECONDS = [10**15 - 1, 10**15, 1_763_626_500_000_000, 1_763_628_000_123_456, 10**16 - 1, 10**16, 10**40, -1]
+_TIMES = st.sampled_from(
+    [GOOD["arrived_at"], GOOD["left_at"], *FORMS, *BAD, "\n", 3, None, *MICROSECONDS, 1.763626500e15, True]
+)
 _IDS = st.one_of(st.sampled_from([*EDGES, 1, None, True]), st.text(max_size=3))
 _VISITS: st.SearchStrategy[Any] = st.one_of(
     st.just(GOOD),
@@ -355,11 +358,24 @@ _SIGNS = [
     b'"visits":[],',
 ]
 _BYTES = st.one_of(st.binary(max_size=2), st.sampled_from(_SIGNS))
-_VALUES = st.builds(
-    lambda value, ascii_only, flips: _flip(
-        json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"), flips
-    ),
+_HEADS = st.sampled_from([b"", b"", b"\xef\xbb\xbf", b"\0\0\0\0\7", b"\0\0\0"])
+_FRAMED: st.SearchStrategy[Any] = st.recursive(
     _RECORDS,
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"schema": st.none(), "payload": inner}),
+        st.fixed_dictionaries(
+            {"specversion": st.sampled_from(["1.0", "1.0", "0.3", 1])},
+            optional={"data": inner, "id": st.just("1"), "visits": st.just([GOOD]), "person_id": st.just("p")},
+        ),
+    ),
+    max_leaves=3,
+)
+_VALUES = st.builds(
+    lambda head, value, ascii_only, flips: _flip(
+        head + json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"), flips
+    ),
+    _HEADS,
+    st.one_of(_RECORDS, _FRAMED),
     st.booleans(),
     st.lists(st.tuples(st.integers(0, 2_000), _BYTES), max_size=2),
 )
@@ -371,8 +387,15 @@ _LISTS = st.lists(st.one_of(_VALUES, st.none(), st.binary(max_size=8)), max_size
 @pytest.mark.promise(25)
 @pytest.mark.parametrize("examples", [1_000, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_bulk_equals_contract(examples: int) -> None:
-    """Decoding in bulk equals decoding by the contract, for generated records."""
-    settings(max_examples=examples, derandomize=True, deadline=None)(given(_LISTS)(check))()
+    """Decoding in bulk equals decoding by the contract, for generated records, in each framing and form of times."""
+    framings = st.frozensets(st.sampled_from(get_args(Framing)))
+
+    @settings(max_examples=examples, derandomize=True, deadline=None)
+    @given(_LISTS, framings, st.booleans())
+    def fuzz(values: list[bytes | None], framing: frozenset[Framing], microseconds: bool) -> None:  # drawn
+        check(values, framing, microseconds=microseconds)
+
+    fuzz()
 
 
 def test_bulk_equals_contract_near_good_records() -> None:

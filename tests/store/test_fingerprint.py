@@ -62,6 +62,8 @@ DECIDING: dict[str, Change] = {
     "horizon": lambda parameters: replace(parameters, at_times=(replace(parameters.at_times[0], horizon=DAY),)),
     "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
     "dwell times": lambda parameters: _with_dwell(parameters, 60),
+    "framing": lambda parameters: replace(parameters, framing=frozenset({"connect"})),
+    "microseconds": lambda parameters: replace(parameters, microseconds=True),
     "no times": lambda parameters: replace(parameters, at_times=()),
 }
 IDLE: dict[str, Change] = {

@@ -123,7 +123,10 @@ class DwellTerms(TimedTerms):
 
 @dataclass(frozen=True)
 class AuditTerms:
-    """The terms of all monitors. Durations are in microseconds, `accept_ahead` and `max_lead` (F) in slots."""
+    """The terms of all monitors. Durations are in microseconds, `accept_ahead` and `max_lead` (F) in slots.
+
+    `framing`: what may be around the JSON of a visit. `microseconds`: its times may be integers.
+    """
 
     service: str
     shards: int
@@ -138,6 +141,8 @@ class AuditTerms:
     at_times: tuple[AtTimesTerms, ...]
     hot_spots: tuple[HotSpotsTerms, ...]
     dwell: tuple[DwellTerms, ...] = ()
+    framing: frozenset[str] = frozenset()
+    microseconds: bool = False
 
     @property
     def timed(self) -> tuple[TimedTerms, ...]:
@@ -243,6 +248,7 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
     grid = Grid(parse_instant(clock["origin"]), parse_duration(clock["slot"]))
     accept_ahead, default_stay = parse_duration(visits["accept_ahead"]), parse_duration(visits["default_stay"])
     max_lead = accept_ahead // grid.slot - -default_stay // grid.slot
+    framing = visits.get("framing") or ()
     monitors: dict[str, list[Any]] = {}
     for monitor in config["monitors"]:
         monitors.setdefault(monitor["kind"], []).append(monitor)
@@ -262,6 +268,8 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
             HotSpotsTerms(**_parse_timed(monitor), top=int(monitor["top"])) for monitor in monitors.get("hot_spots", ())
         ),
         dwell=tuple(map(_parse_dwell, monitors.get("dwell", ()))),
+        framing=frozenset([framing] if isinstance(framing, str) else framing),
+        microseconds=visits.get("times") == "microseconds",
     )
 
 

@@ -9,7 +9,7 @@ import csv
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import accumulate, repeat
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, NoReturn
@@ -17,10 +17,12 @@ from typing import IO, Any, Final, NamedTuple, NoReturn
 from msgspec import Struct, ValidationError, convert
 
 from monitor.tools.audit.configuration import AuditTerms
-from monitor.tools.audit.parsing import AuditError, is_id, parse_instant
+from monitor.tools.audit.parsing import AuditError, format_utc, is_id, parse_instant
 
 _FIELD_BYTES: Final = 2**30
 _DEEPEST: Final = 200
+_MICROSECOND_DIGITS: Final = 16
+_HEADS: Final = (("confluent", b"\x00", 5), ("byte_order_mark", b"\xef\xbb\xbf", 3))
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
@@ -145,7 +147,7 @@ def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
     if not isinstance(value, bytes | None):
         yield from repeat(stamped, value.records)
         return
-    visits = parse_visits(value)
+    visits = parse_visits(value, terms.framing)
     if visits is None:
         yield stamped
         return
@@ -161,30 +163,64 @@ class _Visit(Struct):
 
     person_id: str
     location_id: str
-    arrived_at: str
-    left_at: str | None = None
+    arrived_at: str | int
+    left_at: str | int | None = None
     consent: bool = False
 
 
 def _parse_visit(value: Any, stamped: int, terms: AuditTerms) -> Line:
     """Parse a visit from its JSON. Raise ValueError or ValidationError if it is invalid."""
     visit = convert(value, _Visit)
-    line = parse_line(visit.person_id, visit.location_id, visit.arrived_at, visit.left_at, stamped, terms)
-    return line._replace(consent=visit.consent)
+    arrived = _write_time(visit.arrived_at, terms)
+    left = None if visit.left_at is None else _write_time(visit.left_at, terms)
+    return parse_line(visit.person_id, visit.location_id, arrived, left, stamped, terms)._replace(consent=visit.consent)
 
 
-def parse_visits(value: bytes | None) -> list[Any] | None:
-    """Return the visits of a record, not yet checked; None if it is not strict JSON, or neither a visit nor a batch."""
-    text = value or b""
+def _write_time(time: str | int, terms: AuditTerms) -> str:
+    """Return a time as text. Raise ValueError for an integer that is not a number of microseconds of 16 digits."""
+    if isinstance(time, str):
+        return time
+    if not (terms.microseconds and time > 0 and len(str(time)) == _MICROSECOND_DIGITS):
+        raise ValueError("expected a time as text, or microseconds if the configuration names them")
+    return format_utc(time)
+
+
+def parse_visits(value: bytes | None, framing: Collection[str] = ()) -> list[Any] | None:
+    """Return the visits of a record, not yet checked; None if it is not strict JSON, or neither a visit nor a batch.
+
+    `framing`: what may be around the JSON. A framing is read alone, except for Connect's envelope in a CloudEvent.
+    """
+    text, envelopes = value or b"", framing
+    for name, first, length in _HEADS:
+        if name in framing and text.startswith(first):
+            text, envelopes = text[length:], ()
+            break
     hook = _require_encodable if b"\\u" in text else None  # UTF-8 has no lone surrogate, so only an escape can be one
     try:
         record = json.loads(text.decode(), parse_constant=_refuse_constant, object_pairs_hook=hook)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or _is_too_deep(text):
+    if _is_too_deep(text):
+        return None
+    record = _unwrap(record, envelopes)
+    if not isinstance(record, dict):
         return None
     visits = record.get("visits", [record])
     return visits if isinstance(visits, list) else None
+
+
+def _unwrap(record: Any, envelopes: Collection[str]) -> Any:
+    """Return the content of a CloudEvent, and of an envelope of Kafka Connect, if the configuration names them."""
+    if "cloudevents" in envelopes and _is_event(record):
+        record = record.get("data")
+    if "connect" in envelopes and isinstance(record, dict) and set(record) == {"schema", "payload"}:
+        record = record["payload"]
+    return record
+
+
+def _is_event(record: Any) -> bool:
+    keys = set(record) if isinstance(record, dict) else set()
+    return "specversion" in keys and record["specversion"] == "1.0" and not keys & {"visits", "person_id"}
 
 
 def _require_encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

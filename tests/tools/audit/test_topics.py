@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
@@ -15,11 +16,13 @@ from click.testing import CliRunner
 from kafka import TopicPartition
 
 from monitor.cli import main
+from monitor.contracts.parameters import Parameters
+from monitor.contracts.visits import Framing
 from monitor.ingest.decode import decode_records
-from monitor.tools.audit.configuration import read_terms
+from monitor.tools.audit.configuration import AuditTerms, read_terms
 from monitor.tools.audit.visits import decode
 from tests.builders import build_parameters
-from tests.fuzz.records import RecordGenerator, make_seeds
+from tests.fuzz.records import FRAMING, RecordGenerator, make_seeds
 from tests.ingest import crafted
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny
@@ -132,11 +135,23 @@ def test_missing_topic_is_named(run: Published, kafka: SharedKafka) -> None:
 def test_input_decodes_as_in_service(tiny: Tiny) -> None:
     """The audit and the service read the same visits, and the same number of dead letters, from generated records.
 
-    The 20,000 records are good, strange, flipped and cut.
+    The 20,000 records are good, strange, flipped and cut. The configuration names all, some or none of their framings.
     """
-    terms = read_terms(tiny.write()[1])
-    parameters = replace(build_parameters(tuple(terms.rows)), default_stay=terms.default_stay)
     values = [made.value for made in RecordGenerator(make_seeds(1_000), 3).records(20_000)]
+    named: tuple[tuple[Framing, ...], ...] = (), ("cloudevents", "byte_order_mark"), FRAMING
+    for part, framing in enumerate(map(frozenset, named)):
+        terms = replace(read_terms(tiny.write()[1]), framing=framing, microseconds=part > 0)
+        parameters = replace(
+            build_parameters(tuple(terms.rows)),
+            default_stay=terms.default_stay,
+            framing=framing,
+            microseconds=part > 0,
+        )
+        compare_decoding(parameters, terms, values[part :: len(named)])
+
+
+def compare_decoding(parameters: Parameters, terms: AuditTerms, values: Sequence[bytes | None]) -> None:
+    """Check that the service and the audit decode the same visits and dead letters."""
     columns, rows = decode_records(parameters, values), parameters.registry.rows
     expected: list[list[tuple[str, int, int, int]]] = [[] for _ in values]
     for n, record in enumerate(columns.record.tolist()):

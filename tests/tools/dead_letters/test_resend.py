@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from monitor.cli import main
@@ -112,6 +113,18 @@ def test_whole_records_are_exported(refused: Refused, tmp_path: Path, value: byt
     (line,) = map(json.loads, file.read_text().splitlines())
     assert line["visits"] == visits
     assert line.get("value") == (None if visits else "\\xff{")
+
+
+def test_framed_record_is_sent_as_plain_json(refused: Refused, tmp_path: Path) -> None:
+    """A record whose framing the configuration names since it was refused is exported, and sent without its framing."""
+    refused.put(Reason.NOT_JSON, b"\0\0\0\0\7" + json.dumps(refused.visit()).encode())
+    file = tmp_path / "letters.jsonl"
+    tree = yaml.safe_load(refused.config.read_text())
+    tree["visits"]["framing"] = "confluent"
+    refused.config.write_text(yaml.safe_dump(tree))
+    run(refused, "--export", file)
+    run(refused, "--resend", file)
+    assert refused.sent() == [{"visits": [refused.visit()]}]
 
 
 def test_export_overwrites_no_file(refused: Refused, tmp_path: Path) -> None:
