@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shutil
@@ -12,14 +13,15 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 from kafka import TopicPartition
 
 from monitor.contracts.instants import MINUTE, parse_instant
-from monitor.contracts.visits import Visit, open_record, read_visit
+from monitor.contracts.visits import Fault, Framing, Reason, Visit, open_record, read_visit
 from monitor.kafka.connections import KafkaConnections
+from monitor.tools.audit.visits import parse_visits
 from monitor.tools.servers.jars import fetch_kafka
 from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
@@ -50,8 +52,8 @@ def read_code(language: str, changes: Mapping[str, str], number: int = 0) -> str
     return text
 
 
-def run(words: list[str], folder: Path, given: str | None = None, **environment: str) -> None:
-    """Run a program to its end."""
+def run(words: list[str], folder: Path, given: str | None = None, **environment: str) -> str:
+    """Run a program to its end, and return what it writes."""
     ended = subprocess.run(
         words,
         cwd=folder,
@@ -63,6 +65,7 @@ def run(words: list[str], folder: Path, given: str | None = None, **environment:
         check=False,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
 
 
 class Input:
@@ -217,6 +220,28 @@ def connect_jars(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     if fetched.returncode:
         report_missing(f"jars ({fetched.stdout.strip()[:300]})", "give Maven access to Maven Central once")
     return [Path(path) for path in paths.read_text(encoding="utf-8").split(os.pathsep)]
+
+
+@pytest.mark.soak
+def test_converters_write_framings(connect_jars: list[Path], tmp_path: Path) -> None:
+    """The service and the audit read what the converters of Kafka Connect and Debezium write, except an empty envelope.
+
+    By default, a CloudEvent of Debezium contains Connect's envelope. Times are Debezium's microseconds.
+    """
+    words = [find("java"), "-cp", os.pathsep.join(map(str, connect_jars)), str(FOLDER / "WriteFramings.java")]
+    empty, *values = map(base64.b64decode, run(words, tmp_path).split())
+    read = frozenset(get_args(Framing))
+    assert open_record(empty, read) == Fault(
+        Reason.NOT_A_VISIT, "payload: expected an object, which is a batch of visits or a visit"
+    )
+    assert len(values) == 3
+    for value in values:
+        opened = open_record(value, read)
+        assert opened == parse_visits(value, read)
+        assert isinstance(opened, list)
+        assert read_visit(opened[0], microseconds=True) == read_visit(
+            {"person_id": "p-17", "location_id": "station-1", "arrived_at": "2026-11-20T08:15:00Z"}
+        )
 
 
 @pytest.fixture
