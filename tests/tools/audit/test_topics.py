@@ -54,7 +54,7 @@ def test_topics_are_read_without_files(run: Published, kafka: SharedKafka) -> No
     assert code == 0, text
     assert "The input topic has 4 records in 2 partitions." in text
     assert "The output topic has 10 records in 1 partitions." in text
-    assert "applied: 4, not_watched: 0, expired: 0, dead_letter: 0" in text
+    assert "applied: 4, too_late: 0, not_watched: 0, expired: 0, dead_letter: 0" in text
     assert "Nothing wrong was found." in text
     assert "ε = 3/2 of 2" in text
 
