@@ -24,6 +24,7 @@ _LINES: Final = (".ndjson", ".jsonl", ".ndjson.gz", ".jsonl.gz")
 _FORM: Final = f". A file with one record in each line has a name that ends in {_LINES[0]} or {_LINES[1]}"
 _CHUNK: Final = 2**16  # characters
 _LONGEST_MARK: Final = 16  # characters: an escape, a word or the exponent of a number may end at the next chunk
+_AFTER_VALUE: Final = tuple(" \t\r\n,:]}")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _JSON: Final = json.JSONDecoder()
 
@@ -183,7 +184,9 @@ class _Document:
                 if not (is_cut and self._read_more(size)):
                     self.fail("a value")
             else:
-                if end < len(self._text) or not self._read_more(size):  # the text may end within a number
+                rest = self._text[end : end + _LONGEST_MARK]  # what is left of a number that the text ends in, if any
+                is_cut = len(rest) < _LONGEST_MARK and rest[:1] not in _AFTER_VALUE
+                if not (is_cut and self._read_more(size)):
                     self._next = end
                     return value
             size *= 2  # so that a long value is not decoded from its beginning too often

@@ -15,12 +15,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from monitor.errors import UsageError
 from monitor.tools.bounded_lines import LONGEST_ROW, BoundedLines
 from monitor.tools.convert import fhir
 from monitor.tools.convert.conversion import Conversion, Shape
-from monitor.tools.convert.exports import read_export
-from monitor.tools.convert.rows import BadRowError
+from monitor.tools.convert.exports import Export, read_export
 from tests.tools.convert.command import ignore, read, run
 
 Record = dict[str, Any]
@@ -285,36 +287,54 @@ def test_broken_document_exits_with_2(text: str, tmp_path: Path) -> None:
 
 
 class Drip(io.StringIO):
-    """A text that is read a few characters at a time."""
+    """A text that is read at most `step` characters at a time."""
 
     step = 1
 
     def read(self, size: int | None = -1, /) -> str:
-        """Return at most `step` characters."""
+        """Return the next characters."""
         return super().read(self.step if size else 0)
 
 
-def test_document_is_read_in_parts(tmp_path: Path) -> None:
-    """Records are the same wherever the text is cut: in a number, an escape, a word or between values."""
-    entries = [
-        {"resource": observe(valueString='\\"ü\u2028\n', extra=[1.5e300, -12, None, True, {}])},
-        {"resource": PATIENT},
-    ]
-    text = json.dumps({"total": 123456, "entry": entries, "link": [{"url": "https://example.org"}]})
-    for step in range(1, 40):
-        drip = Drip(text)
-        drip.step = step
-        lines = BoundedLines(tmp_path / "x.json", drip, lambda: len(text), LONGEST_ROW)
-        rows = [row for _, row in read_export(lines, tmp_path / "x.json", fhir.EXPOSURES, None)]
-        assert not isinstance(rows[0], BadRowError | None)
-        assert (rows[0].person_id, rows[1], len(rows)) == ("olga", None, 2)
+AS_IT_IS: Export[Record] = Export("entry", "entry", "", lambda record: [record], lambda row, _zone: row)
+TEXT = st.text(max_size=5)
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+VALUES = PLAIN | st.lists(PLAIN, max_size=3) | st.dictionaries(TEXT, st.lists(PLAIN, max_size=2), max_size=2)
+
+
+def read_in_parts(text: str, step: int) -> list[Any]:
+    """Return the records of a document that is read in parts."""
+    drip = Drip(text)
+    drip.step = step
+    lines = BoundedLines(Path("x.json"), drip, lambda: len(text), LONGEST_ROW)
+    return [row for _, row in read_export(lines, Path("x.json"), AS_IT_IS, None)]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    before=VALUES,
+    records=st.lists(st.dictionaries(TEXT, VALUES, max_size=3), max_size=3),
+    after=VALUES,
+    form=st.tuples(st.booleans(), st.sampled_from([None, 1])),
+    step=st.integers(1, 30),
+    cut=st.integers(0),
+)
+def test_document_is_read_in_parts(
+    before: Any, records: list[Record], after: Any, form: tuple[bool, int | None], step: int, cut: int
+) -> None:
+    """Records are those of the whole document wherever its parts end, and a document that is cut is refused."""
+    document = {"total": before, "entry": records, "link": after}
+    text = json.dumps(document, ensure_ascii=form[0], indent=form[1])
+    assert read_in_parts(text, step) == records
+    with pytest.raises(UsageError):
+        read_in_parts(text[: cut % len(text)], step)
 
 
 @pytest.mark.parametrize("name", ["x.json", "x.ndjson"])
 def test_memory_is_constant(name: str, tmp_path: Path) -> None:
-    """Ten times the records need the same memory: the difference of 9,000 records would be more than a megabyte."""
+    """Ten times the records need the same memory: the difference of 1,800 records would be more than a megabyte."""
     peaks = []
-    for count in (1_000, 10_000):
+    for count in (200, 2_000):
         records = [observe(subject={"reference": f"Patient/{number}"}) for number in range(count)]
         path = write_document(tmp_path / name, records)
         if name.endswith(".ndjson"):
