@@ -3,7 +3,7 @@
     The definitions are those of [monitor/privacy/over_time.py], with its names. [Extract.v] turns them into a
     program, which a test compares with that module. Each theorem proves the quoted sentence of docs/guarantees.md. *)
 
-From Coq Require Import ZArith QArith Qreals Reals List Bool Lia Lqa Lra.
+From Coq Require Import ZArith QArith Qreals Reals List Bool Lia Lra.
 From Kernel Require Import Noise.
 Import ListNotations.
 Open Scope Z_scope.
@@ -92,40 +92,6 @@ Qed.
 Theorem incomplete_input_is_unknown_or_paused r marks t noise lost :
   step r marks t None noise lost = Unknown \/ step r marks t None noise lost = Paused (resume_tick r marks t lost).
 Proof. unfold step. destruct (negb _); auto. Qed.
-
-(** ** Pauses *)
-
-Lemma running_mark_is_spent r marks m t :
-  (forall m', In m' marks -> 0 <= spent m')%Q -> In m marks -> t <= tick m + lifetime r - 1 ->
-  (spent m <= sum_spent (running r marks t))%Q.
-Proof.
-  unfold running. intros signs found runs.
-  assert (rest_sign : forall rest, (forall m', In m' rest -> 0 <= spent m')%Q ->
-    (0 <= sum_spent (filter (fun m' => t <=? until m') (map (lengthen r) rest)))%Q).
-  { induction rest as [|m' rest IH]; intros rest_signs; [apply Qle_refl|]. simpl.
-    pose proof (rest_signs m' (or_introl eq_refl)).
-    specialize (IH (fun m0 in_rest => rest_signs m0 (or_intror in_rest))).
-    destruct (_ <=? _); [simpl; Lqa.lra | assumption]. }
-  induction marks as [|m' rest IH]; [contradiction|]. simpl. destruct found as [-> | found].
-  - rewrite (proj2 (Z.leb_le t _)) by lia. simpl.
-    pose proof (rest_sign rest (fun m0 in_rest => signs m0 (or_intror in_rest))). Lqa.lra.
-  - specialize (IH (fun m0 in_rest => signs m0 (or_intror in_rest)) found). pose proof (signs m' (or_introl eq_refl)).
-    destruct (_ <=? _); [simpl; Lqa.lra | assumption].
-Qed.
-
-(** Promise 19: "With k = 1, the next number after a number is published at least W + F ticks later." *)
-Theorem next_number_is_a_lifetime_later r marks m t count noise lost new :
-  answers r = 1%positive -> (0 < epsilon r)%Q -> (forall m', In m' marks -> 0 <= spent m')%Q ->
-  In m marks -> spent m == epsilon r ->
-  step r marks t count noise lost = Noisy new -> tick m + lifetime r <= t.
-Proof.
-  intros one positive signs found whole. unfold step.
-  destruct (may_answer r marks t lost) eqn:allowed; [|discriminate]. intros _.
-  apply andb_prop in allowed. destruct allowed as [_ enough]. apply Qle_bool_iff in enough.
-  destruct (Z.le_gt_cases (tick m + lifetime r) t) as [|early]; [assumption | exfalso].
-  pose proof (running_mark_is_spent r marks m t signs found ltac:(lia)) as least.
-  unfold answer_epsilon in enough. rewrite one, Qmult_1_r in enough. Lqa.lra.
-Qed.
 
 (** ** What one tick costs *)
 
