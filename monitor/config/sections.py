@@ -133,6 +133,10 @@ class PageSettings(Section):
         default=None,
         description="a JSON file with the result of an independent recount, as `audit --follow --result` writes it",
     )
+    counted_percent: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None,
+        description="the percentage of all reports that you expect to come in time to be counted; the page states it",
+    )
     embed_from: Annotated[tuple[Origin, ...], Field(max_length=100)] = Field(
         default_factory=tuple,
         description="the origins of pages that may embed this one, such as https://www.example.org",

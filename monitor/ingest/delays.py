@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from monitor.contracts.instants import SECOND
 from monitor.observe.metric_catalog import REPORT_DELAY_BUCKETS
 
-_BOUNDS: Final = np.array(REPORT_DELAY_BUCKETS) * SECOND
+_BOUNDS: Final = [int(bound * SECOND) for bound in REPORT_DELAY_BUCKETS]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delays:
-    """The number of visits in each bucket alone, and the sum of their delays."""
+    """The number of visits up to each bound, then that of all visits, and the sum of their delays."""
 
     visits: NDArray[np.int64]
     seconds: float
@@ -29,5 +29,5 @@ class Delays:
 def count_delays(reported: NDArray[np.int64], left: NDArray[np.int64]) -> Delays:
     """Return how long after their ends visits were reported (instants). A visit that ends later has no delay."""
     delays = np.maximum(reported - left, 0)
-    buckets = np.searchsorted(_BOUNDS, delays)
-    return Delays(np.bincount(buckets, minlength=_BOUNDS.size + 1), float(delays.sum(dtype=np.float64)) / SECOND)
+    within = [np.count_nonzero(delays <= bound) for bound in _BOUNDS]  # much faster than a search for each visit
+    return Delays(np.array([*within, delays.size]), float(delays.sum(dtype=np.float64)) / SECOND)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
@@ -26,7 +25,7 @@ class BulkHistogram(Collector):
         self._lock = threading.Lock()
 
     def add(self, counts: Sequence[int], total: float) -> None:
-        """Add observations: their number in each bucket alone, and their sum."""
+        """Add observations: the number up to each bound, then that of all, and their sum."""
         with self._lock:
             self._counts = [before + more for before, more in zip(self._counts, counts, strict=True)]
             self._sum += total
@@ -36,5 +35,5 @@ class BulkHistogram(Collector):
         with self._lock:
             counts, total = self._counts, self._sum
         family = HistogramMetricFamily(self._name, self._text)
-        family.add_metric([], list(zip(self._bounds, accumulate(counts), strict=True)), total)
+        family.add_metric([], list(zip(self._bounds, counts, strict=True)), total)
         yield family

@@ -157,7 +157,7 @@ class Metrics(Collectors):
         self._reached |= set(newest_seconds)
 
     def observe_report_delays(self, visits: Sequence[int], seconds: float) -> None:
-        """Observe how late visits were reported: the number in each bucket alone, and the sum of the delays."""
+        """Observe how late visits were reported: the number up to each bound, then all, and the sum."""
         self._bulk_histogram("report_delay_seconds").add(visits, seconds)
 
     def set_lag(self, records: Mapping[int, int]) -> None:

@@ -27,8 +27,8 @@ def metrics() -> Metrics:
     fates = {"applied": 3, "too_late": 4, "not_watched": 2, "expired": 1, "dead_letter": 2}
     metrics.count_batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
     metrics.observe_timestamps(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
-    metrics.observe_report_delays([3, 0, 2, *[0] * 10, 1], 50.5)
-    metrics.observe_report_delays([1, *[0] * 13], 0)
+    metrics.observe_report_delays([3, 3, *[5] * 11, 6], 50.5)
+    metrics.observe_report_delays([1] * 14, 0)
     metrics.count_several_places(2)
     metrics.count_cut(4)
     metrics.set_lag({0: 7, 3: 0})

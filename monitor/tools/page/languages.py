@@ -38,8 +38,15 @@ def build_texts(settings: PageSettings) -> dict[Language, Texts]:
     problems = tuple(_find_problems(settings))
     if problems:
         raise ConfigError("page.texts", problems)
+    return {language: _build_texts(language, settings) for language in LANGUAGES}
+
+
+def _build_texts(language: Language, settings: PageSettings) -> Texts:
     title = {} if settings.title is None else {"title": settings.title}
-    return {language: {**read_texts(language), **title, **settings.texts.get(language, {})} for language in LANGUAGES}
+    texts = {**read_texts(language), **title, **settings.texts.get(language, {})}
+    if settings.counted_percent is not None:
+        texts["safe_not"] += texts["safe_counted"].format(percent=settings.counted_percent)
+    return texts
 
 
 def _find_problems(settings: PageSettings) -> Iterator[Problem]:

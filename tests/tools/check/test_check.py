@@ -183,8 +183,8 @@ def test_odds_per_epsilon_of_an_answer() -> None:
     assert {odds.epsilon for odds in clinics.odds} == {Fraction(1, 4)}  # ε_l/k, not ε_l
     empty = evenings.odds[0]
     assert empty.locations == 200
-    assert empty.per_update == pytest.approx(math.exp(-30 / 4))
-    assert empty.over_updates == pytest.approx(1 - (1 - math.exp(-30 / 4)) ** 48)
+    assert empty.per_update == pytest.approx(math.exp(-36 / 4))
+    assert empty.over_updates == pytest.approx(1 - (1 - math.exp(-36 / 4)) ** 336)
 
 
 def test_odds_by_hand() -> None:
@@ -230,23 +230,23 @@ def test_threshold_of_one() -> None:
 @pytest.mark.parametrize(
     ("threshold", "level", "false"),
     [
-        ("20", "useless", "55 have"),
-        ("26", "risky", "14 have"),
-        ("30", "fine", "5.2 have"),
+        ("27", "useless", "65 have"),
+        ("32", "risky", "21 have"),
+        ("36", "fine", "8.1 have"),
         ("5", "useless", "200 have"),
     ],
 )
 def test_false_alarms_decide_the_verdict(threshold: str, level: str, false: str) -> None:
     """A monitor is fine up to 5 % of false alarms at an empty place, useless above 20 %, and else risky.
 
-    ε = 1/4, 48 updates: at T = 20 the chance is 1 - (1 - e^-5)^48 = 28 %, at T = 26 7 %, at T = 30 2.6 %.
+    ε = 1/4, 336 updates: at T = 32 the chance is 1 - (1 - e^-8)^336 = 11 %, at T = 27 33 %, at T = 36 4.1 %.
     """
     config = city(MONITORS__2__THRESHOLD=threshold)
     report = check(config, load_locations(config))
     (verdict,) = [each for each in report.verdicts if each.about == "evening"]
     assert verdict.level == level
     assert f"If all 200 are empty, {false} one at each designated time, on average." in verdict.text
-    assert ("Raise the threshold to 28 for a chance below 5 %" in verdict.text) is (level != "fine")
+    assert ("Raise the threshold to 36 for a chance below 5 %" in verdict.text) is (level != "fine")
     text = format_text(report)
     assert f"  {level:7}  evening: an empty location" in text
     assert re.search(r"\de[+-]\d", text) is None

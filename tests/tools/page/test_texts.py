@@ -119,11 +119,12 @@ def test_language_follows_request() -> None:
 
 
 def test_settings_replace_texts() -> None:
-    """The title and single texts come from the settings; the other texts stay."""
-    settings = PageSettings(title="Town", texts={"de": {"safe": "Unbedenklich"}})
+    """The title, single texts and the share of reports in time come from the settings; the other texts stay."""
+    settings = PageSettings(title="Town", counted_percent=71, texts={"de": {"safe": "Unbedenklich"}})
     texts = build_texts(settings)
     assert (texts["en"]["title"], texts["de"]["safe"], texts["en"]["safe"]) == (
         "Town",
         "Unbedenklich",
         "Below alarm level",
     )
+    assert all("71" in texts[language]["safe_not"] for language in LANGUAGES)

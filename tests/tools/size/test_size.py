@@ -37,8 +37,8 @@ def test_arithmetic_of_a_load() -> None:
     found = read_numbers(
         *COUNTRY, "--places", "2000000", "--watched", "200000", "--catch-up", "1000", "--redis-gib", "1"
     )
-    tick = 200_000 * 12e-6 + 2 * 2_000_000 * 20e-9
-    facts = 10_000_000 * 140 + 2_000_000 * 80 + 3_600_000 * 30
+    tick = 200_000 * 12e-6 + 14 * 2_000_000 * 20e-9
+    facts = 10_000_000 * 140 + 14_000_000 * 80 + 3_600_000 * 30
     servers = max(math.ceil(2 * facts / 2**30), math.ceil(1_000_000 / CONSTANTS["store"]))
     assert found["busy_rate"] == 1_000
     assert found["tick_seconds"] == pytest.approx(tick)
