@@ -148,6 +148,28 @@ def test_bad_visit_between_good_ones(change: dict[str, Any], reason: Reason) -> 
     assert reasons(json.dumps(bad).encode()) == [(0, 0, reason)]
 
 
+def test_bad_framing_loses_nothing_else() -> None:
+    """A broken or unexpected framing is one dead letter, and the visits of the other records are accepted."""
+    visit, framing = json.dumps(GOOD).encode(), frozenset[Framing](("confluent", "connect"))
+    naive = visit.replace(b"08:15:00Z", b"08:15:00")
+    bad = {
+        b"\0\0\0": Reason.NOT_JSON,
+        b"\0\0\0\0\7\2\x06p-1": Reason.NOT_JSON,
+        b"\xef\xbb\xbf" + visit: Reason.NOT_JSON,
+        b'{"specversion": "1.0", "data": ' + visit + b"}": Reason.NOT_A_VISIT,
+        b'{"schema": {}, "payload": null}': Reason.NOT_A_VISIT,
+        b'{"schema": {}}': Reason.NOT_A_VISIT,
+        b'{"schema": {}, "payload": {"schema": {}, "payload": ' + visit + b"}}": Reason.NOT_A_VISIT,
+        b'{"schema": {}, "payload": ' + naive + b"}": Reason.BAD_TIME,
+    }
+    good = [visit, b"\0\0\0\0\7" + visit, b'{"schema": {}, "payload": ' + visit + b"}"]
+    values = [*good, *bad, None, *good]
+    check(values, framing)
+    columns = decode_all(values, framing=framing)
+    assert [refusal.reason for refusal in columns.refused] == [*bad.values(), Reason.NOT_JSON]
+    assert columns.persons == ["p-17"] * 2 * len(good)
+
+
 @pytest.mark.parametrize("bad", [None, 3, "x", [], {}, {"visits": []}, {"person_id": "p", "location_id": "inn"}])
 def test_invalid_item(bad: Any) -> None:
     """An item that is not a visit is refused alone."""
