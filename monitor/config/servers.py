@@ -73,9 +73,7 @@ class KafkaSettings(Section):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
         default=None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; required with SASL"
     )
-    token_file: FilePath | None = Field(
-        default=None, description="the file with the token of OAUTHBEARER, which is read at each login"
-    )
+    token_file: FilePath | None = Field(default=None, description="the file with the token of OAUTHBEARER")
     username: Line | None = Field(default=None, description="the SASL user")
     password_file: FilePath | None = Field(default=None, description="the file with the user's password")
     password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
@@ -159,9 +157,16 @@ class RedisSettings(Section):
 
     @property
     def address(self) -> str:
-        """The URL without user, password and options, for messages."""
+        """The URL without user and password."""
         parts = self.parts
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        database = parse_qs(parts.query).get("db")
+        url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"{url}?db={database[0]}" if database else url
+
+    @property
+    def user(self) -> str | None:
+        """The user of Redis's ACL, also from the URL; None for the default user."""
+        return self.username or unquote(self.parts.username or "") or None
 
 
 class AuditorSettings(Section):

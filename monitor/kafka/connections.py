@@ -19,8 +19,8 @@ from monitor.kafka.error_words import name_error, put_into_words
 from monitor.kafka.kafka_python_3_0.coordinator import Member
 from monitor.kafka.kafka_python_3_0.network import NetworkClient, ProducersNetworkClient
 from monitor.kafka.kafka_python_3_0.producer import REQUEST_TIMEOUT_MS, Producer
+from monitor.kafka.logins import CHECK_IT, LoginFileError
 from monitor.kafka.tls_errors import explain_tls_error
-from monitor.kafka.token_file import CHECK_IT, TokenFileError
 
 BOOTSTRAP_TIMEOUT_MS: Final = 5_000
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
@@ -95,8 +95,9 @@ class KafkaConnections:
 
     def _explain(self, error: BaseException) -> str | None:
         """Return an explanation of an error of the login, of permissions or of TLS; None for any other error."""
-        if isinstance(error, TokenFileError):
-            return f"the login lacks a token: {error.args[0]}"
+        if isinstance(error, LoginFileError):
+            secret = "token" if "sasl_oauth_token_provider" in self.security else "password"
+            return f"the login lacks a {secret}: {error.args[0]}"
         if isinstance(error, SaslAuthenticationFailedError):
             return f"it refused the login: {self._login}"
         return _explain_refusal(error)

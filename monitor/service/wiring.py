@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
 from monitor.contracts.clock import Clock
@@ -26,7 +27,7 @@ from monitor.ingest.source import InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.groups import name_input_group, name_release_group
 from monitor.kafka.kafka_python_3_0.batches import Bounds
-from monitor.kafka.token_file import TokenFile
+from monitor.kafka.logins import TokenFile, read_passwords_at_logins
 from monitor.kafka.topics import LOG_APPEND_TIME, TopicNeeds, list_topic_needs
 from monitor.observe.health import Health
 from monitor.observe.logs import log_unexpected
@@ -37,7 +38,7 @@ from monitor.service.preflight import Preflight
 from monitor.stop_times import FINISH_SECONDS
 from monitor.store.fingerprint import compute_fingerprint, compute_published_fingerprint
 from monitor.store.hashing import PersonHasher
-from monitor.store.redis_client import RedisAddress, create_client
+from monitor.store.redis_client import RedisAddress, RedisUser, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.ticks.context import ReleaseContext, StoreClock
 from monitor.ticks.input_topic import InputTopic
@@ -97,14 +98,15 @@ def build_kafka_connections(config: Config) -> KafkaConnections:
     """
     kafka = config.kafka
     require_files(kafka, None)
-    password = read_kafka_password(config.kafka)
+    read_kafka_password(kafka)
     security: dict[str, object] = {"security_protocol": kafka.security_protocol}
     if kafka.uses_sasl:
         security |= {
             "sasl_mechanism": kafka.sasl_mechanism,
             "sasl_plain_username": kafka.username,
-            "sasl_plain_password": password.get_secret_value() if password else None,
+            "sasl_plain_password": partial(read_kafka_password, kafka),
         }
+        read_passwords_at_logins()
     if kafka.token_file is not None:
         security["sasl_oauth_token_provider"] = TokenFile(kafka.token_file)
     if kafka.uses_tls:
@@ -116,12 +118,11 @@ def build_kafka_connections(config: Config) -> KafkaConnections:
 def build_redis_address(config: Config) -> RedisAddress:
     """Return the address and the credentials of the configured Redis."""
     redis = config.redis
-    password = read_redis_password(config.redis)
+    has_credentials = read_redis_password(redis) is not None or redis.user is not None
     files = {"ssl_ca_certs": redis.ca_file, "ssl_certfile": redis.certificate_file, "ssl_keyfile": redis.key_file}
     return RedisAddress(
-        redis.url.get_secret_value(),
-        redis.username,
-        password.get_secret_value() if password else None,
+        redis.address,
+        RedisUser(redis.user, partial(read_redis_password, redis)) if has_credentials else None,
         redis.cluster,
         redis.sentinels or (),
         {name: str(path) for name, path in files.items() if path is not None},

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pydantic import SecretStr
 from redis import Redis
 from redis.backoff import ConstantBackoff
 from redis.cluster import ClusterNode, RedisCluster
 from redis.connection import SSLConnection, parse_url
+from redis.credentials import CredentialProvider
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -33,7 +35,7 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
 from monitor.contracts.instants import SECOND
-from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.errors import ConfigError, FailedError, UnreachableError, WindowsError
 from monitor.kafka.tls_errors import explain_tls_error
 
 Client = Redis | RedisCluster
@@ -93,17 +95,40 @@ _CHECK_PORT: Final = (
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
 
+class PasswordFileError(AuthenticationError):
+    """The password file cannot be used now. The connection fails, and the client tries again."""
+
+
+class RedisUser(CredentialProvider):
+    """A user of Redis. The password is read for each connection, so a renewed file is used without a restart."""
+
+    def __init__(self, name: str | None, read_password: Callable[[], SecretStr | None]) -> None:
+        self._name, self._read_password = name, read_password
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        """Return the user's name, if there is one, and the present password.
+
+        Raises:
+            PasswordFileError: the password file cannot be read, is empty, or is not UTF-8.
+        """
+        try:
+            secret = self._read_password()
+        except ConfigError as error:
+            raise PasswordFileError(str(error.problems[0])) from None
+        password = secret.get_secret_value() if secret else ""
+        return (self._name, password) if self._name else (password,)
+
+
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """The address and credentials of Redis; `repr` omits the URL and the password.
+    """The address and credentials of Redis; `repr` omits them, because the URL may contain a password.
 
     With `sentinels` (addresses as `host:port`), the host in the URL is the name by which they know the primary. `tls`:
     settings of redis-py.
     """
 
     url: str = field(repr=False)
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
+    credentials: CredentialProvider | None = field(default=None, repr=False)
     cluster: bool = False
     sentinels: tuple[str, ...] = ()
     tls: Mapping[str, str] = field(default_factory=dict)
@@ -120,8 +145,7 @@ def create_client(address: RedisAddress) -> Client:
         UnreachableError: a cluster cannot be reached.
     """
     options = {
-        "username": address.username,
-        "password": address.password,
+        "credential_provider": address.credentials,
         "socket_timeout": _RESPONSE_SECONDS,
         "socket_connect_timeout": _CONNECT_SECONDS,
         "socket_keepalive": True,
@@ -227,7 +251,8 @@ def translate_error(error: Exception, server: str) -> FailedError:
         hint = _CHECK_PORT if _CONNECTING in str(error) else ""
         return UnreachableError(f"{server} did not answer within {_RESPONSE_SECONDS:g} s{hint}")
     if isinstance(error, LostError | OSError):
-        reason = explain_tls_error(str(error), "redis") or "the connection was refused or lost"
+        own = f"the login lacks a password: {error}" if isinstance(error, PasswordFileError) else None
+        reason = own or explain_tls_error(str(error), "redis") or "the connection was refused or lost"
         return UnreachableError(f"{server} cannot be reached: {reason}")
     if isinstance(error, ResponseError):
         return WindowsError(

@@ -144,9 +144,9 @@ def test_valid_designated_times(load: Any) -> None:
         ("redis://localhost", "redis://localhost"),
         ("rediss://user@h:6380/3", "rediss://h:6380/3"),
         ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),
-        ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock"),
+        ("unix:///run/redis.sock?db=2&password=planted", "unix:///run/redis.sock?db=2"),
     ],
 )
 def test_shown_redis_address_has_no_user(load: Any, url: str, address: str) -> None:
-    """The address for messages contains no user and no options."""
-    assert load({"redis.url": url}).redis.address == address
+    """The address for messages contains neither user nor password."""
+    assert load(environ={"LOCATION_MONITOR__REDIS__URL": url}).redis.address == address

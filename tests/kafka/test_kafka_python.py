@@ -40,11 +40,10 @@ PARTS: dict[str, tuple[str, list[Callable[..., Any] | type]]] = {
         [KafkaProducer.close, KafkaProducer.flush, Sender, TransactionManager],
     ),
     "network": (
-        "6886b3c5c428fccf",
+        "f1ecdc9030197e45",
         [
             KafkaNetClient,
-            KafkaConnectionManager.get_connection,
-            KafkaConnectionManager.connection_delay,
+            KafkaConnectionManager,
             ClusterMetadata.request_update,
             Sender,
         ],

@@ -16,12 +16,6 @@ import pytest
 import redis
 import trustme
 import yaml
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
 from monitor.config import load_valid_config
@@ -32,6 +26,7 @@ from monitor.service.create_topics import Beginning, set_up
 from monitor.service.wiring import prepare_settings
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.tools.servers.ports import LOOPBACK, ReservedPort
+from tests.kit.certificates import write_certificate
 from tests.kit.processes import CLI, Instance
 from tests.security.rights import (
     ALL_KAFKA_RIGHTS,
@@ -117,11 +112,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
         "impostor": stranger.issue_cert("city@example.org", common_name="city"),
     }
     for name, leaf in issued.items():
-        secret = load_pem_private_key(leaf.private_key_pem.bytes(), None)
-        key = secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # the format that Kafka reads
-        chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
-        for suffix, content in (("key", key), ("crt", chain), ("pem", key + chain)):
-            (folder / f"{name}.{suffix}").write_bytes(content)
+        write_certificate(folder, name, leaf)
     return Certificates(folder)
 
 

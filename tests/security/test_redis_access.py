@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis.credentials import UsernamePasswordCredentialProvider
 
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
@@ -45,7 +46,7 @@ def _open_user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
 
 def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
     """Use every operation of the store that the service uses."""
-    client = create_client(RedisAddress(url, USER, REDIS_SECRET, cluster))
+    client = create_client(RedisAddress(url, UsernamePasswordCredentialProvider(USER, REDIS_SECRET), cluster))
     windows = RedisWindows(parameters, "0123456789abcdef", client)
     row = int(parameters.watched_rows[0])
     shard = int(parameters.registry.shard[row])
@@ -145,4 +146,4 @@ def test_wrong_cluster_password_is_named(valkey_cluster: EmbeddedValkey) -> None
         _open_user(valkey_cluster.url, list_redis_rules()),
         pytest.raises(UnreachableError, match="it requires a user and a passw"),
     ):
-        create_client(RedisAddress(valkey_cluster.url, USER, "wrong", cluster=True))
+        create_client(RedisAddress(valkey_cluster.url, UsernamePasswordCredentialProvider(USER, "wrong"), cluster=True))

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import redis
+from redis.credentials import UsernamePasswordCredentialProvider
 
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
@@ -247,14 +248,18 @@ def test_wrong_password(parameters: Parameters) -> None:
     """The error of a wrong password does not contain the password."""
     with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
         wrong, right = "hunter2", "the-right-one"
-        address = RedisAddress(server.url, password=wrong)
+        address = RedisAddress(server.url, UsernamePasswordCredentialProvider(password=wrong))
         windows = RedisWindows(parameters, "f" * 16, create_client(address))
         with pytest.raises(UnreachableError, match="refused them") as refusal:
             windows.check()
         windows.close()
         assert wrong not in "".join(traceback.format_exception(refusal.value))
         assert wrong not in repr(address)
-        windows = RedisWindows(parameters, "f" * 16, create_client(replace(address, password=right)))
+        windows = RedisWindows(
+            parameters,
+            "f" * 16,
+            create_client(replace(address, credentials=UsernamePasswordCredentialProvider(password=right))),
+        )
         windows.check()
         windows.close()
 
@@ -266,7 +271,11 @@ def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, fact
         client.acl_setuser(
             "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
         )
-        windows = RedisWindows(parameters, "f" * 16, create_client(RedisAddress(valkey.url, "reader", "secret")))
+        windows = RedisWindows(
+            parameters,
+            "f" * 16,
+            create_client(RedisAddress(valkey.url, UsernamePasswordCredentialProvider("reader", "secret"))),
+        )
         with pytest.raises(WindowsError, match="NOPERM") as refusal:
             windows.begin(0, 0, 0)
         with closing(RedisWindows(parameters, "f" * 16, create_client(RedisAddress(valkey.url)))) as permitted:

@@ -4,24 +4,39 @@ Upstream: dpkp/kafka-python#1907 ("Sender may busy loop when connection is in CO
 delay is zero again in 3.0.12, and in seconds where the sender expects milliseconds.
 """
 
+# ruff: noqa: SLF001  # how a connection is opened is private
+
 from __future__ import annotations
 
 from typing import Any, Final
 
 from kafka.cluster import ClusterMetadata
+from kafka.errors import KafkaConnectionError
 from kafka.net.compat import KafkaNetClient
 
 _CONNECTING_MS: Final = 100.0
 
 
 class NetworkClient(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types
-    """A network client that records why connections failed. kafka-python only logs the reason."""
+    """A network client that records why connections failed. kafka-python only logs the reason.
+
+    kafka-python reads the files of certificates for each connection. Its loops end if that fails, because they expect
+    its own errors. Here, it is a failed connection, which is tried again.
+    """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.reasons: list[BaseException] = []
         self._connect = self._manager.get_connection
         self._manager.get_connection = self._connect_and_record
+        self._open_transport = self._manager._build_transport
+        self._manager._build_transport = self._open_or_fail
+
+    async def _open_or_fail(self, *arguments: Any, **named: Any) -> Any:
+        try:
+            return await self._open_transport(*arguments, **named)
+        except OSError as error:
+            raise KafkaConnectionError(str(error)) from error
 
     def _connect_and_record(self, *arguments: Any, **named: Any) -> Any:
         connection = self._connect(*arguments, **named)
