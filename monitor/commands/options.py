@@ -17,6 +17,7 @@ from monitor.config import (
     read_kafka_password,
     read_person_key,
     read_redis_password,
+    read_sentinel_password,
     report_key_mode,
     require_files,
 )
@@ -102,3 +103,4 @@ def find_secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Pro
         yield from collect_problems(lambda: read_kafka_password(kafka))
     if redis is not None:
         yield from collect_problems(lambda: read_redis_password(redis))
+        yield from collect_problems(lambda: read_sentinel_password(redis))

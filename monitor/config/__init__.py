@@ -13,6 +13,7 @@ from monitor.config.secret_values import (
     read_kafka_password,
     read_person_key,
     read_redis_password,
+    read_sentinel_password,
     report_key_mode,
     require_files,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "read_kafka_password",
     "read_person_key",
     "read_redis_password",
+    "read_sentinel_password",
     "report_key_mode",
     "require_files",
     "validate_config",

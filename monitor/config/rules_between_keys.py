@@ -27,6 +27,7 @@ MAX_VISIT: Final = 365 * DAY
 MAX_PARTITIONS: Final = 10_000
 """The maximum number of partitions that Kafka creates per request."""
 
+_SENTINEL_USER: Final = ("sentinel_username", "sentinel_password_file")
 _TLS_FILES: Final = ("ca_file", "certificate_file", "key_file")
 _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
@@ -69,7 +70,7 @@ def find_broken_rules(sections: Sections) -> Iterator[Problem]:
     for index, monitor in sections.monitors.items():
         yield from _check_monitor(sections, f"monitors.{index}", monitor)
     yield from _check_kafka(sections)
-    if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *_TLS_FILES))):
+    if has(*(f"redis.{name}" for name in ("url", "username", "cluster", "sentinels", *_SENTINEL_USER, *_TLS_FILES))):
         yield from _check_redis(sections.redis)
     if has("auditor.username", "auditor.password_file", "auditor.certificate_file", "auditor.key_file"):
         yield from _check_auditor(sections.auditor)
@@ -371,6 +372,16 @@ def _check_certificate(section: str, settings: KafkaSettings | RedisSettings | A
         )
 
 
+def _check_sentinel_user(redis: RedisSettings) -> Iterator[Problem]:
+    for name in _SENTINEL_USER:
+        if getattr(redis, name) is not None and not redis.sentinels:
+            yield Problem(f"redis.{name}", "set", "no such key without redis.sentinels", "Remove it, or add these.")
+    if redis.sentinel_username is not None and redis.sentinel_password_file is None:
+        yield Problem(
+            "redis.sentinel_password_file", "missing", "a file, because redis.sentinel_username is set", "Add it."
+        )
+
+
 def _check_redis(redis: RedisSettings) -> Iterator[Problem]:
     parts = redis.parts
     for name in _TLS_FILES if parts.scheme != "rediss" else ():
@@ -383,6 +394,7 @@ def _check_redis(redis: RedisSettings) -> Iterator[Problem]:
         yield Problem("redis.username", "set twice", "one user", "Remove it here, or from redis.url.")
     if redis.password is not None and find_url_password(redis.url.get_secret_value()) is not None:
         yield Problem("redis.password", "set twice", "one password", "Remove it here, or from redis.url.")
+    yield from _check_sentinel_user(redis)
     if redis.sentinels and redis.cluster:
         yield Problem("redis.sentinels", "set", "no such key with cluster: true", "Remove one of them.")
     elif redis.sentinels and (parts.scheme == "unix" or parts.port is not None):

@@ -78,6 +78,15 @@ def read_redis_password(redis: RedisSettings) -> SecretStr | None:
     return redis.password or _read_password("redis.password_file", redis.password_file)
 
 
+def read_sentinel_password(redis: RedisSettings) -> SecretStr | None:
+    """Return the password that the Sentinels require, or None if none is configured.
+
+    Raises:
+        ConfigError: the password file cannot be read, is empty, or is not UTF-8.
+    """
+    return _read_password("redis.sentinel_password_file", redis.sentinel_password_file)
+
+
 def require_files(kafka: KafkaSettings | None, redis: RedisSettings | None) -> None:
     """Check that the files of certificates and tokens can be read, so that `run` reports all problems at once.
 

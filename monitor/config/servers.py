@@ -144,6 +144,10 @@ class RedisSettings(Section):
         default=None,
         description="the addresses of Sentinels, which name the primary; redis.url has its name as the host",
     )
+    sentinel_username: Line | None = Field(default=None, description="the user at the Sentinels")
+    sentinel_password_file: FilePath | None = Field(
+        default=None, description="the file with the password that the Sentinels require"
+    )
     ca_file: FilePath | None = Field(
         default=None, description="the certificate authorities that the server is verified against"
     )

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password, require_files
+from monitor.config import (
+    Config,
+    ValidConfig,
+    read_kafka_password,
+    read_redis_password,
+    read_sentinel_password,
+    require_files,
+)
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
@@ -119,6 +126,7 @@ def build_redis_address(config: Config) -> RedisAddress:
     """Return the address and the credentials of the configured Redis."""
     redis = config.redis
     has_credentials = read_redis_password(redis) is not None or redis.user is not None
+    at_sentinels = redis.sentinel_password_file is not None
     files = {"ssl_ca_certs": redis.ca_file, "ssl_certfile": redis.certificate_file, "ssl_keyfile": redis.key_file}
     return RedisAddress(
         redis.address,
@@ -126,6 +134,7 @@ def build_redis_address(config: Config) -> RedisAddress:
         redis.cluster,
         redis.sentinels or (),
         {name: str(path) for name, path in files.items() if path is not None},
+        RedisUser(redis.sentinel_username, partial(read_sentinel_password, redis)) if at_sentinels else None,
     )
 
 

@@ -66,8 +66,10 @@ _TRANSIENT: Final = {
     "LOST": "it lacks keys of a shard, so the facts of this shard are read from the input again",
     "MOVED": "the cluster has moved these keys",
     "ASK": "the cluster is moving these keys",
-    "NOPRIMARY": "no Sentinel names a primary: check redis.sentinels, and that the host in redis.url is the "
-    "name of the primary",
+    "NOPRIMARY": "no Sentinel names a primary: check redis.sentinels, their certificates with rediss://, and that the "
+    "host in redis.url is the name of the primary",
+    "NOSENTINEL": "a Sentinel requires a user and a password, or refused them: check redis.sentinel_username and "
+    "redis.sentinel_password_file",
     "WRONGPASS": "it requires a user and a password, or refused them: check redis.username and redis.password_file",
 }
 _MOVING: Final = frozenset({"TRYAGAIN", "ASK", "MOVED"})
@@ -85,6 +87,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py remo
     AuthenticationError: "WRONGPASS",
     NoPermissionError: "NOPERM",
 }
+_REFUSED_BY_SENTINEL: Final = ("AuthenticationError", "PasswordFileError")  # redis-py quotes no more of these errors
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
 _IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name the command
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
@@ -132,6 +135,7 @@ class RedisAddress:
     cluster: bool = False
     sentinels: tuple[str, ...] = ()
     tls: Mapping[str, str] = field(default_factory=dict)
+    sentinel_credentials: CredentialProvider | None = field(default=None, repr=False)
 
 
 def create_client(address: RedisAddress) -> Client:
@@ -170,12 +174,13 @@ def _create_sentinel_client(address: RedisAddress, options: Mapping[str, Any]) -
     """Return a client that asks the Sentinels for the primary whenever it connects.
 
     After a failover, the old primary disconnects its clients or refuses their writes, so that they ask again. The
-    Sentinels are asked with the same limits and certificates, and without a password.
+    Sentinels are asked with the same limits and certificates, and with credentials of their own.
     """
     own: dict[str, Any] = dict(parse_url(address.url))  # type: ignore[no-untyped-call]  # redis-py gives it no types
     name, encrypted = own.pop("host"), own.pop("connection_class", None) is SSLConnection
     settings = {**options, **own, "ssl": encrypted}
     asking = {key: settings[key] for key in ("ssl", "socket_timeout", "socket_connect_timeout", *address.tls)}
+    asking["credential_provider"] = address.sentinel_credentials
     sentinels = [(host.strip("[]"), int(port)) for host, _, port in (one.rpartition(":") for one in address.sentinels)]
     client: Redis = Sentinel(sentinels, sentinel_kwargs=asking, **settings).master_for(name)  # type: ignore[no-untyped-call]  # redis-py gives it no types
     return client
@@ -229,6 +234,8 @@ def read_server_time(client: Client) -> int:
 
 def find_error_code(error: Exception) -> str:
     """Return the code at the start of a server's error reply, such as `WRONGTYPE`; empty without a code."""
+    if isinstance(error, MasterNotFoundError) and any(name in str(error) for name in _REFUSED_BY_SENTINEL):
+        return "NOSENTINEL"
     if type(error) in _KINDS:
         return _KINDS[type(error)]
     match = _CODE.match(str(error)) if isinstance(error, ResponseError) else None

@@ -89,6 +89,13 @@ REFUSED: Final[tuple[Refused, ...]] = (
     ({"redis.url": "rediss://localhost", "redis.key_file": "x"}, "redis.certificate_file", "", ""),
     ({"redis.sentinels": "a:1,b:2", "redis.url": "redis://primary:6379/0"}, "redis.url", "without a port", ""),
     ({"redis.sentinels": ["a:1"], "redis.cluster": True, "redis.url": "redis://a/0"}, "redis.sentinels", "", ""),
+    ({"redis.sentinel_password_file": "s"}, "redis.sentinel_password_file", "no such key without redis.sentinels", ""),
+    (
+        {"redis.sentinels": ["a:1"], "redis.url": "redis://primary/0", "redis.sentinel_username": "monitor"},
+        "redis.sentinel_password_file",
+        "a file, because redis.sentinel_username is set",
+        "",
+    ),
     ({"redis.sentinels": ["a"], "redis.url": "redis://primary/0"}, "redis.sentinels.0", "a host and a port", ""),
     ({"redis.username": "a", "redis.url": "redis://b@localhost"}, "redis.username", "", ""),
     ({"redis.cluster": True, "redis.url": "redis://localhost/1"}, "redis.url", "", ""),

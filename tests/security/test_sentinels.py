@@ -1,0 +1,97 @@
+"""Sentinels that require TLS, client certificates and a password of their own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from monitor.config import load_config
+from monitor.errors import UnreachableError
+from monitor.service.wiring import build_redis_address
+from monitor.store.redis_client import create_client, read_server_time
+from monitor.tools.servers import EmbeddedValkey, ValkeySettings
+from monitor.tools.servers.ports import LOOPBACK, ReservedPort
+from tests.kit.waiting import until
+
+_SECRETS: Final = ("planted-for-redis", "planted-for-sentinels")
+
+
+class Server(EmbeddedValkey):
+    """Debian's Redis with TLS on `tls_port` and a password; with `watched`, a Sentinel of the primary on that port."""
+
+    def __init__(self, certificates: Any, password: str, watched: int | None = None) -> None:
+        self._tls, self._watched = ReservedPort(), watched
+        self.tls_port = self._tls.number
+        certificate, key = certificates.of("server")
+        tls = {"cert-file": certificate, "key-file": key, "ca-cert-file": certificates.authority, "replication": "yes"}
+        options = {f"tls-{name}": value for name, value in tls.items()} | {"requirepass": password}
+        self._options = options | {"tls-port": str(self.tls_port)}
+        super().__init__(ValkeySettings(binary=Path(str(shutil.which("redis-server"))), arguments=self._arguments))
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return tuple(word for name, value in self._options.items() for word in (f"--{name}", value))
+
+    def _prepare(self) -> None:
+        if self._watched is not None:
+            lines = (f"monitor town {LOOPBACK} {self._watched} 1", f"auth-pass town {_SECRETS[0]}")
+            text = "".join(f"sentinel {line}\n" for line in lines)
+            (self.folder / "sentinel.conf").write_text(text, encoding="utf-8")
+
+    def _make_command(self) -> list[str]:
+        binary, *options = super()._make_command()
+        if self._watched is None:
+            return [binary, *options]
+        port = ("--port", str(self._ports["client"].number), "--bind", LOOPBACK, "--dir", str(self.folder))
+        return [binary, str(self.folder / "sentinel.conf"), "--sentinel", *port, *self._arguments]
+
+    def stop(self) -> None:
+        super().stop()
+        self._tls.release()
+
+
+@pytest.fixture
+def sentinel(redis_server: EmbeddedValkey, certificates: Any) -> Iterator[Server]:
+    with ExitStack() as stack:
+        primary = stack.enter_context(Server(certificates, _SECRETS[0]))
+        yield stack.enter_context(Server(certificates, _SECRETS[1], primary.tls_port))
+
+
+def test_sentinels_require_a_password(
+    sentinel: Server, certificates: Any, configure: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The service finds the primary by Sentinels that require TLS and a password. What they refuse is named."""
+    (tmp_path / "sentinel.password").write_text(_SECRETS[1], encoding="utf-8")
+    (tmp_path / "empty").touch()
+    certificate, key = certificates.of("client")
+    usual = {
+        "url": "rediss://town/0",
+        "password_file": str(tmp_path / "redis.password"),
+        "sentinels": [f"{LOOPBACK}:{sentinel.tls_port}"],
+        "sentinel_password_file": str(tmp_path / "sentinel.password"),
+        "ca_file": certificates.authority,
+        "certificate_file": certificate,
+        "key_file": key,
+    }
+
+    def read(**changes: Any) -> int | str:
+        kafka = {"bootstrap_servers": ["localhost:9"]}
+        address = build_redis_address(load_config(configure(tmp_path, kafka, usual | changes), {}))
+        try:
+            with closing(create_client(address)) as client:
+                return read_server_time(client)
+        except UnreachableError as error:
+            return str(error)
+
+    until(lambda: isinstance(read(), int), 20, "the Sentinel knows that the primary answers")
+    refused = "a Sentinel requires a user and a password, or refused them: check redis.sentinel_username and redis"
+    files = {"absent": None, "wrong": str(tmp_path / "redis.password"), "empty": str(tmp_path / "empty")}
+    for file in files.values():
+        assert refused in str(read(sentinel_password_file=file))
+    for changes in ({"ca_file": certificates.stranger}, {"url": "rediss://city/0"}):
+        assert "no Sentinel names a primary: check redis.sentinels, their certificates" in str(read(**changes))
