@@ -110,7 +110,7 @@ class Conversion:
             person_id = f"{person_id}@{to_datetime(arrived_at).date().isoformat()}"
         check_id("person", person_id)
         if found is None:
-            self.places.rows[location_id] = Place(location_id, "")
+            self.places.rows[location_id] = Place(location_id, location_id)
         return Stay(person_id, found or location_id, arrived_at, left_at)
 
     def _merge(self, stays: Located) -> Iterator[Stay]:

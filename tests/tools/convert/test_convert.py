@@ -167,6 +167,18 @@ def test_time_pattern_needs_offset(tmp_path: Path) -> None:
     assert "no offset" in naive.output
 
 
+@pytest.mark.parametrize(
+    ("text", "pattern"), [("2026-07-05T18:00:00", "rfc3339"), ("05/07/2026 18:00", "%d/%m/%Y %H:%M")]
+)
+def test_zone_of_points(text: str, pattern: str, tmp_path: Path) -> None:
+    """--timezone is the zone of times without an offset; an unknown zone exits with 2."""
+    options = ("--time-format", pattern, "--timezone")
+    assert convert_points(tmp_path, [f"ann,A,{text}"], *options, "Asia/Tokyo")[0][2] == "2026-07-05T09:00:00Z"
+    unknown = run("--visits", tmp_path / "points.csv", "--out", tmp_path / "v.csv", *options, "Mars/Olympus")
+    assert unknown.exit_code == 2
+    assert "is not a time zone such as Europe/Berlin" in unknown.output
+
+
 def test_registry_equals_locations(tmp_path: Path) -> None:
     """The registry is the file of locations in its order, and visits elsewhere are left out."""
     places = write(tmp_path / "l.csv", "location_id,lat,lon,row", "B,35.5,139.25,0", "A,,,1")
@@ -184,7 +196,7 @@ def test_registry_of_seen_ids(tmp_path: Path) -> None:
     """Without --locations the registry has the ids found, sorted."""
     points = [f"ann,{place},2026-01-05T09:00:00Z" for place in "CAB"]
     convert_points(tmp_path, points, "--registry", tmp_path / "r.csv")
-    assert [row[0] for row in read(tmp_path / "r.csv")[1:]] == ["A", "B", "C"]
+    assert [row[:2] for row in read(tmp_path / "r.csv")[1:]] == [["A", "A"], ["B", "B"], ["C", "C"]]
 
 
 @pytest.mark.parametrize(
