@@ -77,7 +77,7 @@ Definition count_at (D : Z -> list visit) (c : choice) : option Z :=
   if complete c then Some (count (fun v => stamp v <=? at_tick c) (D (place c))) else None.
 
 Definition lists (somewhere : Z) (a : answer) : bool :=
-  match a with Listed where_ _ => where_ =? somewhere | _ => false end.
+  match a with Listed listed _ => listed =? somewhere | _ => false end.
 
 Definition at_times (A : adversary) (D : Z -> list visit) : mechanism answer :=
   {| noise_at := fun run => epsilon (A run);
@@ -146,7 +146,7 @@ Section Costs.
     - intros [earlier [g gives_a]]. destruct (IH earlier) as [bounded nothing]. simpl. unfold cost at 2 4.
       destruct (lists home a) eqn:listed; simpl.
       2: { rewrite Qplus_0_r. now split. }
-      split; [|discriminate]. destruct a as [|where_ z| |]; try discriminate. apply Z.eqb_eq in listed. subst where_.
+      split; [|discriminate]. destruct a as [|there z| |]; try discriminate. apply Z.eqb_eq in listed. subst there.
       simpl in gives_a. unfold step, answer_sum in gives_a. destruct (count_at D (A before)); [|discriminate].
       destruct (existsb (lists (place (A before))) before) eqn:unmarked; [discriminate|].
       destruct (_ <? _); [discriminate|].
@@ -167,4 +167,28 @@ Proof.
   apply loss_is_at_most with (cost home A); try exact (noise_is_positive A most epsilons).
   - now apply (answer_costs A D D' home someone most).
   - intros run run_possible. now apply (run_costs A D home most).
+Qed.
+
+(** Promise 12: "The loss is exactly ε." One visit, T = 1, and the noisy count 1 reach it. *)
+Theorem designated_time_can_cost_epsilon (most : Q) :
+  (0 < most)%Q ->
+  let A := fun _ => {| place := 0; at_tick := 0; epsilon := most; threshold := 1; complete := true |} in
+  let D := fun _ => [{| person := 0; stamp := 0; last := 0 |}] in
+  exists p p', run_chance same_answer (at_times A D) [Listed 0 1] p /\
+    run_chance same_answer (at_times A (fun _ => [])) [Listed 0 1] p' /\ (0 < p' /\ p = exp (Q2R most) * p')%R.
+Proof.
+  intros sign A D. assert (positive : (0 < Q2R most)%R) by (rewrite <- RMicromega.Q2R_0; now apply Qlt_Rlt).
+  assert (listed : forall n f g, (f + Z.of_nat n = 1)%Z ->
+    Nat.eqb n g = if same_answer (step 1 0 false (Some f) (Z.of_nat g)) (Listed 0 1) then true else false).
+  { intros n f g equal. unfold step, answer_sum. destruct (Nat.eqb_spec n g) as [<- | different].
+    - rewrite equal. reflexivity.
+    - destruct (Z.ltb_spec (f + Z.of_nat g) 1); [reflexivity|].
+      destruct (same_answer _ _) as [same|]; [injection same; lia | reflexivity]. }
+  exists (1 * weight (Q2R most) 0)%R, (1 * weight (Q2R most) 1)%R. split; [|split; [|split]].
+  - apply next_answer; [constructor|]. refine (chance_of_same_event _ _ _ _ _ (chance_of_one_draw _ 0)).
+    intros g. now apply (listed 0%nat 1).
+  - apply next_answer; [constructor|]. refine (chance_of_same_event _ _ _ _ _ (chance_of_one_draw _ 1)).
+    intros g. now apply (listed 1%nat 0).
+  - rewrite Rmult_1_l. now apply weight_positive.
+  - rewrite !Rmult_1_l, (weight_shift (Q2R most) 1 0). simpl. ring.
 Qed.

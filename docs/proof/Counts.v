@@ -34,9 +34,6 @@ Proof.
   - now apply filter_In.
 Qed.
 
-Lemma count_is_not_negative counts D : 0 <= count counts D.
-Proof. apply Nat2Z.is_nonneg. Qed.
-
 (** Without a person's visits no count rises, and each falls by one at most. *)
 Lemma count_falls_by_one_at_most someone counts D D' :
   P_neighbour someone D D' -> count counts D' <= count counts D <= count counts D' + 1.

@@ -111,6 +111,20 @@ Section Noise.
     induction n as [|n IH]; simpl; [|rewrite IH]; unfold part; rewrite never; ring.
   Qed.
 
+  Lemma chance_of_one_draw n : chance epsilon (Nat.eqb n) (weight epsilon n).
+  Proof.
+    assert (before : forall m, (m < n)%nat -> sum_f_R0 (part epsilon (Nat.eqb n)) m = 0).
+    { induction m as [|m IH]; intros small; simpl; [|rewrite IH by lia]; unfold part;
+        rewrite (proj2 (Nat.eqb_neq _ _)) by lia; ring. }
+    assert (after : forall m, sum_f_R0 (part epsilon (Nat.eqb n)) (n + m) = weight epsilon n).
+    { induction m as [|m IH].
+      - rewrite Nat.add_0_r. destruct n as [|n']; [reflexivity|]. rewrite tech5, before by lia. unfold part.
+        rewrite Nat.eqb_refl. ring.
+      - rewrite Nat.add_succ_r, tech5, IH. unfold part. rewrite (proj2 (Nat.eqb_neq _ _)) by lia. ring. }
+    intros small small_positive. exists n. intros m large. replace m with (n + (m - n))%nat by lia.
+    rewrite after. unfold R_dist. rewrite Rminus_diag_eq, Rabs_R0; trivial.
+  Qed.
+
   (** P[G ≥ n] = e^(-εn). *)
   Lemma chance_to_reach n : chance epsilon (Nat.leb n) (exp (- epsilon) ^ n).
   Proof.

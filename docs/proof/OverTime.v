@@ -49,7 +49,7 @@ Definition resume_tick (r : rule) (marks : list mark) (t : Z) (lost : option Z) 
   let first := match lost with None => t + 1 | Some l => Z.max (t + 1) (l + lifetime r) end in
   let ends := first :: map (fun m => until m + 1) (running r marks first) in
   let last := fold_right Z.max first ends in
-  fold_right (fun end_ earliest => if may_answer r marks end_ lost then Z.min end_ earliest else earliest) last ends.
+  fold_right (fun e earliest => if may_answer r marks e lost then Z.min e earliest else earliest) last ends.
 
 (** The answer of a location that is not paused, if its count plus noise is [z]. *)
 Definition answer_sum (r : rule) (t z : Z) : answer :=

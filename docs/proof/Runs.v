@@ -99,7 +99,8 @@ Section Runs.
       + eapply chance_is_not_negative; [apply positive | exact last].
   Qed.
 
-  (** So if the costs of every possible run add up to [epsilon] at most, the loss of every run is [epsilon] at most. *)
+  (** So if the costs of every possible run add up to [epsilon] at most, the loss of every run is [epsilon] at most.
+      So is that of every set of runs, because its chance is the sum of theirs. *)
   Lemma loss_is_at_most cost epsilon :
     (forall before a p p', answer_chance m before a p -> answer_chance m' before a p' ->
       p <= exp (Q2R (cost before a)) * p') ->
