@@ -86,6 +86,8 @@ def read_form(value: object, form: type[_T]) -> _T:
         return msgspec.convert(value, form)
     except msgspec.ValidationError as error:
         raise BadRowError(str(error)) from None
+    except UnicodeEncodeError:
+        raise BadRowError("a text is not UTF-8") from None
 
 
 def _read_lines(lines: BoundedLines) -> Iterator[tuple[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import random
 import tracemalloc
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from monitor.tools.bounded_lines import LONGEST_ROW, BoundedLines
 from monitor.tools.convert import fhir
 from monitor.tools.convert.conversion import Conversion, Shape
 from monitor.tools.convert.exports import Export, read_export
+from monitor.tools.convert.formats import CASES
 from tests.tools.convert.command import ignore, read, run
 
 Record = dict[str, Any]
@@ -328,6 +330,57 @@ def test_document_is_read_in_parts(
     assert read_in_parts(text, step) == records
     with pytest.raises(UsageError):
         read_in_parts(text[: cut % len(text)], step)
+
+
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    10**30,
+    1.5,
+    "",
+    "x" * 300,
+    "\0",
+    "\ud800",
+    "2026-13-45",
+    "0001-01-01",
+    [],
+    {},
+    [None],
+    "Patient/",
+)
+
+
+def damage(value: Any, chance: random.Random) -> Any:
+    """Return a value some of whose parts are missing, repeated or something else."""
+    if chance.random() < 0.06:
+        return chance.choice(JUNK)
+    if isinstance(value, dict):
+        return {key: damage(each, chance) for key, each in value.items() if chance.random() > 0.03}
+    if isinstance(value, list):
+        return [damage(each, chance) for each in value] * chance.choice((1, 1, 1, 2))
+    return value
+
+
+@pytest.mark.parametrize(
+    ("source", "record"),
+    [
+        ("fhir", observe()),
+        ("sormas", sormas_case(sormas_exposure(), sormas_exposure())),
+        ("godata", godata_case(godata_stay())),
+    ],
+    ids=["fhir", "sormas", "godata"],
+)
+def test_damaged_records_are_accounted(source: str, record: Record, tmp_path: Path) -> None:
+    """Whatever a record contains, it is written, refused or passed over, and the others are converted."""
+    chance = random.Random(7)
+    path = tmp_path / "export.ndjson"
+    path.write_text("\n".join(json.dumps(damage(record, chance)) for _ in range(500)), encoding="utf-8")
+    conversion = Conversion(partial(read_export, export=CASES[source], zone=ZoneInfo("Europe/Berlin")), Shape())
+    conversion.run(path, tmp_path / "v.csv", strict=False, on_progress=ignore)
+    tally = conversion.tally
+    assert tally.rows == tally.written + tally.bad + tally.passed >= 500
+    assert min(tally.written, tally.bad) > 50
 
 
 @pytest.mark.parametrize("name", ["x.json", "x.ndjson"])
