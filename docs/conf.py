@@ -54,6 +54,7 @@ NAVIGATION: Final = {
         "docs/osdp",
         "docs/theorems",
         "docs/experiments",
+        "docs/outbreak",
         "docs/decisions",
         "docs/references",
     ),

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from monitor.commands.convert import add_consent_option
-from monitor.commands.options import NEW
+from monitor.commands.options import EXISTING, NEW
 from monitor.contracts.instants import DAY, parse_instant, to_datetime
 from monitor.errors import EXIT_FAILED, MonitorError, TimeError, UsageError
 from monitor.tools.town import Town
@@ -24,6 +24,8 @@ from simulators.experiments.datasets import PLACES, find_missing
 from simulators.experiments.intervals import Widths, measure_intervals, write_widths
 from simulators.experiments.run_experiments import FIGURES, Options, run_experiments
 from simulators.onesided_figures.run_library import SUBJECTS, LibraryOptions, run_library
+from simulators.outbreak.run_outbreak import Options as OutbreakOptions
+from simulators.outbreak.run_outbreak import run_outbreak
 from simulators.synthetic import write_synthetic
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -236,3 +238,17 @@ def library(subjects: tuple[str, ...], out: Path, data: Path, runs: int, seed: i
     """
     wanted = tuple(subject for subject in SUBJECTS if subject in subjects or "all" in subjects)
     run_library(LibraryOptions(wanted, out, data, runs, seed, document), Console(stderr=True))
+
+
+@cli.command()
+@click.argument("data", type=EXISTING)
+@click.option("--out", type=FOLDER, default="figures", show_default=True, help="Folder for the results and plots.")
+@_SEED
+@click.option("--service", is_flag=True, help="Run the service too, on a real Kafka and Valkey, and audit it.")
+@click.option("--document", type=NEW, help="Write the tables and plots to this page (docs/outbreak.md).")
+def outbreak(data: Path, out: Path, seed: int, service: bool, document: Path | None) -> None:  # noqa: FBT001  # by name
+    """Hold the service against the exposure events that an agency published, and against other private ways.
+
+    DATA is the CSV file of all published versions of the events (docs/outbreak.md).
+    """
+    run_outbreak(OutbreakOptions(data, out, seed, service, document), Console(stderr=True))

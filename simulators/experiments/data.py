@@ -89,7 +89,7 @@ def read_items(path: Path, largest_id: int = 0) -> Items:
         UsageError: the file cannot be read, or an id or count is not a whole number, 0 or more.
     """
     found: dict[int, int] = {}
-    for number, row in _read_rows(path, ("item", "count")):
+    for number, row in read_rows(path, ("item", "count")):
         item, count = _parse_whole(path, number, "item", row["item"]), _parse_whole(path, number, "count", row["count"])
         found[item] = found.get(item, 0) + count
     if not found:
@@ -107,13 +107,13 @@ def read_movements(visits: Path, locations: Path) -> Movements:
     """
     places: dict[str, int] = {}
     coordinates: list[tuple[float, float]] = []
-    for number, row in _read_rows(locations, ("location_id", "lat", "lon")):
+    for number, row in read_rows(locations, ("location_id", "lat", "lon")):
         places[row["location_id"]] = len(places)
         coordinates.append(
             (_parse_degrees(locations, number, row["lat"]), _parse_degrees(locations, number, row["lon"]))
         )
     visited: dict[str, set[int]] = {}
-    for number, row in _read_rows(visits, ("person_id", "location_id")):
+    for number, row in read_rows(visits, ("person_id", "location_id")):
         place = places.get(row["location_id"])
         if place is None:
             raise UsageError(
@@ -131,7 +131,7 @@ def _make_movements(visited: Sequence[Iterable[int]], location_ids: tuple[str, .
     return Movements(starts, np.concatenate(rows), len(location_ids), location_ids, coordinates)
 
 
-def _read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
+def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield the rows with their line numbers. Raise UsageError if a row lacks one of the columns."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:

@@ -57,7 +57,7 @@ def draw(figure: str, points: Sequence[Point]) -> Canvas:
     """Draw a figure: one row per dataset, one column per axis and measure."""
     datasets = distinct_values([point.setting.dataset for point in points])
     columns = distinct_values([_column_of(point) for point in points])
-    canvas = _make_canvas(TITLES[figure], 4.6 * len(columns), 3.8 * len(datasets))
+    canvas = make_canvas(TITLES[figure], 4.6 * len(columns), 3.8 * len(datasets))
     grid = canvas.add_gridspec(2 * len(datasets), len(columns), height_ratios=[3, 1] * len(datasets))
     for row, dataset in enumerate(datasets):
         for column, name in enumerate(columns):
@@ -71,7 +71,7 @@ def draw(figure: str, points: Sequence[Point]) -> Canvas:
 
 def draw_maps(place: Place, movements: Movements, maps: Sequence[Map]) -> Canvas:
     """Draw a map of the true hot spots, and of the places called hot at each ε."""
-    canvas = _make_canvas(f"{TITLES['figure5']}\n{place.title}", 4 * len(maps), 4.2)
+    canvas = make_canvas(f"{TITLES['figure5']}\n{place.title}", 4 * len(maps), 4.2)
     latitude, longitude = movements.coordinates.T
     for number, panel in enumerate(maps, 1):
         axes = canvas.add_subplot(1, len(maps), number)
@@ -94,7 +94,8 @@ def save(canvas: Canvas, path: Path, dots_per_inch: int = 110) -> None:
     path.write_bytes(written.getvalue())
 
 
-def _make_canvas(title: str, width: float, height: float) -> Canvas:
+def make_canvas(title: str, width: float, height: float) -> Canvas:
+    """Return an empty figure with a title. Sizes are in inches."""
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415  # as above
     from matplotlib.figure import Figure  # noqa: PLC0415  # as above

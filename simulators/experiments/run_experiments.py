@@ -203,7 +203,7 @@ def _write(options: Options, results: Results, seconds: float, console: Console)
     points = [point for figure in FIGURES for point in results.points.get(figure, ())]
     for line in summarize_service(points):
         console.print(line, highlight=False, soft_wrap=True)
-    made = RunInfo(_format_command(options), seconds, _processor_seconds(), tuple(results.notes), results.items)
+    made = RunInfo(_format_command(options), seconds, measure_processor_seconds(), tuple(results.notes), results.items)
     tables = options.out / TABLES
     tables.write_text(render_tables(points, made), encoding="utf-8")
     if options.document is not None:
@@ -226,7 +226,7 @@ def _format_command(options: Options) -> str:
     return f"{COMMAND} {named}{service} --iterations {options.iterations} --seed {options.seed}"
 
 
-def _processor_seconds() -> float:
+def measure_processor_seconds() -> float:
     """Return the processor time of this process and of its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -1,0 +1,165 @@
+"""Who is reported where, and the counts of each tick: with the reports so far, and in hindsight with all of them.
+
+The data names no people. The assumption is that each event is the visit of one person who is in no other event; in one
+scenario, of several people. A person who is in several events would pay at each place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.contracts.slot_grid import SlotGrid
+from simulators.outbreak.events import Epidemic, Event, Version
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report that a person was at a place (a row of the registry) from `start` to `end`, made at `reported`."""
+
+    person: int
+    place: int
+    start: int
+    end: int
+    reported: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """How events become reports.
+
+    `earlier`: how much earlier than its publication an event is reported (microseconds), but not before the visit ends.
+    `extra_people`: the mean of the Poisson number of people at each event beyond the first. `versions`: the versions
+    that are reported: only the first one; all that differ from their predecessor, as further visits of the same person;
+    or only the last one, which counts as the truth.
+    """
+
+    earlier: int = 0
+    extra_people: float = 0.0
+    versions: Literal["first", "all", "last"] = "first"
+
+
+AS_PUBLISHED = Scenario()
+
+
+def make_reports(epidemic: Epidemic, scenario: Scenario, seed: int) -> list[Report]:
+    """Return the reports of a scenario, in order of report."""
+    rows = {name: row for row, name in enumerate(epidemic.places)}
+    people = np.random.default_rng((seed, 1)).poisson(scenario.extra_people, len(epidemic.events)) + 1
+    reports: list[Report] = []
+    for event, number in zip(epidemic.events, people.tolist(), strict=True):
+        first = reports[-1].person + 1 if reports else 0
+        for person in range(first, first + number):
+            reports += [
+                Report(
+                    person,
+                    rows[version.place],
+                    version.start,
+                    version.end,
+                    max(version.end, version.published - scenario.earlier),
+                )
+                for version in _list_versions(event, scenario)
+            ]
+    return sorted(reports, key=lambda report: report.reported)
+
+
+def _list_versions(event: Event, scenario: Scenario) -> Iterator[Version]:
+    if scenario.versions != "all":
+        yield event.first if scenario.versions == "first" else event.last
+        return
+    before = None
+    for version in event.versions:
+        if before is None or (version.place, version.start, version.end) != (before.place, before.start, before.end):
+            yield version
+        before = version
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Reports on a grid. `window` (W) is in slots. Tick `first` is row 0 of all arrays, which have a column per place.
+
+    `visit_ticks` and `report_ticks` are the rows of the ticks that close the last slot of the visit and the slot of the
+    report.
+    """
+
+    grid: SlotGrid
+    window: int
+    places: int
+    first: int
+    ticks: int
+    reports: tuple[Report, ...]
+    visit_ticks: Counts
+    report_ticks: Counts
+
+    @classmethod
+    def of(cls, reports: Sequence[Report], places: int, grid: SlotGrid, window: int) -> Timeline:
+        """Put reports on a grid, from the first visit to the tick at which none is in a window."""
+        visits = np.array([grid.find_last_slot(report.start, report.end) for report in reports])
+        slots = np.array([grid.find_slot(report.reported) for report in reports])
+        first = int(visits.min())
+        ticks = int(slots.max()) + window - first + 1
+        return cls(
+            grid, window, places, first, ticks, tuple(reports), visits - first, np.maximum(slots, visits) - first
+        )
+
+    def align(self, other: Timeline) -> Timeline:
+        """Return these reports with the rows of another timeline of the same grid."""
+        moved = self.first - other.first
+        return replace(
+            self,
+            first=other.first,
+            ticks=other.ticks,
+            visit_ticks=self.visit_ticks + moved,
+            report_ticks=self.report_ticks + moved,
+        )
+
+    @cached_property
+    def columns(self) -> Counts:
+        """The place of each report."""
+        return np.array([report.place for report in self.reports])
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The distinct people in the window of each tick, of all reports stamped before it: what the service counts."""
+        return self._count(self.report_ticks)
+
+    @cached_property
+    def in_hindsight(self) -> Counts:
+        """The distinct people in the window of each tick, of all reports that ever come."""
+        return self._count(self.visit_ticks)
+
+    def find_as_of(self, row: int) -> int:
+        """Return the instant of a row's tick."""
+        return self.grid.as_of(self.first + row)
+
+    def _count(self, begins: Counts) -> Counts:
+        """Count each person from `begins` to the last tick whose window has the visit. Repeated visits count once."""
+        spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        ends = self.visit_ticks + self.window
+        for report, begin, end in zip(self.reports, begins.tolist(), ends.tolist(), strict=True):
+            if begin < end:
+                spans.setdefault((report.person, report.place), []).append((begin, end))
+        changes = np.zeros((self.ticks + 1, self.places), np.int64)
+        for (_, place), listed in spans.items():
+            for begin, end in _join(sorted(listed)):
+                changes[min(begin, self.ticks), place] += 1
+                changes[min(end, self.ticks), place] -= 1
+        return np.cumsum(changes[:-1], axis=0)
+
+
+def _join(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the union of sorted spans [begin, end)."""
+    begin, end = spans[0]
+    for other, until in spans[1:]:
+        if other > end:
+            yield begin, end
+            begin, end = other, until
+        end = max(end, until)
+    yield begin, end

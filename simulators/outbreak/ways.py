@@ -1,0 +1,138 @@
+"""Four private ways to answer at each tick and place whether fewer than T people were there, at the same ε.
+
+ε is what one visit of a person costs at most, over all ticks: a visit stamped in slot c is in the counts of at most
+L = W + F ticks. Each way says when it warns (an alarm) and when it is silent (paused).
+
+* *one-sided*: `monitor.privacy.over_time`, the service's own function. It hides that a person was there, not that a
+  person was absent.
+* *each tick*: a two-sided geometric number per tick, at ε/L. Proof: the visit changes at most L counts by 1, so the L1
+  sensitivity of all numbers is L (`monitor.privacy.two_sided`).
+* *tree*: reports per slot, summed over the dyadic intervals of 1, 2, 4 … slots up to W, each sum with two-sided noise
+  at ε/levels. Proof: a report is in exactly one interval of each of the `levels` lengths, so the L1 sensitivity of all
+  sums is `levels`. A window of W slots is a union of disjoint intervals, so its number is post-processing (the binary
+  mechanism of Chan, Shi and Song, for a sliding window). It counts the visits *reported* in the window.
+* *sparse vector*: AboveThreshold with two-sided geometric noise: at ε/2 on the threshold and at ε/2 on each count,
+  until the first alarm, then silence for L ticks and a fresh threshold. Proof: a visit changes all counts in the same
+  direction, by at most 1. If it raises them, shift the threshold's noise by 1, which keeps every earlier answer, and
+  the noise of the alarm's count by 1; if it lowers them, the second shift suffices. So a run costs at most ε/2 + ε/2.
+  After L silent ticks no count has a visit of an earlier run, so each visit pays once.
+
+The last three are ordinary differential privacy: they also hide that a person was absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.privacy import over_time
+from monitor.privacy.noise import Noise
+from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.privacy.two_sided import draw_two_sided
+from simulators.outbreak.reports import Counts, Timeline
+
+Flags = NDArray[np.bool_]
+
+MAX_LEAD: Final = 1
+"""F: `visits.default_stay` rounded up to a slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Where a way warns and where it is paused: arrays of (ticks, places). Everything else is "safe".
+
+    A visit pays `epsilon` for each alarm that counts it, for each tick that counts it, or once, as `pays` says.
+    """
+
+    alarms: Flags
+    paused: Flags
+    epsilon: float
+    pays: Literal["alarm", "tick", "once"] = "alarm"
+
+
+def make_empty(line: Timeline, epsilon: float) -> Answers:
+    """Return answers without an alarm or a pause, whose alarms cost ε."""
+    shape = (line.ticks, line.places)
+    return Answers(np.zeros(shape, np.bool_), np.zeros(shape, np.bool_), epsilon)
+
+
+def answer_one_sided(line: Timeline, epsilon: Fraction, threshold: int, noise: Noise, answers: int = 1) -> Answers:
+    """Decide every tick and place with the service's own function, as an `over_time` monitor with ε per place."""
+    rule = OverTimeRule(epsilon, answers, threshold, line.window, MAX_LEAD)
+    marks: list[tuple[Mark, ...]] = [()] * line.places
+    found = make_empty(line, float(rule.answer_epsilon))
+    for tick, counts in enumerate(line.counts.tolist()):
+        drawn = noise.geometric(rule.answer_epsilon, line.places).tolist()
+        for place, (count, extra) in enumerate(zip(counts, drawn, strict=True)):
+            answer = over_time.step(rule, marks[place], tick, count, extra)
+            marks[place] = answer.marks
+            if answer.status != "safe":
+                (found.alarms if answer.status == "noisy_count" else found.paused)[tick, place] = True
+    return found
+
+
+def draw_each_tick(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:
+    """Draw the two-sided number of each tick and place."""
+    share = epsilon / (line.window + MAX_LEAD)
+    return line.counts + draw_two_sided(noise, share, line.counts.size).reshape(line.counts.shape)
+
+
+def draw_tree(line: Timeline, epsilon: Fraction, noise: Noise) -> Counts:
+    """Draw the noisy sums of all dyadic intervals, and return the number of each tick's window and place."""
+    levels = line.window.bit_length()
+    reported = np.zeros((line.ticks, line.places), np.int64)
+    np.add.at(reported, (line.report_ticks, line.columns), 1)
+    sums: list[Counts] = []
+    for level in range(levels):
+        length = 1 << level
+        padded = np.pad(reported, ((0, -line.ticks % length), (0, 0)))
+        exact = padded.reshape(-1, length, line.places).sum(axis=1)
+        sums.append(exact + draw_two_sided(noise, epsilon / levels, exact.size).reshape(exact.shape))
+    numbers = np.zeros((line.ticks, line.places), np.int64)
+    for tick in range(line.ticks):
+        for level, interval in cover(max(0, tick - line.window + 1), tick + 1, levels):
+            numbers[tick] += sums[level][interval]
+    return numbers
+
+
+def cover(begin: int, end: int, levels: int) -> Iterator[tuple[int, int]]:
+    """Yield the fewest (level, number) of disjoint dyadic intervals whose union is the slots [begin, end)."""
+    while begin < end:
+        level = min(levels - 1, (begin & -begin).bit_length() - 1 if begin else levels - 1)
+        while begin + (1 << level) > end:
+            level -= 1
+        yield level, begin >> level
+        begin += 1 << level
+
+
+def warn_from(numbers: Counts, level: int, epsilon: float, pays: Literal["tick", "once"]) -> Answers:
+    """Warn at each tick whose published number is `level` or more. The choice of the level costs no ε."""
+    return Answers(numbers >= level, np.zeros(numbers.shape, np.bool_), epsilon, pays)
+
+
+def answer_sparse_vector(line: Timeline, epsilon: Fraction, level: int, noise: Noise) -> Answers:
+    """Run AboveThreshold at each place, again and again."""
+    found = make_empty(line, float(epsilon))
+    half, silence = epsilon / 2, line.window + MAX_LEAD
+    thresholds = level + draw_two_sided(noise, half, line.places)
+    silent_until = np.full(line.places, -1)
+    for tick, counts in enumerate(line.counts):
+        silent = silent_until >= tick
+        noisy = counts + draw_two_sided(noise, half, line.places)
+        alarms = ~silent & (noisy >= thresholds)
+        found.alarms[tick], found.paused[tick] = alarms, silent
+        silent_until[alarms] = tick + silence - 1
+        thresholds[alarms] = level + draw_two_sided(noise, half, int(alarms.sum()))
+    return found
+
+
+def find_level(rate: Callable[[int], float], most: float, least: int) -> int:
+    """Return the smallest level of at least `least` whose rate of false alarms is at most `most`."""
+    while rate(least) > most:
+        least += 1
+    return least

@@ -1,0 +1,192 @@
+"""The bench of an epidemic, on a small one that is made up."""
+
+from __future__ import annotations
+
+import io
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from monitor.contracts.instants import DAY
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from simulators.cli import cli
+from simulators.outbreak import grids
+from simulators.outbreak.compute import Bench
+from simulators.outbreak.designated import AtTimesSetting, Designated, decide
+from simulators.outbreak.events import read_epidemic
+from simulators.outbreak.measure import count_false_alarms, measure
+from simulators.outbreak.on_service import OverTimeSetting, run_service
+from simulators.outbreak.report import COMMAND
+from simulators.outbreak.reports import Scenario, Timeline
+from simulators.outbreak.ways import (
+    answer_one_sided,
+    answer_sparse_vector,
+    cover,
+    draw_each_tick,
+    draw_tree,
+    warn_from,
+)
+
+CERTAIN = Fraction(1000)
+"""An ε at which no draw of any way is other than 0."""
+
+HEADER = "id,version,published,event,location,city,start,end,lat,lng"
+SHOP, BUS, INN = "1 High Street", "Bus 7", "2 Low Road"
+
+
+def make_row(
+    event: str, day: int, published: int, place: str = SHOP, hours: str = "10:00/11:00", version: int = 0
+) -> str:
+    """Return a version of a visit on a day of August 2021, published at noon of another."""
+    start, end = (f"2021-08-{day:02}T{hour}:00+12:00" for hour in hours.split("/"))
+    return f"{event},{version},2021-08-{published:02}T12:00:00+12:00,{BUS} {day}/08/2021,{place},,{start},{end},NA,NA"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three visits to the shop, one in a bus, one that was moved from the shop to the inn, and one without an end."""
+    rows = [
+        make_row("a", 2, 5),
+        make_row("b", 3, 5),
+        make_row("c", 4, 12),
+        make_row("d", 4, 6, "Auckland"),
+        make_row("e", 6, 7),
+        make_row("e", 6, 9, INN, version=1),
+        make_row("f", 5, 6).replace("2021-08-05T11:00:00+12:00", "NA"),
+    ]
+    path = tmp_path / "events.csv"
+    path.write_text("\n".join([HEADER, *rows, ""]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def bench(data: Path) -> Bench:
+    """The bench of these events."""
+    return Bench(read_epidemic(data), 7)
+
+
+def count_again(line: Timeline, row: int, place: int) -> int:
+    """Return the distinct people of a window, report by report."""
+    tick = line.first + row
+    return len(
+        {
+            report.person
+            for report in line.reports
+            if report.place == place
+            and line.grid.find_slot(report.reported) <= tick
+            and tick - line.window < line.grid.find_last_slot(report.start, report.end) <= tick
+        }
+    )
+
+
+def test_versions_become_events(data: Path) -> None:
+    """An event has its versions in order. An address without a number is not a place, and a visit needs an end."""
+    epidemic = read_epidemic(data)
+    assert epidemic.places == (SHOP, INN, BUS)
+    assert (len(epidemic.events), epidemic.invalid, epidemic.versions) == (5, 1, 7)
+    assert [event.moved for event in epidemic.events] == [False, False, False, True, False]
+    assert not any(event.retimed for event in epidemic.events)
+
+
+@pytest.mark.parametrize("scenario", [Scenario(), Scenario(versions="all"), Scenario(2 * DAY, 2.0)])
+def test_counts_are_a_recount(bench: Bench, scenario: Scenario) -> None:
+    """The counts of each tick are those of a plain recount, with corrections and with several people per event."""
+    line = bench.make_line(scenario)
+    again = [[count_again(line, row, place) for place in range(line.places)] for row in range(line.ticks)]
+    assert line.counts.tolist() == again
+    assert (line.in_hindsight >= line.counts).all()
+
+
+def test_certain_answers_are_exact(bench: Bench) -> None:
+    """Without noise, every way warns exactly where T people are counted, except during pauses."""
+    line, noise = bench.line, bench.noise
+    reached = line.counts >= 2
+    assert (warn_from(draw_each_tick(line, CERTAIN * 15, noise), 2, 1.0, "tick").alarms == reached).all()
+    for answers in (answer_one_sided(line, CERTAIN, 2, noise), answer_sparse_vector(line, CERTAIN, 2, noise)):
+        assert (answers.alarms == reached & ~answers.paused).all()
+        assert answers.paused.sum() == answers.alarms.sum() * line.window
+        assert measure(line, answers, 2).false_safe == 0
+
+
+def test_tree_sums_the_window(bench: Bench) -> None:
+    """Without noise, the tree's number is the number of reports in the last W slots."""
+    line = bench.line
+    numbers = draw_tree(line, CERTAIN, bench.noise)
+    for row in range(line.ticks):
+        recent = line.columns[(line.report_ticks <= row) & (line.report_ticks > row - line.window)]
+        assert numbers[row].tolist() == np.bincount(recent, minlength=line.places).tolist()
+
+
+def test_cover_is_disjoint() -> None:
+    """The intervals of a window are disjoint and dyadic, and few."""
+    for begin in range(40):
+        intervals = list(cover(begin, begin + 14, 4))
+        assert [slot for level, number in intervals for slot in range(number << level, (number + 1) << level)] == list(
+            range(begin, begin + 14)
+        )
+        assert len(intervals) <= 6
+
+
+def test_false_alarms_follow_the_formula(bench: Bench) -> None:
+    """An empty place that answers has a false alarm with the chance e^(-εT): within six deviations (10^-8)."""
+    empty = Timeline(grids.DAYS, 14, 200, 0, 300, (), *[np.zeros(0, np.int64)] * 2)
+    answers = answer_one_sided(empty, Fraction(2), 2, OneSidedNoise(SeededEntropy(3)))
+    asked = int((~answers.paused).sum())
+    expected = asked * np.exp(-4)
+    assert abs(int(answers.alarms.sum()) - expected) < 6 * np.sqrt(expected)
+    assert count_false_alarms(empty, answers.alarms) == pytest.approx(answers.alarms.mean() * 1000)
+
+
+def test_delays_and_payments(bench: Bench) -> None:
+    """A visit is warned about at the end of the day of its report, and pays for the alarms that count it."""
+    outcome = measure(bench.line, answer_one_sided(bench.line, CERTAIN, 1, bench.noise), 1)
+    # The only alarm at the shop is on the 5th. It warns about the visit of the 4th, which is reported on the 12th, and
+    # pauses the shop when the visit of the 6th is reported.
+    assert (outcome.warned, outcome.before, outcome.hidden) == (4 / 5, 1 / 5, 1 / 5)
+    assert (outcome.worst, outcome.median) == (1000.0, 1000.0)
+
+
+def test_designated_times_miss_other_visits(bench: Bench) -> None:
+    """Only a visit that covers a designated time can raise an alarm about it."""
+    certain = [decide(bench.line, AtTimesSetting((at,), 1, CERTAIN), bench.noise) for at in ("10:30", "11:00")]
+    assert [outcome.covered for outcome in certain] == [1.0, 0.0]
+    assert [outcome.warned for outcome in certain] == [1.0, 0.0]
+    assert [outcome.false_alarms for outcome in certain] == [0.0, 0.0]
+
+
+def test_command_writes_page(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command writes its results, and the tables between the comments of the page."""
+    monkeypatch.setattr("simulators.outbreak.run_outbreak.save", lambda *_: None)
+    monkeypatch.setattr(grids, "LEVELS", (1, 5))
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n<!-- begin: {COMMAND} -->\n<!-- end: {COMMAND} -->\nafter\n", encoding="utf-8")
+    arguments = ["outbreak", str(data), "--out", str(tmp_path / "out"), "--document", str(page)]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    results = json.loads((tmp_path / "out" / "outbreak.json").read_text(encoding="utf-8"))
+    assert results["data"]["events"] == 5
+    assert all(row["false_safe"] == 0 for row in results["grid"])
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before")
+    assert "| one-sided | 1 | 0 of " in text
+
+
+@pytest.mark.servers
+def test_service_agrees(bench: Bench) -> None:
+    """Without noise, the running service publishes what its functions decide, and the audit finds nothing."""
+    settings = (OverTimeSetting(1, Fraction(60)), OverTimeSetting(2, Fraction(60)))
+    times = Designated(bench.line, AtTimesSetting(("10:30",), 1, Fraction(60)))
+    run = run_service(bench.line, settings, times, Console(file=io.StringIO()))
+    assert run.report.ok
+    assert run.report.false_alarms == 0
+    for setting in settings:
+        expected = answer_one_sided(bench.line, setting.epsilon, setting.threshold, bench.noise)
+        found = run.answers[setting.name]
+        assert (found.alarms == expected.alarms).all()
+        assert (found.paused == expected.paused).all()
+    assert run.designated.measure().warned == 1.0
