@@ -55,7 +55,7 @@ class Counted:
             return None
         text = f"with these report delays, {self.describe()} Most visits are reported too late."
         if self.enough is not None:
-            text += f" Set {self.limit} to {format_duration(self.enough)} for {format_share(ENOUGH)}."
+            text += f" Set {self.limit} to {format_duration(self.enough)} to count at least {100 * ENOUGH} %."
         return text
 
     def to_tree(self) -> dict[str, object]:

@@ -48,7 +48,7 @@ def test_hot_spots_alone_decide_fates(tiny: Tiny) -> None:
     tiny.lines += ["p7,shop,2026-01-01T01:20:00Z,2026-01-01T01:40:00Z,"]
     report = tiny.audit()
     assert report.ok, report.violations
-    assert report.fates == {"applied": 5, "not_watched": 1, "expired": 1, "dead_letter": 0}
+    assert report.fates == {"applied": 5, "too_late": 0, "not_watched": 1, "expired": 1, "dead_letter": 0}
     assert report.whole_until == 5 + 3
 
 

@@ -80,6 +80,8 @@ FATES = {
     "expired": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T03:00:00Z",
     "applied at the designated time": "p1,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T04:59:59Z",
     "expired at the designated time": "p1,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T05:00:00Z",
+    "too_late": "p1,park,2026-01-01T02:20:00Z,2026-01-01T03:30:00Z,2026-01-01T05:00:00Z",
+    "applied in the window and at the time": "p1,park,2026-01-01T02:20:00Z,2026-01-01T03:30:00Z,2026-01-01T04:59:59Z",
     "not_watched": "p1,shop,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,",
     "dead_letter: no such place": "p1,nowhere,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,",
     "dead_letter: left before": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:09:00Z,",
@@ -183,7 +185,7 @@ def test_only_refused_visits(tiny: Tiny) -> None:
     """Nothing is counted if every visit is refused."""
     assert count_at_park(tiny, "p1,nowhere,2026-01-01T00:10:00Z,,") == [0] * 8
     report = tiny.audit()
-    assert report.fates == {"applied": 0, "not_watched": 0, "expired": 0, "dead_letter": 1}
+    assert report.fates == {"applied": 0, "too_late": 0, "not_watched": 0, "expired": 0, "dead_letter": 1}
 
 
 def test_times_when_clocks_change(tiny: Tiny) -> None:
@@ -210,4 +212,4 @@ def test_input_without_visits_is_audited(tiny: Tiny) -> None:
     report = tiny.audit(every_tick=False)
     assert report.ok, report.violations
     assert report.safe > 0
-    assert report.fates == {"applied": 0, "not_watched": 0, "expired": 0, "dead_letter": 0}
+    assert report.fates == {"applied": 0, "too_late": 0, "not_watched": 0, "expired": 0, "dead_letter": 0}

@@ -108,7 +108,7 @@ def test_check_says_what_an_answer_counts(write: Write) -> None:
     result = run("check", write("delay,share\n14d,0.2\n30d,0.97\n"), "--config", str(CITY), "--strict")
     text = " ".join(result.output.split())
     assert "evening: the last answer about a designated time counts about 20.0 % of the visits" in text
-    assert "Set reporting_horizon to 30d" in text
+    assert "Set reporting_horizon to 30d to count at least 95 %." in text
     assert result.exit_code == EXIT_FAILED
 
 
