@@ -13,7 +13,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check proof test soak bench docs audit-dependencies test-tools lint types chart-schemas go-programs kafka-classes format lock wheel dist clean
+.PHONY: help demo unit one check proof test soak versions bench docs audit-dependencies test-tools lint types chart-schemas go-programs kafka-classes format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,9 +41,13 @@ test: $(DEV)  ## run every check: lint, types and all tests, on real servers tha
 	$(BIN)/pytest -m "not servers and not soak" --numprocesses 2 $(BY_FILE)
 	$(BIN)/pytest -m "servers and not soak" --numprocesses 8 $(BY_FILE) --reruns 1
 
-soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
+soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, mutmut, and other versions of servers
 	$(BIN)/pytest -m soak
 	$(BIN)/python tests/mutants/mutation.py
+	@$(MAKE) --no-print-directory versions
+
+versions: $(DEV)  ## run the protocol tests on other versions of Kafka, Redis and Valkey, and write docs/supported.md (needs Debian)
+	$(BIN)/python -m tests.versions
 
 bench: $(READY)  ## measure the service against its goals, and next to Flink SQL (5 minutes, on a machine that does nothing else)
 	$(BIN)/python -m simulators bench --out simulators/bench/measured.json --document docs/scaling.md

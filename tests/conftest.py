@@ -44,6 +44,7 @@ _SERVER_FOLDERS = (
     "tests/commands/test_servers.py",
     "tests/kafka/test_network.py",
     "tests/tools/servers",
+    "tests/versions",
 )
 _LONG = (
     "tests/tools/audit/test_arithmetic.py",

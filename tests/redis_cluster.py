@@ -12,6 +12,7 @@ import redis
 
 from monitor.tools.servers import EmbeddedValkey
 from tests.kit.waiting import until
+from tests.missing import report_missing
 
 SLOTS: Final = 16_384
 _MIGRATE_MS: Final = 5_000
@@ -66,6 +67,16 @@ class Move:
         """Mark the slot as moving at both nodes."""
         self.target.execute_command("CLUSTER SETSLOT", self.slot, "IMPORTING", read_node_id(self.source))
         self.source.execute_command("CLUSTER SETSLOT", self.slot, "MIGRATING", read_node_id(self.target))
+
+    def begin_as_a_whole(self) -> None:
+        """Order the source to move the slot as a whole. Servers other than Valkey 9 cannot: skip the test."""
+        order = ("MIGRATESLOTS", "SLOTSRANGE", self.slot, self.slot, "NODE", read_node_id(self.target))
+        try:
+            self.source.execute_command("CLUSTER", *order)
+        except redis.ResponseError as error:
+            if "unknown subcommand" not in str(error):
+                raise
+            report_missing(f"Valkey 9 ({error})", "remove LOCATION_MONITOR_VALKEY")
 
     def list_keys(self) -> list[str]:
         """Return the keys of the slot at the source, in the order in which redis-cli moves them."""

@@ -60,6 +60,11 @@ _NOT_KAFKA: Final = (
     "kafka.bootstrap_servers, and kafka.security_protocol"
 )
 
+_UNKNOWN_REQUEST: Final = (
+    "the broker does not know a request that the service needs: expected Apache Kafka 3 or later; upgrade the brokers, "
+    "and see docs/supported.md for other brokers"
+)
+
 _BY_KIND: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...]] = (
     (errors.IllegalSaslStateError, _SASL_STATE),
     (
@@ -68,7 +73,7 @@ _BY_KIND: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str],
     ),
     (
         (errors.UnsupportedVersionError, errors.UnrecognizedBrokerVersion),
-        "the broker is too old for a request: expected Kafka 3 or later; upgrade the brokers",
+        _UNKNOWN_REQUEST,
     ),
     (
         errors.UnknownTopicOrPartitionError,

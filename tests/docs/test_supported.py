@@ -17,6 +17,9 @@ KAFKA: Final[dict[str, Any]] = {
 }
 
 
+LOCKS: Final = (ROOT / "tests" / "versions").glob("*.lock")
+
+
 def find_line(word: str) -> str:
     """Return the one line of the page that names a thing."""
     (line,) = (line for line in PAGE.splitlines() if word in line)
@@ -36,3 +39,12 @@ def test_other_mechanisms_are_refused(mechanism: str) -> None:
     assert "**not supported**" in find_line(f"`{mechanism}`")
     with pytest.raises(ValidationError):
         KafkaSettings.model_validate({**KAFKA, "sasl_mechanism": mechanism})
+
+
+def test_versions_are_those_of_the_locks() -> None:
+    """The table of `make versions` has each version of Kafka that has a lock, and most tests passed on each."""
+    table = PAGE.partition("begin: make versions")[2].partition("<!-- end")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    locked = {lock.stem.removeprefix("kafka-") for lock in LOCKS}
+    assert locked <= {kafka for kafka, *_ in rows}
+    assert all(int(passed) > 600 for _, _, passed, *_ in rows)

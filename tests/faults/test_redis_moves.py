@@ -51,8 +51,7 @@ def move_classic(move: Move, scene: Scene, *, slowly: bool) -> None:
 
 def move_atomically(move: Move) -> None:
     """Move a slot as a whole."""
-    target = read_node_id(move.target)
-    move.source.execute_command("CLUSTER MIGRATESLOTS", "SLOTSRANGE", move.slot, move.slot, "NODE", target)
+    move.begin_as_a_whole()
     until(lambda: move.slot in list_slots(move.target), 30, "the slot has moved")
 
 

@@ -49,7 +49,7 @@ def test_no_error_is_shown_raw() -> None:
         (errors.NotEnoughReplicasError(), "min.insync.replicas"),
         (errors.MessageSizeTooLargeError(), "raise max.message.bytes"),
         (errors.InvalidReplicationFactorError(), "kafka.replication_factor"),
-        (errors.UnsupportedVersionError(), "expected Kafka 3 or later"),
+        (errors.UnsupportedVersionError(), "expected Apache Kafka 3 or later"),
         (errors.KafkaConnectionError("DNS Resolution failure"), "no address was found for its host name"),
         (OSError(111, "Connection refused"), "nothing listens at this address and port"),
     ],

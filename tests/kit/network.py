@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from typing import Final
 from urllib.parse import urlsplit
@@ -27,10 +28,14 @@ def parse_address(url: str) -> tuple[str, int]:
 
 
 class Forwarder:
-    """A forwarder that listens on a free loopback port, or on a given one, and connects clients to its target."""
+    """A forwarder that listens on a free loopback port, or on a given one, and connects clients to its target.
 
-    def __init__(self, target: tuple[str, int], port: int = 0) -> None:
+    `edit` changes what the target sends, block by block.
+    """
+
+    def __init__(self, target: tuple[str, int], port: int = 0, edit: Callable[[bytes], bytes] = bytes) -> None:
         self._target = target
+        self._edit = edit
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", port))
@@ -72,13 +77,13 @@ class Forwarder:
             server.settimeout(None)
             with self._lock:
                 self._open |= {client, server}
-            for pair in ((client, server), (server, client)):
-                threading.Thread(target=self._pump, args=pair, name="forwarder", daemon=True).start()
+            for way in ((client, server, bytes), (server, client, self._edit)):
+                threading.Thread(target=self._pump, args=way, name="forwarder", daemon=True).start()
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, edit: Callable[[bytes], bytes]) -> None:
         with suppress(OSError):
             while data := source.recv(BLOCK):
-                sink.sendall(data)
+                sink.sendall(edit(data))
         for connection in (source, sink):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

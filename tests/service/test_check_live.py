@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import struct
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 from kafka import OffsetSpec, TopicPartition
 
 from monitor.cli import main
-from monitor.contracts.clock import Clock
+from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import HOUR
 from monitor.errors import PeriodError, RefusedError
 from monitor.kafka.groups import list_groups
@@ -29,7 +30,9 @@ from monitor.tools.check.live import check_live
 from monitor.tools.check.live_report import LiveReport
 from monitor.tools.check.print_live import list_live_lines
 from monitor.tools.replay.driver import Replay
-from monitor.tools.servers import EmbeddedValkey
+from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
+from tests.kit.network import Forwarder, find_free_ports
+from tests.kit.town import HOURS, Town, build_tree, over_time
 from tests.service.running import create_topics, make_real_time, to_replay
 
 PERSONS = [f"p-{n}" for n in range(5)]
@@ -117,6 +120,26 @@ def test_check_refuses_what_run_refuses(answered: Any, change: Make) -> None:
         assert read_words_of_check(found) == said, name
         assert (said[0] if said else "") == refusal, (name, said)
         assert found.obstacles == (), name
+
+
+def hide_producers(answer: bytes) -> bytes:
+    """Replace the number of DescribeProducers where a broker lists the requests that it knows, with their versions."""
+    listed, unknown = (struct.pack(">hhhb", number, 0, 0, 0) for number in (61, 9_999))
+    return answer.replace(listed, unknown)
+
+
+def test_other_broker_is_noticed(store: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]) -> None:
+    """If the broker does not list producers, as every tick needs, `check --live` says so before `run` starts."""
+    (port,) = find_free_ports(1)
+    with closing(Forwarder(("127.0.0.1", port), edit=hide_producers)) as forwarder:
+        address = f"127.0.0.1:{forwarder.port}"
+        monitors = [over_time("places", ["inn"], 5, "3h")]
+        town = Town(tmp_path, build_tree(topic("other"), address, store.url, monitors, **HOURS), ["inn"])
+        with EmbeddedKafka(NodeSettings({"advertised.listeners": f"PLAINTEXT://{address}"}, port)):
+            town.apply()
+            town.create()
+            (obstacle,) = check_live(town.settings, SystemClock()).obstacles
+    assert "does not know a request that the service needs: expected Apache Kafka 3 or later" in obstacle
 
 
 def test_missing_topics_are_refused_alike(make_town: Make) -> None:

@@ -20,6 +20,7 @@ from monitor.service.preflight import Preflight, check_past_charges, create_paym
 from monitor.service.wiring import Settings, create_windows, make_ledger_topic
 from monitor.store.facts import COMPLETE_FROM_START
 from monitor.store.redis_store import RedisWindows
+from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import OwnerRecords
 from monitor.ticks.period_check import PeriodLimits, TakeoverRules
 from monitor.ticks.period_payments import declare_charges
@@ -52,6 +53,7 @@ def check_live(
             clock.now,
         )
         report = _describe_servers(report, settings, found)
+        _read_ends(settings, found)
         report = _check_payment(report, settings, found)
         report = _count_members(report, settings, found, has_key=has_key)
     except (RefusedError, FailedError) as error:
@@ -124,6 +126,20 @@ def _count_members(report: LiveReport, settings: Settings, found: Preflight, *, 
         return replace(report, members=len(versions))
     version = compute_version(settings.parameters, settings.compute_fingerprint(found))
     return replace(report, members=len(versions), other_members=sum(other != version for other in versions))
+
+
+def _read_ends(settings: Settings, found: Preflight) -> None:
+    """Ask the leaders for the ends of their logs, as each tick does. Another broker than Apache Kafka may refuse it.
+
+    Raises:
+        UnreachableError: a leader does not answer, or does not know the request.
+    """
+    visits, alerts = (
+        (topic, found.topics[topic].topic_id)
+        for topic in (settings.config.kafka.topics.visits, settings.config.kafka.topics.alerts)
+    )
+    with closing(InputTopic(settings.kafka, *visits, alerts)) as topic:
+        topic.read_end_offsets()
 
 
 def _look_at_facts(

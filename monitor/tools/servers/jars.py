@@ -1,8 +1,8 @@
 """Fetch Apache Kafka's jars once from Maven Central, and find a Java runtime.
 
-`kafka.lock` pins each jar's name, size and SHA-256. A jar's SHA-256 is checked when it is fetched, and at each start,
-because Maven's local repository is shared with other programs. Each jar is moved there in one step, so that no partial
-jar appears.
+A lock pins each jar's name, size and SHA-256: `kafka.lock`, unless the environment variable LOCATION_MONITOR_KAFKA_LOCK
+names the lock of another version. A jar's SHA-256 is checked when it is fetched, and at each start, because Maven's
+local repository is shared with other programs. Each jar is moved there in one step, so that no partial jar appears.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from monitor.errors import EmbeddedError
 
 Report = Callable[[str], None]
 
-KAFKA_VERSION = "4.3.0"
 EXTRA = "pip install 'location-monitor[embedded]'"
 """The command that installs what the servers need, for error messages."""
 
 MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 MIRROR = "LOCATION_MONITOR_MAVEN"
 """The environment variable with the address of a mirror of Maven Central."""
+LOCK = "LOCATION_MONITOR_KAFKA_LOCK"
+"""The environment variable with the path of the lock of another version of Kafka (lock_jars.py)."""
 
 _LEAST_JAVA = 17
 _CONNECTIONS = 4
@@ -58,9 +58,26 @@ class Jar:
         return Path(*self.group.split("."), self.artifact, self.version, f"{self.artifact}-{self.version}.jar")
 
 
+def find_lock() -> Path:
+    """Return the path of the lock. A checkpoint of the same name is beside it (storage_format.py)."""
+    return Path(os.environ.get(LOCK) or Path(__file__).with_name("kafka.lock"))
+
+
 def read_pinned_jars() -> tuple[Jar, ...]:
-    """Return the jars of the class path. Each line of `kafka.lock` has a SHA-256, a size and group:artifact:version."""
-    text = resources.files("monitor.tools.servers").joinpath("kafka.lock").read_text(encoding="utf-8")
+    """Return the jars of the class path, Kafka's own first.
+
+    Each line of the lock has a SHA-256, a size and group:artifact:version.
+
+    Raises:
+        EmbeddedError: the lock cannot be read.
+    """
+    try:
+        text = find_lock().read_text(encoding="utf-8")
+    except OSError as error:
+        raise EmbeddedError(
+            f"{LOCK}: the lock of Kafka's jars cannot be read ({error}). Expected a file that "
+            "monitor.tools.servers.lock_jars wrote. Correct the variable, or remove it for the usual version."
+        ) from error
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(_parse_jar(sha256, int(size), name) for sha256, size, name in rows)
 
@@ -77,15 +94,16 @@ def fetch_kafka(report: Report, repository: Path | None = None) -> tuple[Path, .
     `repository` is a local Maven repository; the default is `~/.m2/repository`.
 
     Raises:
-        EmbeddedError: a jar could not be fetched.
+        EmbeddedError: the lock cannot be read, or a jar could not be fetched.
     """
     repository = repository or Path.home() / ".m2" / "repository"
     jars = read_pinned_jars()
+    version = jars[0].version
     missing = [jar for jar in jars if not _is_whole(repository / jar.path, jar)]
     if missing:
         total = sum(jar.size for jar in missing) / _MEGABYTE
         report(
-            f"Fetching Apache Kafka {KAFKA_VERSION} from Maven Central, once: {len(missing)} jars, {total:.0f} MB, "
+            f"Fetching Apache Kafka {version} from Maven Central, once: {len(missing)} jars, {total:.0f} MB, "
             f"kept in {repository} …"
         )
         began = time.monotonic()
@@ -93,11 +111,11 @@ def fetch_kafka(report: Report, repository: Path | None = None) -> tuple[Path, .
             _fetch_all(missing, repository, report)
         except OSError as error:
             raise EmbeddedError(
-                f"Apache Kafka {KAFKA_VERSION} cannot be fetched from Maven Central into {repository}: {error}. Check "
+                f"Apache Kafka {version} cannot be fetched from Maven Central into {repository}: {error}. Check "
                 f"the network (HTTPS_PROXY, or a mirror in {MIRROR}) and the disk, then try again; jars already "
                 "fetched are kept. Or configure your own servers and omit --embedded."
             ) from error
-        report(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - began:.0f} s.")
+        report(f"Fetched Apache Kafka {version} in {time.monotonic() - began:.0f} s.")
     return tuple(repository / jar.path for jar in jars)
 
 

@@ -1,4 +1,4 @@
-"""Run Apache Kafka 4.3 in KRaft mode as child processes: one node, and further nodes that join it."""
+"""Run Apache Kafka in KRaft mode as child processes: one node, and further nodes that join it."""
 
 from __future__ import annotations
 

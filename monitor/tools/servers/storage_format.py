@@ -1,18 +1,17 @@
 """Format the storage of a new node. Kafka's command `StorageTool format` would start a separate Java for it.
 
 The command writes two files. `meta.properties` has ids. `bootstrap.checkpoint` depends only on the version of Kafka,
-except for its times: `kafka-VERSION.checkpoint` is the one that the command wrote, and a test compares it with the
-command's output.
+except for its times: the one that the command wrote is beside the lock of the version's jars, and a test compares it
+with the command's output.
 """
 
 from __future__ import annotations
 
 import base64
 import uuid
-from importlib import resources
 from pathlib import Path
 
-from monitor.tools.servers.jars import KAFKA_VERSION
+from monitor.tools.servers.jars import find_lock
 
 
 def make_id() -> str:
@@ -25,8 +24,7 @@ def make_id() -> str:
 def format_storage(data: Path, cluster_id: str, node_id: int) -> None:
     """Create a folder for the data of a node, and write both files."""
     data.mkdir()
-    checkpoint = resources.files("monitor.tools.servers").joinpath(f"kafka-{KAFKA_VERSION}.checkpoint")
-    (data / "bootstrap.checkpoint").write_bytes(checkpoint.read_bytes())
+    (data / "bootstrap.checkpoint").write_bytes(find_lock().with_suffix(".checkpoint").read_bytes())
     ids = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": make_id()}
     text = "".join(f"{key}={value}\n" for key, value in ids.items())
     (data / "meta.properties").write_text(text, encoding="utf-8")

