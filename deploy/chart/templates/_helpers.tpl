@@ -59,6 +59,8 @@ app.kubernetes.io/component: instance
 {{- $redis := dict -}}
 {{- with .Values.secrets -}}
 {{- if .kafkaPassword.existingSecret -}}{{- $_ := set $kafka "password_file" (printf "%s/kafka-password" $at) -}}{{- end -}}
+{{- if .kafkaToken.audience -}}{{- $_ := set $kafka "token_file" (printf "%s/kafka-token" $at) -}}{{- end -}}
+{{- if .sentinelPassword.existingSecret -}}{{- $_ := set $redis "sentinel_password_file" (printf "%s/sentinel-password" $at) -}}{{- end -}}
 {{- if .kafkaCa.existingSecret -}}{{- $_ := set $kafka "ca_file" (printf "%s/kafka-ca.pem" $at) -}}{{- end -}}
 {{- if .kafkaClient.existingSecret -}}
 {{- $_ := set $kafka "certificate_file" (printf "%s/kafka-client.pem" $at) -}}
@@ -140,6 +142,15 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- end -}}
 
+{{/* The token of the pod's service account, for Kafka. */}}
+{{- define "location-monitor.kafkaToken" -}}
+{{- with .Values.secrets.kafkaToken }}
+{{- if .audience }}
+- serviceAccountToken: {audience: {{ .audience | quote }}, expirationSeconds: {{ .expirationSeconds }}, path: kafka-token}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* The volumes of the service, with its secrets. */}}
 {{- define "location-monitor.volumes" -}}
 {{- $secrets := .root.Values.secrets -}}
@@ -151,7 +162,7 @@ seccompProfile: {type: RuntimeDefault}
       - secret:
           name: {{ $secrets.personKey.existingSecret }}
           items: [{key: {{ $secrets.personKey.key }}, path: person.key}]
-      {{- range $name, $path := dict "kafkaPassword" "kafka-password" "kafkaCa" "kafka-ca.pem" "redisPassword" "redis-password" "redisCa" "redis-ca.pem" }}
+      {{- range $name, $path := dict "kafkaPassword" "kafka-password" "kafkaCa" "kafka-ca.pem" "redisPassword" "redis-password" "sentinelPassword" "sentinel-password" "redisCa" "redis-ca.pem" }}
       {{- $secret := get $secrets $name }}
       {{- if $secret.existingSecret }}
       - secret:
@@ -168,13 +179,14 @@ seccompProfile: {type: RuntimeDefault}
             - {key: {{ $client.privateKey }}, path: {{ $server }}-client.key}
       {{- end }}
       {{- end }}
+      {{- include "location-monitor.kafkaToken" .root | nindent 6 }}
 {{- end -}}
 
 {{/* The parts of a pod that all pods of the chart share. */}}
 {{- define "location-monitor.pod" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
-{{- with .Values.serviceAccountName }}
+{{- with default .Values.serviceAccountName .serviceAccountName }}
 serviceAccountName: {{ . }}
 {{- end }}
 {{- with .Values.image.pullSecrets }}

@@ -31,6 +31,22 @@ CASES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
             "page.kafkaPassword.existingSecret=page",
         ),
     ),
+    "token": (
+        "secure",
+        (
+            "config.kafka.sasl_mechanism=OAUTHBEARER",
+            "config.kafka.username=null",
+            "secrets.kafkaPassword.existingSecret=",
+            "secrets.kafkaToken.audience=kafka",
+            "config.redis.url=rediss://primary/0",
+            "config.redis.sentinels={sentinels.stores:26379}",
+            "secrets.sentinelPassword.existingSecret=sentinels",
+            "auditor.enabled=true",
+            "auditor.serviceAccountName=auditor",
+            "page.enabled=true",
+            "page.serviceAccountName=page",
+        ),
+    ),
     "full-kafka": ("full", ("component=kafka",)),
     "secure-kafka": ("secure", ("component=kafka",)),
 }

@@ -114,7 +114,8 @@ def test_chart_contains_no_secret(rendered: dict[str, Answer]) -> None:
         if "secret" in source
     }
     given = [yaml.safe_load(path.read_text(encoding="utf-8"))["secrets"] for path in CHART.glob("ci/*.yaml")]
-    assert named == {secret["existingSecret"] for secrets in given for secret in secrets.values()} | {"auditor", "page"}
+    of_cases = {"auditor", "page", "sentinels"}
+    assert named == {secret["existingSecret"] for secrets in given for secret in secrets.values()} | of_cases
     assert not any(answer.of_kind("Secret") for answer in rendered.values())
     sources = "".join(path.read_text(encoding="utf-8") for path in CHART.glob("templates/**/*") if path.is_file())
     assert not any(
@@ -249,6 +250,31 @@ def test_readers_have_no_secret_of_the_service(rendered: dict[str, Answer], tmp_
     config["locations"]["file"] = "locations.csv"
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     assert load_config(tmp_path / "config.yaml", {}).auditor.username == "auditor"
+
+
+def test_token_is_of_each_pod(rendered: dict[str, Answer], tmp_path: Path) -> None:
+    """Each pod logs in to Kafka with a token of its own service account. Secrets are mounted as whole folders.
+
+    Kubernetes renews the files in such a folder, and not those that are mounted one by one (`subPath`).
+    """
+    answer = rendered["token"]
+    accounts = {}
+    for name, _, pod in list_pods(answer):
+        (secrets,) = [volume for volume in pod["volumes"] if volume["name"] == "secrets"]
+        tokens = [source for source in secrets["projected"]["sources"] if "serviceAccountToken" in source]
+        token = {"audience": "kafka", "expirationSeconds": 3600, "path": "kafka-token"}
+        assert tokens == [{"serviceAccountToken": token}], name
+        mounts = [mount for container in list_containers(pod) for mount in container.get("volumeMounts", ())]
+        assert not any("subPath" in mount for mount in mounts)
+        accounts[name.rpartition("-")[2]] = pod.get("serviceAccountName")
+    assert accounts["page"] == "page"
+    assert accounts["auditor"] == "auditor"
+    assert accounts["monitor"] is None
+    content = answer.of_kind("ConfigMap")[0]["data"]["config.yaml"]
+    (tmp_path / "config.yaml").write_text(content, encoding="utf-8")
+    config, folder = load_config(tmp_path / "config.yaml", {}), Path("/run/secrets/location-monitor")
+    assert config.kafka.token_file == folder / "kafka-token"
+    assert config.redis.sentinel_password_file == folder / "sentinel-password"
 
 
 def test_network_policy_opens_only_needed_ports(rendered: dict[str, Answer]) -> None:
