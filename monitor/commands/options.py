@@ -18,6 +18,7 @@ from monitor.config import (
     read_person_key,
     read_redis_password,
     read_sentinel_password,
+    read_signer,
     report_key_mode,
     require_files,
 )
@@ -80,7 +81,7 @@ def read_duration(_: click.Context, __: click.Parameter, value: str | None) -> i
 
 
 def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
-    """Read a configuration and the files it names. If `key` is given, the person key is not read.
+    """Read a configuration and the files it names. If `key` is given, no key file is read.
 
     Raises:
         ConfigError: with the problems of all files.
@@ -90,15 +91,18 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
     if key is None:
         key = read_person_key(valid.config.visits)
         report_key_mode(valid.config.visits)
+        return prepare_settings(valid, key, read_signer(valid.config.signing))
     return prepare_settings(valid, key)
 
 
 def find_secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:
     """Yield the problems of the secret and certificate files that `run` needs, for the sections that are valid."""
-    visits, kafka, redis = (read.sections.get(name) for name in ("visits", "kafka", "redis"))
+    visits, kafka, redis, signing = (read.sections.get(name) for name in ("visits", "kafka", "redis", "signing"))
     yield from collect_problems(lambda: require_files(kafka, redis))
     if needs_key and visits is not None:
         yield from collect_problems(lambda: read_person_key(visits))
+    if needs_key and signing is not None:
+        yield from collect_problems(lambda: read_signer(signing))
     if kafka is not None:
         yield from collect_problems(lambda: read_kafka_password(kafka))
     if redis is not None:

@@ -14,6 +14,7 @@ from monitor.config.secret_values import (
     read_person_key,
     read_redis_password,
     read_sentinel_password,
+    read_signer,
     report_key_mode,
     require_files,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "read_person_key",
     "read_redis_password",
     "read_sentinel_password",
+    "read_signer",
     "report_key_mode",
     "require_files",
     "validate_config",

@@ -16,6 +16,7 @@ KEY_BYTES: Final = 32
 
 KEY_FORM: Final = f"{KEY_BYTES} random bytes in hexadecimal (64 digits) or base64 (44 characters)"
 CREATE_KEY: Final = "location-monitor keygen person.key"
+CREATE_SIGNING_KEY: Final = "location-monitor keygen --signing example.org/safety signing.key"
 
 _LEAST_DISTINCT: Final = 16  # random bytes have fewer distinct values with a chance below 10⁻¹⁴
 _HEXADECIMAL: Final = re.compile(rb"[0-9A-Fa-f]{64}")

@@ -10,14 +10,16 @@ from typing import Final
 from pydantic import SecretStr
 
 from monitor.config.environment import PREFIX
-from monitor.config.key_form import CREATE_KEY, KEY_FORM, is_key
-from monitor.config.sections import VisitsSettings
+from monitor.config.key_form import CREATE_KEY, CREATE_SIGNING_KEY, KEY_FORM, is_key
+from monitor.config.sections import SigningSettings, VisitsSettings
 from monitor.config.servers import KafkaSettings, RedisSettings, find_url_password
+from monitor.contracts.signed_notes import Signer, read_signing_key
 from monitor.errors import ConfigError, Problem
 
 log = logging.getLogger(__name__)
 
 _CREATE_KEY: Final = f"Create one: {CREATE_KEY}"
+_CREATE_SIGNING_KEY: Final = f"Create one: {CREATE_SIGNING_KEY}"
 _SOURCE: Final = "the configuration"
 
 
@@ -38,6 +40,27 @@ def read_person_key(visits: VisitsSettings) -> bytes:
         what = f"a file with {KEY_FORM}"
         raise _make_error("visits.person_key_file", str(visits.person_key_file), what, f"{_CREATE_KEY}.")
     return key
+
+
+def read_signer(signing: SigningSettings) -> Signer | None:
+    """Return the key that signs answers; None if answers are not signed.
+
+    Raises:
+        ConfigError: the file cannot be read, has another form, or its public key is not `signing.public_key`.
+    """
+    if signing.key_file is None:
+        return None
+    content = _read_bytes("signing.key_file", signing.key_file, f"{_CREATE_SIGNING_KEY}.")
+    try:
+        signer = read_signing_key(content.decode())
+    except ValueError:
+        what = "a file with a private key that signs answers"
+        raise _make_error("signing.key_file", str(signing.key_file), what, f"{_CREATE_SIGNING_KEY}.") from None
+    public_key = str(signer.verifier)
+    if signing.public_key not in (None, public_key):
+        what = f"{public_key}, the public key of signing.key_file"
+        raise _make_error("signing.public_key", str(signing.public_key), what, "Correct one of the two.")
+    return signer
 
 
 def report_key_mode(visits: VisitsSettings) -> None:

@@ -22,6 +22,7 @@ from monitor.config.single_values import (
     PersonKey,
     Port,
     PositiveDuration,
+    PublicKey,
     Section,
     Shards,
     SlotLength,
@@ -99,6 +100,18 @@ class PrivacySettings(Section):
         default_factory=tuple,
         description="configurations or registry entries of others who publish about the same people; `check`, the "
         "notice and the page show the sum",
+    )
+
+
+class SigningSettings(Section):
+    """The key that signs answers, and the key with which subscribers verify them."""
+
+    key_file: FilePath | None = Field(
+        default=None, description="the file with the private key that signs answers; absent: answers are not signed"
+    )
+    public_key: PublicKey | None = Field(
+        default=None,
+        description="the public key with which subscribers and the page verify answers; absent: they do not",
     )
 
 

@@ -27,6 +27,7 @@ from monitor.contracts.instants import (
     parse_duration,
     parse_instant,
 )
+from monitor.contracts.signed_notes import read_public_key
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import format_epsilon, parse_epsilon
@@ -176,6 +177,16 @@ def _parse_path(value: object, info: ValidationInfo) -> Path:
     return Path(value) if folder is None else Path(folder) / value
 
 
+def _parse_public_key(value: object) -> str:
+    what = "a public key as `location-monitor keygen --signing` prints it, such as example.org/safety+0123abcd+AR…"
+    if not isinstance(value, str):
+        raise make_value_error(what, "YAML does not read this as a string: put it in quotes.")
+    try:
+        return str(read_public_key(value))
+    except ValueError:
+        raise make_value_error(what, "Copy the whole line.") from None
+
+
 def _parse_password(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or not text:
@@ -274,6 +285,7 @@ Origin = Annotated[
 Line = Annotated[
     str, PlainValidator(_make_text_parser(_LINE, "a string on one line, not empty")), WithJsonSchema({"type": "string"})
 ]
+PublicKey = Annotated[str, PlainValidator(_parse_public_key), WithJsonSchema({"type": "string"})]
 LocationId = Annotated[
     str, PlainValidator(_parse_location_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": ID_BYTES})
 ]

@@ -14,6 +14,7 @@ from monitor.config.sections import (
     PageSettings,
     PrivacySettings,
     ServiceSettings,
+    SigningSettings,
     VisitsSettings,
 )
 from monitor.config.servers import AuditorSettings, KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
@@ -32,6 +33,9 @@ class Config(Section):
     kafka: KafkaSettings = Field(description="a mapping with bootstrap_servers and topics")
     redis: RedisSettings = Field(description="a mapping with the url")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")
+    signing: SigningSettings = Field(
+        default_factory=SigningSettings, description="a mapping with key_file and public_key"
+    )
     page: PageSettings = Field(default_factory=PageSettings, description="a mapping with the port of the public page")
     otel: OtelSettings = Field(default_factory=OtelSettings, description="a mapping with enabled and endpoint")
     auditor: AuditorSettings = Field(

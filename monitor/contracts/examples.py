@@ -7,10 +7,13 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_hot_spots_record, make_over_time_record
+from monitor.contracts.checkpoints import hash_answer, make_checkpoint_record, name_log
 from monitor.contracts.dead_letters import Origin, encode_visit, make_dead_letter
 from monitor.contracts.dwell import make_dwell_record
 from monitor.contracts.instants import HOUR, parse_instant
+from monitor.contracts.merkle import Tree
 from monitor.contracts.owner_record import make_ledger_record, make_owner_record
+from monitor.contracts.signed_notes import Signer
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.contracts.visits import Fault, Reason
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, Status
@@ -70,6 +73,7 @@ def make_examples() -> dict[str, tuple[Example, ...]]:
         ),
         "hotSpots": (_make_output_example("complete", "The two places with the most people.", _make_hot_spots()),),
         "dwell": (_make_output_example("complete", "About 20 visits of 50 minutes.", _make_dwell()),),
+        "checkpoint": (_make_output_example("signed", "The first signed tick, with one answer.", _make_checkpoint()),),
         "owner": (_make_output_example("takeover", "An instance begins to write a partition.", _make_owner()),),
         "ledger": (_make_output_example("first", "The first record of an output partition.", _make_ledger()),),
         "deadLetter": (_make_dead_letter_example(),),
@@ -95,6 +99,14 @@ def _make_over_time(status: Status, tick: int, noisy_count: int | None = None) -
         answer=answer,
         resumes_at=_GRID.as_of(mark.until + 1) if status == "paused" else None,
     )
+
+
+def _make_checkpoint() -> OutputRecord:
+    answer = _make_over_time("safe", 8)
+    tree = Tree().extend([hash_answer(dict(answer.headers), answer.value)])
+    signer = Signer("example.org/town", bytes(range(32)))
+    origin = f"{name_log('example.org/town', _TOPIC_ID, 0)}8"
+    return make_checkpoint_record("town", signer, origin, 0, 8, _GRID.as_of(8), tree)
 
 
 def _make_at_times(tick: int, bounds: dict[str, int] | None = None) -> OutputRecord:

@@ -20,6 +20,7 @@ from monitor.contracts.alerts import (
     HotSpotsSnapshot,
     OverTimeAlert,
 )
+from monitor.contracts.checkpoints import CHECKPOINT, CheckpointRecord
 from monitor.contracts.dead_letters import DeadLetterHeaders
 from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.examples import make_examples
@@ -36,6 +37,7 @@ _ALERTS: Final[tuple[type[BaseModel], ...]] = (
     AtTimesSnapshot,
     HotSpotsSnapshot,
     DwellSnapshot,
+    CheckpointRecord,
     OwnerRecord,
     LedgerRecord,
 )
@@ -121,6 +123,7 @@ def _describe_messages() -> Schema:
         "dwell": _describe_event(
             "The number and mean length of visits at a time", DWELL, DwellSnapshot, "monitor/time"
         ),
+        "checkpoint": _describe_event("The signed end of a tick", CHECKPOINT, CheckpointRecord, "checkpoint"),
         "owner": _describe_event("A change of writer", OWNER, OwnerRecord, "owner"),
         "ledger": _describe_event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
         "deadLetter": {
@@ -138,7 +141,7 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
     "alerts": (
         "safety-alerts",
         "The output. Retention by time, no compaction: each tick repeats the state that is still valid.",
-        ("overTime", "atTimes", "hotSpots", "dwell", "owner", "ledger"),
+        ("overTime", "atTimes", "hotSpots", "dwell", "checkpoint", "owner", "ledger"),
         "send",
     ),
     "deadLetters": (

@@ -26,6 +26,7 @@ from monitor.config import (
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import SECOND
 from monitor.contracts.parameters import Parameters
+from monitor.contracts.signed_notes import Signer
 from monitor.errors import InsecureNoiseError, MonitorError, UsageError
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
@@ -62,7 +63,7 @@ class Settings:
     """A configuration that is ready for use: parameters, server addresses, and the key for person ids.
 
     `needs`: what the topics need (visits, alerts, dead letters). A replay replaces it, because its records have
-    timestamps of another clock.
+    timestamps of another clock. `signer`: the key that signs answers; only `run` sets it.
     """
 
     config: Config
@@ -73,6 +74,7 @@ class Settings:
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
     needs: tuple[TopicNeeds, ...]
     spans: Spans = NO_SPANS  # only `run` sets it
+    signer: Signer | None = None
 
     def compute_fingerprint(self, found: Preflight) -> str:
         """Return the fingerprint of this configuration's facts for the present input topic."""
@@ -85,7 +87,7 @@ class Settings:
         return compute_version(self.parameters, compute_published_fingerprint(self.parameters, topic_id))
 
 
-def prepare_settings(valid: ValidConfig, key: bytes) -> Settings:
+def prepare_settings(valid: ValidConfig, key: bytes, signer: Signer | None = None) -> Settings:
     """Prepare a configuration for use. This reads the password files, but opens no connection.
 
     Raises:
@@ -94,7 +96,8 @@ def prepare_settings(valid: ValidConfig, key: bytes) -> Settings:
     config = valid.config
     connections, address = build_kafka_connections(config), build_redis_address(config)
     needs = list_topic_needs(valid.parameters, config.kafka)
-    return Settings(config, valid.parameters, connections, address, PersonHasher(key), valid.worst, needs)
+    hasher = PersonHasher(key)
+    return Settings(config, valid.parameters, connections, address, hasher, valid.worst, needs, signer=signer)
 
 
 def build_kafka_connections(config: Config) -> KafkaConnections:
@@ -271,7 +274,9 @@ class Service:
         check = self._create_period_check(records)
 
         def own(partition: int) -> Owner:
-            return take_over(settings.kafka, partition, records, self._noise, self._clock, check.end_takeover)
+            return take_over(
+                settings.kafka, partition, records, self._noise, self._clock, check.end_takeover, settings.signer
+            )
 
         context = ReleaseContext(
             parameters,

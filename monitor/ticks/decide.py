@@ -32,12 +32,13 @@ class Decision:
     """The records of one tick, and the number of answers by (monitor, status).
 
     `unknown`: the shards with a reading that have an unknown answer, each with the cause
-    (`monitor.contracts.unknown_causes`).
+    (`monitor.contracts.unknown_causes`). `checkpoint`: the signature of the records, if answers are signed.
     """
 
     records: Sequence[OutputRecord]
     answers: Mapping[tuple[str, str], int]
     unknown: Collection[tuple[int, str]] = ()
+    checkpoint: OutputRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from monitor.contracts.ledger_entries import (
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
+from monitor.ticks.signed_log import SignedLog
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
@@ -126,6 +127,7 @@ class LedgerState:
     expired. `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant of the first remaining
     record, if earlier ones have expired. `eras`: (last tick before an owner, that owner's F), where F is known.
     `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be decided.
+    `signed`: the signed log of an owner whose answers are signed, else None.
     """
 
     terms: OwnerTerms | None = None
@@ -139,6 +141,7 @@ class LedgerState:
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
+    signed: SignedLog | None = None
 
     @property
     def lost_at(self) -> int | None:
@@ -203,7 +206,8 @@ class LedgerState:
         entry = read_record(record.key, record.value, record.headers)
         match entry:
             case None:
-                return
+                if self.signed is not None:
+                    self.signed.read(record, self.last_tick, self.last_records.values())
             case StartEntry():
                 self._fold_terms(entry)
             case OwnerEntry():

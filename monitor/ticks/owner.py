@@ -15,14 +15,17 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import Clock
 from monitor.contracts.owner_record import make_owner_record
 from monitor.contracts.parameters import Parameters, Total, find_shard
+from monitor.contracts.signed_notes import Signer
 from monitor.errors import LedgerError
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.failpoints import failpoint
 from monitor.privacy.noise import Noise
 from monitor.ticks.decide import Decider, Decision
+from monitor.ticks.evidence import Evidence
 from monitor.ticks.ledger import ACKNOWLEDGED_SECONDS, LedgerReader, Writer, require_ledger
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms, find_later
 from monitor.ticks.period_payments import declare_charges
+from monitor.ticks.signed_log import SignedLog
 
 log = logging.getLogger(__name__)
 
@@ -209,16 +212,26 @@ class Owner:
         self.first_tick = min(self.first_tick, slot)
         self._owner_record_at = min(self._owner_record_at, slot)
 
+    def decide(self, tick: int, evidence: Evidence) -> Decision:
+        """Draw the answers of a tick, and sign them if answers are signed. Either append them, or close this owner."""
+        decision, signed = self.decider.decide(tick, evidence, self.state), self.state.signed
+        if signed is None:
+            return decision
+        checkpoint = signed.sign(tick, self._parameters.grid.as_of(tick), decision.records)
+        return replace(decision, checkpoint=checkpoint)
+
     def append(self, tick: int, decision: Decision, within: float = ACKNOWLEDGED_SECONDS) -> None:
         """Append the answers of a tick. When this returns, they are in the ledger.
 
         The work depends on the answers only, and not on the visits, so its duration reveals nothing more than they do.
         The append is given up after about `within` seconds (`Writer.append`).
-        For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
+        For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one. If
+        answers are signed, the checkpoint is the last record.
         """
         parameters, grid = self._parameters, self._parameters.grid
         owner_records = self._build_due_owner_records(tick, empty=not decision.records)
-        self._writer.append([*owner_records, *decision.records], within)
+        checkpoint = [] if decision.checkpoint is None else [decision.checkpoint]
+        self._writer.append([*owner_records, *decision.records, *checkpoint], within)
         oldest = grid.as_of(tick) - (parameters.longest_horizon + 1) * grid.length
         self.state.forget(tick, parameters.mark_lifetime, oldest, parameters.memory_slots)
 
@@ -244,9 +257,15 @@ Check = Callable[[int, LedgerState], None]
 
 
 def take_over(
-    connections: KafkaConnections, partition: int, records: OwnerRecords, noise: Noise, clock: Clock, check: Check
+    connections: KafkaConnections,
+    partition: int,
+    records: OwnerRecords,
+    noise: Noise,
+    clock: Clock,
+    check: Check,
+    signer: Signer | None = None,
 ) -> Owner:
-    """Take a ledger partition over, and return its owner.
+    """Take a ledger partition over, and return its owner. `signer`: the key that signs answers, if they are signed.
 
     Raises:
         UnreachableError: the outcome is not known; take over again.
@@ -262,6 +281,8 @@ def take_over(
     try:
         # 2. Read the partition.
         reader = LedgerReader(connections, parameters, ledger.topic, [partition], records.now)
+        signed = None if signer is None else SignedLog(signer, parameters.name, ledger.topic_id, partition)
+        reader.get_state(partition).signed = signed
         reader.refresh()
         # 3. Append an owner record, and read up to it. All records of earlier owners are before it.
         terms = records.announce(writer, partition, reader)
@@ -272,7 +293,8 @@ def take_over(
         state.begin_ownership(terms)
         failpoint("owner.read")
         # 4. Append the records of the last tick again, unchanged, because their transaction may have been aborted.
-        writer.append(list(state.last_records.values()))
+        answers = list(state.last_records.values())
+        writer.append(answers if signed is None else signed.choose_repeated(state.last_tick, answers))
         failpoint("owner.repeated")
         # 5. Check what one person may pay within a period.
         check(partition, state)

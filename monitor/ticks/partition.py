@@ -237,7 +237,7 @@ class PartitionRelease:
             self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
             failpoint("tick.read")
             self._skipped = (owner.first_undecided, tick - 1) if tick > owner.first_undecided else None
-            decision = owner.decider.decide(tick, evidence, owner.state)
+            decision = owner.decide(tick, evidence)
             with spans.span("tick.wait"):
                 hindrance = self._wait_for_release(tick, due, stop)
             if hindrance:

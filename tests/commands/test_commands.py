@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from monitor.cli import main
 from monitor.config.key_form import is_key
+from monitor.contracts.signed_notes import read_signing_key
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 COMMANDS = ("check", "dead-letters", "demo", "keygen", "replay", "run", "schema", "servers", "topics", "watch")
@@ -121,6 +122,16 @@ def test_output_is_json(words: Sequence[str | Path]) -> None:
     result = invoke(*words)
     assert result.exit_code == 0
     assert json.loads(result.output)
+
+
+def test_keygen_writes_a_signing_key(tmp_path: Path) -> None:
+    """`keygen --signing` writes a private key to a file that only its owner can read, and prints the public key."""
+    file = tmp_path / "signing.key"
+    result = invoke("keygen", "--signing", "example.org/town", file)
+    assert result.exit_code == 0
+    assert result.output.strip() == str(read_signing_key(file.read_text().strip()).verifier)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert invoke("keygen", "--signing", "a name", tmp_path / "other.key").exit_code == 2
 
 
 def test_keygen_writes_a_new_private_key(tmp_path: Path) -> None:

@@ -16,11 +16,14 @@ from monitor.config import (
     read_kafka_password,
     read_person_key,
     read_redis_password,
+    read_signer,
     report_key_mode,
     require_files,
 )
 from monitor.config.key_form import create_key, is_key
+from monitor.contracts.signed_notes import create_signing_key, read_signing_key
 from monitor.errors import ConfigError
+from tests.kit.signed import SIGNER
 
 KEY = "qn/TGe6D7vsXiFKstZA9hunter2md6iBzgSziHXuhUA="
 SECRETS = {
@@ -191,6 +194,32 @@ def test_unconfigured_person_key_is_refused(load: Any, absent: str) -> None:
     """Without a configured person key the message names the environment variable."""
     with pytest.raises(ConfigError, match="LOCATION_MONITOR__VISITS__PERSON_KEY"):
         read_person_key(load({"visits.person_key_file": absent}).visits)
+
+
+@pytest.mark.parametrize("content", [None, "", "PRIVATE+KEY+example.org/town+00000000+hunter2", KEY])
+def test_unusable_signing_key_is_refused(load: Any, tmp_path: Path, content: str | None) -> None:
+    """A signing key that cannot be read, or has another form, is refused without showing it."""
+    file = tmp_path / "signing.key"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ConfigError, match="location-monitor keygen --signing") as caught:
+        read_signer(load({"signing.key_file": str(file)}).signing)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_public_key_must_match(load: Any, refusal: Any, tmp_path: Path) -> None:
+    """The two keys must belong together, and a public key has the form that `keygen` prints."""
+    file, key = tmp_path / "signing.key", create_signing_key("example.org/town")
+    file.write_text(key + "\n")
+    public_key = str(read_signing_key(key).verifier)
+    keys = {"signing.key_file": str(file), "signing.public_key": public_key}
+    signer = read_signer(load(keys).signing)
+    assert signer is not None
+    assert str(signer.verifier) == public_key
+    other = str(SIGNER.verifier)
+    with pytest.raises(ConfigError, match=r"signing\.public_key"):
+        read_signer(load(keys | {"signing.public_key": other}).signing)
+    assert list(refusal({"signing.public_key": public_key[:-4]})) == ["signing.public_key"]
 
 
 def test_passwords_come_from_files(load: Any, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_asyncapi_has_three_channels() -> None:
         "atTimes",
         "hotSpots",
         "dwell",
+        "checkpoint",
         "owner",
         "ledger",
     }

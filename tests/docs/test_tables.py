@@ -33,6 +33,7 @@ _KEY_SECTIONS = (
     "clock",
     "locations and visits",
     "privacy",
+    "signing",
     "kafka",
     "redis",
     "metrics",

@@ -15,7 +15,7 @@ import pytest
 from monitor.tools.servers import EmbeddedValkey, ValkeySettings
 from tests.faults.oracles import Verdict, settle
 from tests.faults.subscriber import Subscriber
-from tests.faults.town import FaultTown, Shape
+from tests.faults.town import SIGNED, FaultTown, Shape
 from tests.kit.processes import Instance
 from tests.kit.programs import warm_up
 from tests.shared_kafka import SharedKafka
@@ -141,8 +141,11 @@ def _scenes(folder: Path) -> Iterator[MakeScene]:
 
 @pytest.fixture(scope="module")
 def module_scene(kafka: SharedKafka, store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
-    """One town for the whole module, on servers that no test breaks. It has answered, and no instance runs."""
-    scene = make_module_scene(kafka.bootstrap_servers, store.url)
+    """One town for the whole module, on servers that no test breaks. It has answered, and no instance runs.
+
+    Its answers are signed.
+    """
+    scene = make_module_scene(kafka.bootstrap_servers, store.url, Shape(changes=SIGNED))
     first = scene.start()
     scene.subscriber.wait_complete()
     first.kill()

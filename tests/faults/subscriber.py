@@ -59,7 +59,7 @@ class Subscriber:
         if written not in known:
             known.add(written)
             value = json.loads(record.value)
-            if "tick" in value:
+            if "tick" in value and value.get("kind") != "checkpoint":
                 self.values.append(value)
                 # An owner record has a tick without a status, if the tick had nothing to answer.
                 self._statuses.setdefault(value["tick"], set()).update(filter(None, [value.get("status")]))

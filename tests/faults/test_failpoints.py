@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 
 import monitor
+from monitor.contracts.checkpoints import NOT_IN_THE_TREE
+from monitor.contracts.signed_notes import read_signing_key
 from monitor.observe.failpoints import FAILPOINTS
+from monitor.tools.client.subscriber import Published, read_topic_id
+from monitor.tools.client.verification import Verification
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.faults.steps import RUN_FAILPOINTS
+from tests.faults.town import FaultTown
 from tests.kit.waiting import until
 
 ROOT = Path(monitor.__file__).parent
@@ -82,12 +87,28 @@ def test_stopped_instance_finishes_its_work(name: str, module_scene: Scene) -> N
     other.kill()
 
 
-@pytest.mark.promise(22, 28)
+def find_unsigned(town: FaultTown) -> list[str]:
+    """Verify all answers as a subscriber with the public key does, and return what is wrong."""
+    signer = read_signing_key((town.folder / "signing.key").read_text(encoding="utf-8"))
+    with town.admin() as admin:
+        verification = Verification(signer.verifier, read_topic_id(admin, town.topics.alerts))
+    records = [
+        Published(tuple(record.headers), record.value, record.partition, record.offset, record.key)
+        for record in town.records()
+    ]
+    signed = {record.value for record in verification.check(records)}
+    answers = [record for record in records if dict(record.headers)["ce_type"] not in NOT_IN_THE_TREE]
+    unsigned = [str(record.key) for record in answers if record.value not in signed]
+    return [verification.problem] if verification.problem else unsigned
+
+
+@pytest.mark.promise(22, 28, 45)
 def test_promises_after_all_kills(module_scene: Scene) -> None:
-    """After all kills, every answer seen is committed, every visit has its fate, and no planted id leaks."""
+    """After all kills, every answer is committed and signed, every visit has its fate, and no planted id leaks."""
     instance = module_scene.start()
     module_scene.subscriber.wait_complete()
     verdict = module_scene.settle(instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0
+    assert find_unsigned(module_scene.town) == []

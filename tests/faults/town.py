@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from monitor.contracts.instants import MINUTE, SECOND, format_instant
+from monitor.contracts.signed_notes import create_signing_key
 from tests.faults.traffic import Traffic
 from tests.kit.processes import CLI, Instance
 from tests.kit.town import TWO_SECONDS, Town, build_tree, over_time
@@ -32,6 +33,9 @@ LATE: Final = tuple(f"late-{n}" for n in range(5))
 PLACES: Final = (*(f"edge-{n}" for n in range(6)), "murmur-0", "murmur-1", "yard-0", "yard-1", *LATE, "void")
 TIMES_EVERY: Final = 4 * SECOND
 MINUTES: Final = 30
+KEY_NAME: Final = "example.org/town"
+SIGNED: Final = {"signing": {"key_file": "signing.key"}}
+"""A change of the configuration with which the answers are signed."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class FaultTown(Town):
     def __init__(self, folder: Path, name: str, servers: tuple[str, str], shape: Shape, seed: int) -> None:
         super().__init__(folder, configuration(name, *servers, shape), PLACES)
         self.shape, self.seed = shape, seed
+        (folder / "signing.key").write_text(create_signing_key(KEY_NAME))
         # State exactly the most that a person may pay, so that the audit finds any excess.
         self.tree["privacy"]["epsilon"] = str(self.apply().worst)
         self.apply()

@@ -20,6 +20,7 @@ from monitor.contracts.instants import HOUR, SECOND, parse_instant
 from monitor.contracts.owner_record import make_ledger_record
 from monitor.contracts.parameters import AtTimes, Parameters
 from monitor.contracts.schedule import Schedule
+from monitor.contracts.signed_notes import Signer
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.over_time import OverTimeRule
@@ -184,8 +185,11 @@ def take_over(
     """A function that takes over partitions. The owners are closed at the end."""
     with ExitStack() as opened:
 
-        def take(place: LedgerTopic, partition: int = 0, parameters: Parameters | None = None) -> Owner:
-            made = own(connections, place, partition, parameters or make_parameters(), clock, noise=noise)
+        def take(
+            place: LedgerTopic, partition: int = 0, parameters: Parameters | None = None, signer: Signer | None = None
+        ) -> Owner:
+            parameters = parameters or make_parameters()
+            made = own(connections, place, partition, parameters, clock, noise=noise, signer=signer)
             return opened.enter_context(closing(made))
 
         yield take

@@ -10,6 +10,7 @@ from typing import Any
 from monitor.contracts.alerts import LEDGER, OWNER, OutputRecord
 from monitor.contracts.clock import Clock, SteppedClock
 from monitor.contracts.parameters import Parameters
+from monitor.contracts.signed_notes import Signer
 from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.store.facts import COMPLETE_FROM_START, NEVER, Reading
@@ -35,10 +36,11 @@ def own(
     noise: Noise | None = None,
     check: Check = accept,
     now: Callable[[], int] | None = None,
+    signer: Signer | None = None,
 ) -> Owner:
     """Take a partition over. `now`: the clock of owner records (default: `clock`)."""
     records = OwnerRecords(ledger, parameters, now or clock.now)
-    return take_over(connections, partition, records, noise or OneSidedNoise(SystemEntropy()), clock, check)
+    return take_over(connections, partition, records, noise or OneSidedNoise(SystemEntropy()), clock, check, signer)
 
 
 def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[OutputRecord]:
@@ -75,7 +77,7 @@ def leave_open(
 
 def publish(owner: Owner, tick: int, readings: Mapping[int, Reading]) -> Decision:
     """Decide a tick on these readings, and append its answers."""
-    decision = owner.decider.decide(tick, Evidence(readings), owner.state)
+    decision = owner.decide(tick, Evidence(readings))
     owner.append(tick, decision)
     return decision
 

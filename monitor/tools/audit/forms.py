@@ -228,6 +228,16 @@ class Start(Struct, frozen=True):
     input_topic_id: str
 
 
+class Checkpoint(Struct, frozen=True):
+    """The signed end of a tick. The audit does not verify its signature."""
+
+    kind: Literal["checkpoint"]
+    tick: Whole
+    as_of: Instant
+    note: str
+    hashes: list[str]
+
+
 ANSWERS: Final[dict[str, Any]] = {
     "over_time": Safe | Noisy | Paused | Unknown,
     "at_times": AtTimes,
@@ -235,7 +245,8 @@ ANSWERS: Final[dict[str, Any]] = {
     "dwell": Dwell,
 }
 OWNERS: Final[dict[str, Any]] = {"owner": Owner, "ledger": Start}
-FORMS: Final[dict[str, Any]] = ANSWERS | OWNERS
+CHECKPOINT: Final = "checkpoint"
+FORMS: Final[dict[str, Any]] = ANSWERS | OWNERS | {CHECKPOINT: Checkpoint}
 
 
 @dataclass(frozen=True, slots=True)

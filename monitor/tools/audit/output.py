@@ -11,7 +11,7 @@ from typing import Final
 
 from monitor.tools.audit.configuration_in_force import Stretches
 from monitor.tools.audit.findings import BYTES, FORM, TICKS, Findings
-from monitor.tools.audit.forms import ANSWERS, FORMS, OWNERS, AtTimes, OverTime, Owner, Record
+from monitor.tools.audit.forms import ANSWERS, CHECKPOINT, FORMS, OWNERS, AtTimes, OverTime, Owner, Record
 from monitor.tools.audit.history import History
 from monitor.tools.audit.judge import Judge
 from monitor.tools.audit.missing_records import TickParts
@@ -97,7 +97,7 @@ class OutputChecks:
             return
         elif record.kind in OWNERS:
             self._take_owner(record)
-        else:
+        elif record.kind in ANSWERS:
             self._take_answer(record, waiting)
 
     def _belongs(self, record: Record) -> bool:
@@ -108,6 +108,8 @@ class OutputChecks:
         form = record.form
         if record.kind in OWNERS:
             return record.key == record.kind and form.service in self._services
+        if record.kind == CHECKPOINT:
+            return record.key == CHECKPOINT
         about = form.location_id if isinstance(form, OverTime) else format_utc(form.time)
         key = f"{form.monitor}/{about}" + (f"/{form.shard}" if isinstance(form, AtTimes) else "")
         return (record.key, record.ce_id) == (key, f"{key}/{form.tick}")

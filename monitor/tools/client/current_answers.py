@@ -27,6 +27,7 @@ Reason = Literal[
     "other_registry",
     "not_understood",
     "clock_behind",
+    "not_verified",
 ]
 Kind = Literal["over_time", "at_times", "hot_spots"]
 
@@ -107,6 +108,7 @@ class Answer:
 
 
 NOTHING: Final = Answer("unknown", "nothing_published")
+_NOT_VERIFIED: Final = Answer("unknown", "not_verified")
 
 
 @dataclass(frozen=True, repr=False)
@@ -227,6 +229,8 @@ class KnownPlaces:
 
         Hot spots are compared with no threshold, so they count only if there is no other answer.
         """
+        if self.view.problem:
+            return Known((_NOT_VERIFIED,), self.now, self.slot)
         answers = tuple(self._find_compared(location_id))
         return Known(answers or tuple(self._find_hot_spots(location_id)), self.now, self.slot)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -13,68 +11,24 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-import msgspec
-
-from monitor.config import load_registry, load_valid_config
+from monitor.config import ValidConfig, load_registry, load_valid_config
 from monitor.contracts.alerts import DWELL, HOT_SPOTS
 from monitor.contracts.clock import Clock, SystemClock
 from monitor.contracts.instants import DAY, MILLISECOND, SECOND, parse_duration, parse_instant, to_instant
 from monitor.contracts.parameters import Registry
-from monitor.errors import TimeError, TokenError
+from monitor.contracts.signed_notes import Verifier, read_public_key
+from monitor.errors import TimeError, UsageError
 from monitor.kafka.connections import KafkaConnections
 from monitor.service.wiring import build_kafka_connections
 from monitor.tools.client.current_answers import NOTHING, VALID_SLOTS, Answer, Known, KnownPlaces
 from monitor.tools.client.subscriber import BACK_TICKS, Published, Subscriber
 from monitor.tools.client.subscriber_view import Change, SubscriberView, keep_for
+from monitor.tools.client.tokens import Token, decode_token
+from monitor.tools.client.verification import Verification
 
-_VERSION: Final = 1  # of the token
 FINAL_FOR: Final = DAY
 """How long the last answer about a designated time stays valid."""
 _TOTALS: Final = {HOT_SPOTS.encode(), DWELL.encode()}
-
-
-class Token(msgspec.Struct, frozen=True):
-    """A position in the output topic. `offsets`: of the next record, by partition. `as_of` and `taken`: instants.
-
-    `as_of` is that of the latest record folded; None if there was no record. `topic_id` is Kafka's id of the topic.
-    """
-
-    topic: str
-    offsets: dict[int, int]
-    taken: int
-    topic_id: str
-    as_of: int | None = None
-    version: int = _VERSION
-
-    def encode(self) -> str:
-        """Return the token as text that is safe in URLs and file names."""
-        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
-
-
-def decode_token(text: str, topic: str, topic_id: str) -> Token:
-    """Read a token.
-
-    Raises:
-        TokenError: the text is not a token of this version, or it is of another topic, or of an earlier one of the same
-            name, whose offsets mean nothing in this one.
-    """
-    try:
-        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
-    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
-        raise TokenError(
-            f"the token is {text[:40]!r}: expected the text of `Places.token`. Start without a token."
-        ) from error
-    if token.version != _VERSION or token.topic != topic:
-        raise TokenError(
-            f"the token is of topic {token.topic!r} and version {token.version}: expected {topic!r} and version "
-            f"{_VERSION}. Start without a token."
-        )
-    if token.topic_id != topic_id:
-        raise TokenError(
-            f"the token is of topic {topic!r} with the id {token.topic_id}: expected the id {topic_id}, because the "
-            "topic was re-created since the token was taken. Start without a token."
-        )
-    return token
 
 
 class SteadyTime:
@@ -115,7 +69,8 @@ class Places:
 
     `now` returns the instant at which answers are read. It never goes back, even if the computer's clock is set back.
 
-    `resume`: a token. The first updates are then the changes since the token was taken.
+    `resume`: a token. The first updates are then the changes since the token was taken. `verifier`: the public key of
+    the service; only answers that it has signed are believed.
 
     Raises:
         TokenError: the token is of another topic, or is not a token (constructor only).
@@ -123,9 +78,18 @@ class Places:
     """
 
     def __init__(
-        self, subscriber: Subscriber, registry: Registry, slot: int, clock: Clock, *, resume: str | None = None
+        self,
+        subscriber: Subscriber,
+        registry: Registry,
+        slot: int,
+        clock: Clock,
+        *,
+        resume: str | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         self._subscriber, self._slot, self.now = subscriber, slot, SteadyTime(clock).now
+        self._verifier = verifier
+        self._verification = self._begin_verification()
         self.view = SubscriberView(registry, keep=keep_for(slot, FINAL_FOR))
         self._known = KnownPlaces(self.view, slot, self.now, FINAL_FOR)
         self._shown: dict[str, tuple[object, ...]] = {}
@@ -172,12 +136,19 @@ class Places:
         """
         instant = to_instant(time)
         view = SubscriberView(self.view.registry, keep=self.view.keep)
-        first = instant - FINAL_FOR - VALID_SLOTS * self._slot
+        first = instant - FINAL_FOR - (VALID_SLOTS + 1) * self._slot
         with self._reading:
             # The timestamp of an answer is the as_of of its tick. Other records have later ones, and may precede it.
             records = self._subscriber.read_between(first // MILLISECOND, (instant + self._slot) // MILLISECOND + 1)
-        _fold(view, (record for record in records if _read_as_of(record, instant) <= instant))
+        past = (record for record in records if _read_as_of(record, instant) <= instant)
+        _fold(view, past, self._begin_verification())
         return KnownPlaces(view, self._slot, lambda: instant, FINAL_FOR)
+
+    @property
+    def checkpoints(self) -> dict[int, str]:
+        """The text of the last verified checkpoint of each partition, to compare with what others were shown."""
+        with self._state:
+            return {} if self._verification is None else self._verification.checkpoints
 
     @property
     def slot(self) -> int:
@@ -202,12 +173,17 @@ class Places:
         with self._reading:
             records = [] if self._closed.is_set() else self._subscriber.poll()
             with self._state:
-                return bool(records), _fold(self.view, records)
+                return bool(records), _fold(self.view, records, self._verification)
 
     def read_totals(self, as_of: int) -> None:
         """Fold the hot spots and dwell times of one earlier tick, given its as_of (an instant), if it is retained."""
+        verification = self._begin_verification()
         with self._reading:
-            records = self._subscriber.read_tick(as_of // MILLISECOND)
+            if verification is None:
+                records = self._subscriber.read_tick(as_of // MILLISECOND)
+            else:  # it begins with the checkpoint of the tick before
+                before = (as_of - self._slot) // MILLISECOND
+                records = verification.check(self._subscriber.read_between(before, as_of // MILLISECOND))
         with self._state:
             _fold(self.view, (record for record in records if dict(record.headers).get("ce_type") in _TOTALS))
 
@@ -215,7 +191,7 @@ class Places:
         """Return the places that have changed since the last call; the first call returns all that are known."""
         with self._state:
             now, changed, ends = self.now(), [], list[int]()
-            for place in self._known.places():
+            for place in dict.fromkeys([*self._known.places(), *(self._shown if self.view.problem else ())]):
                 known = self._known.get(place)
                 if self._note(place, known.at(now)):
                     changed.append(Update(place, known))
@@ -260,23 +236,33 @@ class Places:
         more = True
         while more and self.view.empty:
             more = self._subscriber.begin()
-            _fold(self.view, self._subscriber.read_to_end())
+            self._read_from_here()
         if self.view.as_of is not None:
             as_of = parse_instant(self.view.as_of) // MILLISECOND
             if not self._subscriber.reaches(as_of):
                 self._subscriber.begin(as_of)
-                _fold(self.view, self._subscriber.read_to_end())
+                self._read_from_here()
+
+    def _read_from_here(self) -> None:
+        """Read the records from the present position to the end. The verification begins again with them."""
+        self._verification = self._begin_verification()
+        _fold(self.view, self._subscriber.read_to_end(), self._verification)
+
+    def _begin_verification(self) -> Verification | None:
+        return None if self._verifier is None else Verification(self._verifier, self._subscriber.topic_id)
 
     def _resume(self, token: Token) -> None:
         """Read the records that were valid when the token was taken, note them as shown, and read the later ones."""
         self._subscriber.begin(None if token.as_of is None else token.as_of // MILLISECOND)
         records = list(self._subscriber.read_up_to(token.offsets))
+        if self._verification is not None:
+            records = self._verification.check(records)
         after = [record for record in records if record.offset >= token.offsets.get(record.partition, 0)]
         _fold(self.view, (record for record in records if record.offset < token.offsets.get(record.partition, 0)))
         for place in self._known.places():
             self._shown[place] = _extract_shown(self._known.get(place).at(token.taken))
         _fold(self.view, after)
-        _fold(self.view, self._subscriber.read_to_end())
+        _fold(self.view, self._subscriber.read_to_end(), self._verification)
 
 
 def subscribe(config: str | Path, *, resume: str | None = None, clock: Clock | None = None) -> Places:
@@ -288,27 +274,56 @@ def subscribe(config: str | Path, *, resume: str | None = None, clock: Clock | N
         TopicError: the output topic does not exist.
         UnreachableError: Kafka does not answer.
     """
-    valid = load_valid_config(Path(config), os.environ)
+    return open_configured(load_valid_config(Path(config), os.environ), clock, resume=resume)
+
+
+def open_configured(valid: ValidConfig, clock: Clock | None, *, resume: str | None = None) -> Places:
+    """Subscribe with a configuration that is read already. Raise the errors of `subscribe`."""
     parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
     registry, slot, timed = parameters.registry, parameters.grid.length, bool(parameters.timed)
-    return open_places(build_kafka_connections(valid.config), topic, registry, slot, clock, resume=resume, timed=timed)
+    key = valid.config.signing.public_key
+    return open_places(
+        build_kafka_connections(valid.config),
+        topic,
+        registry,
+        slot,
+        clock,
+        resume=resume,
+        timed=timed,
+        verifier=None if key is None else read_public_key(key),
+    )
 
 
 def connect(
-    servers: Sequence[str], topic: str, *, slot: str, registry: str | Path, resume: str | None = None
+    servers: Sequence[str],
+    topic: str,
+    *,
+    slot: str,
+    registry: str | Path,
+    resume: str | None = None,
+    public_key: str | None = None,
 ) -> Places:
     """Subscribe without the service's configuration, to a Kafka that needs no credentials.
 
-    `slot` is the length of a slot, such as "1h". `registry` is the service's public list of locations.
+    `slot` is the length of a slot, such as "1h". `registry` is the service's public list of locations. `public_key` is
+    the key with which the service signs its answers, if it does.
 
     Raises:
         ConfigError: the registry is invalid.
         DurationError: `slot` is not a duration.
+        UsageError: `public_key` is not a public key.
         TokenError, TopicError, UnreachableError: as in `subscribe`.
     """
     ids = tuple(location.id for location in load_registry(Path(registry)))
-    connections = KafkaConnections(tuple(servers))
-    return open_places(connections, topic, Registry(ids, 1), parse_duration(slot), None, resume=resume)
+    connections, length = KafkaConnections(tuple(servers)), parse_duration(slot)
+    try:
+        verifier = None if public_key is None else read_public_key(public_key)
+    except ValueError:
+        raise UsageError(
+            f"public_key is {public_key!r}: expected a line such as example.org/safety+0123abcd+AR…, as the service "
+            "publishes it"
+        ) from None
+    return open_places(connections, topic, Registry(ids, 1), length, None, resume=resume, verifier=verifier)
 
 
 def open_places(
@@ -320,23 +335,31 @@ def open_places(
     *,
     resume: str | None = None,
     timed: bool = True,
+    verifier: Verifier | None = None,
 ) -> Places:
     """Subscribe with existing connection settings. `slot` is in microseconds.
 
     `timed`: whether there may be designated times. Their last answers are valid for a day, so a day's records are read.
+    `verifier`: the public key of the service. The first tick that is read is not shown, so one more is read.
 
     Raise the errors of `subscribe` except ConfigError.
     """
     back = max(BACK_TICKS * slot, FINAL_FOR + VALID_SLOTS * slot if timed else 0)
-    subscriber = Subscriber(connections, topic, slot // MILLISECOND, (back + slot) // MILLISECOND)
+    back += slot if verifier is None else 2 * slot
+    subscriber = Subscriber(connections, topic, slot // MILLISECOND, back // MILLISECOND)
     try:
-        return Places(subscriber, registry, slot, clock or SystemClock(), resume=resume)
+        return Places(subscriber, registry, slot, clock or SystemClock(), resume=resume, verifier=verifier)
     except BaseException:
         subscriber.close()
         raise
 
 
-def _fold(view: SubscriberView, records: Iterable[Published]) -> list[Change]:
+def _fold(view: SubscriberView, records: Iterable[Published], verification: Verification | None = None) -> list[Change]:
+    """Add records to a view, and return the changes. With a verification, add only those that are signed."""
+    if verification is not None:
+        records = verification.check(records)
+        if verification.problem and not view.problem:
+            view.distrust(verification.problem)
     changes = (view.add(record.headers, record.value) for record in records)
     return [change for change in changes if change is not None]
 

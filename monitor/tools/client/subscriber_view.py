@@ -123,13 +123,15 @@ class SubscriberView:
     answer about its subject no longer counts.
 
     `keep`: how long (in microseconds; see `keep_for`) a place or time without new records is kept. Later it counts as
-    no longer watched. `earlier`: registries that the service may still use, latest first.
+    no longer watched. `earlier`: registries that the service may still use, latest first. `problem`: why no answer is
+    believed (`distrust`), empty if answers are.
     """
 
     registry: Registry
     keep: int = DAY
     unreadable: int = 0
     earlier: tuple[Registry, ...] = ()
+    problem: str = ""
     tick: int | None = None
     as_of: str | None = None
     _latest: int | None = None
@@ -146,8 +148,16 @@ class SubscriberView:
         self.earlier = tuple(one for one in known if one.digest != registry.digest)[:_KEPT_REGISTRIES]
         self.registry = registry
 
+    def distrust(self, problem: str) -> None:
+        """Forget all answers, and believe none from now on, because their signatures show that some were altered."""
+        self.problem = problem
+        for known in (self._alerts, self._noisy, self._alert_monitors, self._times, self._hot_spots, self._dwell):
+            known.clear()
+
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
         """Add a record, and return the change; None if nothing changes. Records of unknown types are skipped."""
+        if self.problem:
+            return None
         kind = (dict(headers).get("ce_type") or b"").decode(errors="replace")
         add = {
             OVER_TIME: self._add_alert,

@@ -19,11 +19,10 @@ from monitor.contracts.instants import DAY, MINUTE, format_duration, parse_insta
 from monitor.contracts.parameters import Parameters, Total
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.service.keep_running import stop_on_signals
-from monitor.service.wiring import build_kafka_connections
 from monitor.tools.client.current_answers import VALID_SLOTS, KnownPlaces
 from monitor.tools.client.describe_records import NAMED, News, NewsLine, Words, dwell_status, hot_spots_status, moment
 from monitor.tools.client.designated_time import AtTime
-from monitor.tools.client.places import Places, open_places
+from monitor.tools.client.places import Places, open_configured
 from monitor.tools.client.subscriber_view import Alert, SubscriberView
 
 STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
@@ -40,6 +39,9 @@ _ATTEMPTS: Final = 3  # designated times to try, because the service may have be
 
 def describe_headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
     """Yield a line with the as_of of the current state (UTC), and a warning if the state is old."""
+    if subscriber_view.problem:
+        yield f"NOT VERIFIED: {subscriber_view.problem}. Every place is unknown. Start again once it is explained."
+        return
     if subscriber_view.tick is None or subscriber_view.as_of is None:
         yield _NOTHING
         return
@@ -187,10 +189,9 @@ def watch_command(valid: ValidConfig, console: Console, *, once: bool) -> None:
 
 def watch(valid: ValidConfig, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
     """Do what `watch_command` does, until `stop` is set."""
-    parameters, topic = valid.parameters, valid.config.kafka.topics.alerts
-    registry, slot, timed = parameters.registry, parameters.grid.length, bool(parameters.timed)
-    words, connections = Words(parameters.grid), build_kafka_connections(valid.config)
-    with open_places(connections, topic, registry, slot, clock, timed=timed) as places:
+    parameters = valid.parameters
+    words = Words(parameters.grid)
+    with open_configured(valid, clock) as places:
         look_back(places, parameters)
         if once or not console.is_terminal:
             for line in describe_view(places.view, words, places.now()):

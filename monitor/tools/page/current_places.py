@@ -134,7 +134,7 @@ class Present:
     locations: Sequence[Location]
     feed: Feed
     unreachable_after: int
-    _version: tuple[int, bool, int] | None = None
+    _version: tuple[int, bool, int, str] | None = None
     _uses: int = 0
     _unchanged_until: int = 0
     _snapshot: Snapshot = Snapshot()
@@ -159,7 +159,7 @@ class Present:
         """
         async with self._lock:
             board, now = self.feed.board, self.feed.clock.now()
-            version = board.version, self.is_reachable, self._uses
+            version = board.version, self.is_reachable, self._uses, self.feed.view.problem
             position = format_position(board.topic_id, board.position)
             if version != self._version or now > self._unchanged_until:
                 as_of, registry = board.as_of, self.parameters.registry.digest

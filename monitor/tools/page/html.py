@@ -130,6 +130,7 @@ class Html:
             pages=count_pages(len(places)),
             audit=_write_audit_line(words, recount, self._promise),
             promise=self._promise,
+            public_key=self._setup.get("publicKey"),
             setup=self._write_setup(view, texts),
         ).encode()
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from monitor.contracts.instants import MILLISECOND
+from monitor.contracts.signed_notes import Verifier
 from monitor.errors import TopicError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.tools.client.subscriber import Subscriber
+from monitor.tools.client.verification import Verification
 from monitor.tools.page.entries import Entry, read_entries
 
 log = logging.getLogger(__name__)
@@ -22,11 +24,15 @@ ASK_SECONDS: Final = 5.0
 
 
 class Polled(NamedTuple):
-    """The records for subscribers, the position after them, and the number of foreign records (`read_entries`)."""
+    """The records for subscribers, the position after them, and the number of foreign records (`read_entries`).
+
+    `problem` is that of the verification, if answers are verified.
+    """
 
     entries: Sequence[Entry]
     position: Mapping[int, int]
     foreign: int
+    problem: str = ""
 
 
 Deliver = Callable[[str, Polled], None]
@@ -35,12 +41,20 @@ Deliver = Callable[[str, Polled], None]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The output topic, and how far back to read it: `history` before its latest record. Both are in microseconds."""
+    """The output topic, and how far back to read it: `history` before its latest record. Both are in microseconds.
+
+    `verifier`: the public key with which the records are verified, if they are.
+    """
 
     connections: KafkaConnections
     topic: str
     slot: int
     history: int
+    verifier: Verifier | None = None
+
+    def verify(self, topic_id: str) -> Verification | None:
+        """Return the verification of all records of a topic, which outlives connections; None if none is verified."""
+        return None if self.verifier is None else Verification(self.verifier, topic_id)
 
     def open(self, topic_id: str = "", position: Mapping[int, int] | None = None) -> Subscriber:
         """Connect, and continue at a position if the topic still has this id. Else begin `history` back.
@@ -58,15 +72,25 @@ class Source:
         return subscriber
 
 
-def poll(subscriber: Subscriber) -> Polled:
-    """Return the next records for subscribers, and the position after them. Wait for at most 250 ms."""
+def poll(subscriber: Subscriber, verification: Verification | None = None) -> Polled:
+    """Return the next records for subscribers, and the position after them. Wait for at most 250 ms.
+
+    With a verification, records since the last checkpoint are returned with the next one.
+    """
     records = subscriber.poll()
+    if verification is not None:
+        records = verification.check(records)
     entries, foreign = read_entries(records)
-    return Polled(entries, subscriber.positions, foreign)
+    return Polled(entries, subscriber.positions, foreign, "" if verification is None else verification.problem)
 
 
 def follow(
-    source: Source, deliver: Deliver, subscriber: Subscriber, position: Mapping[int, int], stop: threading.Event
+    source: Source,
+    deliver: Deliver,
+    subscriber: Subscriber,
+    position: Mapping[int, int],
+    verification: Verification | None,
+    stop: threading.Event,
 ) -> None:
     """Deliver records until `stop` is set. If Kafka fails, connect again and continue after the last delivery.
 
@@ -81,7 +105,8 @@ def follow(
             current = current or source.open(topic_id, at)
             if current.topic_id != topic_id:
                 topic_id, at = current.topic_id, {}  # the offsets were those of the earlier topic
-            polled = poll(current)
+                verification = source.verify(topic_id)
+            polled = poll(current, verification)
             is_due = time.monotonic() - asked >= ASK_SECONDS
             if is_due or polled.entries:
                 current.require_same_topic()

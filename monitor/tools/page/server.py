@@ -22,11 +22,13 @@ from monitor.config.sections import PageSettings
 from monitor.contracts.clock import Clock
 from monitor.contracts.instants import MILLISECOND, SECOND
 from monitor.contracts.parameters import Parameters
+from monitor.contracts.signed_notes import read_public_key
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.kafka.connections import KafkaConnections
 from monitor.observe.health import Endpoint
 from monitor.tools.client.subscriber import Subscriber
 from monitor.tools.client.subscriber_view import SubscriberView, keep_for
+from monitor.tools.client.verification import Verification
 from monitor.tools.page.app import Site
 from monitor.tools.page.board import Board
 from monitor.tools.page.bodies import Body, make_body
@@ -78,7 +80,9 @@ class Page:
         self._settings = settings
         valid = keep_for(parts.parameters.grid.length)
         history = settings.history + valid  # so that the oldest past that is shown has all answers that were valid then
-        self._source = Source(parts.kafka, config.kafka.topics.alerts, parts.parameters.grid.length, history)
+        key = config.signing.public_key
+        verifier = None if key is None else read_public_key(key)
+        self._source = Source(parts.kafka, config.kafka.topics.alerts, parts.parameters.grid.length, history, verifier)
         board = Board(history, settings.history_megabytes * 1_000_000, valid)
         view = SubscriberView(parts.parameters.registry, valid)
         shared = {
@@ -95,6 +99,8 @@ class Page:
             "unreachableMs": settings.unreachable_after // MILLISECOND,
             "background": background is not None,
         }
+        if key is not None:
+            setup["publicKey"] = key
         promise = describe_promise(config, read_publishers(config.privacy.other_publishers))
         html = Html(build_texts(settings), setup, static, promise)
         self._site = Site(
@@ -117,7 +123,8 @@ class Page:
         """Read the topic to its end, then accept connections."""
         subscriber = self._source.open()
         try:
-            position = self._catch_up(subscriber)
+            verification = self._source.verify(subscriber.topic_id)
+            position = self._catch_up(subscriber, verification)
             self._endpoint = self._open_metrics()
             listening = _listen(self._settings.host, self._settings.port)
         except BaseException:
@@ -133,7 +140,7 @@ class Page:
         ready.wait()
         self._reader = threading.Thread(
             target=follow,
-            args=(self._source, self._deliver, subscriber, position, self._stop),
+            args=(self._source, self._deliver, subscriber, position, verification, self._stop),
             name="reader of the output topic",
         )
         self._reader.start()
@@ -186,9 +193,9 @@ class Page:
         if self._endpoint is not None:
             self._endpoint.close()
 
-    def _catch_up(self, subscriber: Subscriber) -> dict[int, int]:
+    def _catch_up(self, subscriber: Subscriber, verification: Verification | None) -> dict[int, int]:
         while True:
-            polled = poll(subscriber)
+            polled = poll(subscriber, verification)
             subscriber.require_same_topic()
             self._add(subscriber.topic_id, polled)
             if subscriber.is_at_end():
@@ -196,6 +203,8 @@ class Page:
 
     def _add(self, topic_id: str, polled: Polled) -> None:
         self._feed.deliver(topic_id, polled.entries, polled.position)
+        if polled.problem and not self._feed.view.problem:
+            self._feed.view.distrust(polled.problem)
         self._metrics.count_foreign(polled.foreign)
         self._metrics.set_as_of(self._feed.board.as_of)
 

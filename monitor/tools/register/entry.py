@@ -139,13 +139,15 @@ def _describe_loss(figures: Figures, period: str) -> str:
 
 def _describe_service(figures: Figures) -> Mapping[str, str]:
     two_sided = ["Two-sided geometric noise for dwell times."] if figures.has_dwell else []
+    key = figures.valid.config.signing.public_key
+    signed = [] if key is None else [f"Answers are signed with the key {key}."]
     software = f"Software: location-monitor {__version__}. {_DRAWN}"
     return {
         "releases": f"Answers are published {spell_rhythm(figures.valid.config.clock.slot)}. What a person may pay "
         f"within any {spell_duration(figures.report.period)} is bounded by privacy.epsilon, even if the monitors "
         "change: a new configuration is refused until the sum fits.",
         "kept": f"Visits arrive all the time, and are kept for {spell_duration(figures.input_kept)}.",
-        "mechanisms": _join_lines((_NOISE, *two_sided, software, _PLATFORM)),
+        "mechanisms": _join_lines((_NOISE, *two_sided, software, _PLATFORM, *signed)),
         "composition": _join_lines(f"{each.name}: {each.explanation}" for each in figures.report.monitors),
         "compared": "A noisy count below the threshold is published as 'safe'; any other noisy count is published."
         if figures.has_threshold

@@ -89,10 +89,18 @@ def _describe_limits(figures: Figures) -> dict[str, str]:
     return {
         "overlap": "" if overlap is None else overlap.describe(),
         "stays": _describe_stays(figures),
+        "signed": _describe_signing(figures.valid.config.signing.public_key),
         "consent": _CONSENT if figures.has_lower_bounds else "",
         "meanings": "\n".join(_list_meanings(figures)),
         "together": _describe_together(figures),
     }
+
+
+def _describe_signing(public_key: str | None) -> str:
+    """Return the key with which readers verify the answers; nothing if they are not signed."""
+    if public_key is None:
+        return ""
+    return f" They are signed, so that nobody can alter them unseen, with the key `{public_key}`."
 
 
 def _describe_stays(figures: Figures) -> str:

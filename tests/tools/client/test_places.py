@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
 import threading
@@ -19,12 +20,15 @@ from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import DAY, HOUR, MINUTE, to_datetime
 from monitor.contracts.parameters import find_shard
+from monitor.contracts.signed_notes import Verifier
 from monitor.contracts.slot_grid import SlotGrid
 from monitor.errors import TimeError, TokenError, UnreachableError
 from monitor.service.wiring import Settings
+from monitor.ticks.signed_log import SignedLog
 from monitor.tools.client import Known, Places, connect, subscribe
 from monitor.tools.client.places import open_places
 from tests.conftest import Eventually
+from tests.kit.signed import SIGNER
 from tests.tools.client.conftest import CONFIG, Published
 from tests.tools.client.records import REGISTRY, SLOTS, over_time, snapshot
 
@@ -54,9 +58,9 @@ def open_at(settings: Settings, clock: SteppedClock) -> Iterator[Callable[..., P
     """A function that opens places on the topic, at the clock's time. They are closed at the end."""
     opened: list[Places] = []
 
-    def open_one(resume: str | None = None) -> Places:
+    def open_one(resume: str | None = None, verifier: Verifier | None = None) -> Places:
         topic = settings.config.kafka.topics.alerts
-        opened.append(open_places(settings.kafka, topic, REGISTRY, HOUR, clock, resume=resume))
+        opened.append(open_places(settings.kafka, topic, REGISTRY, HOUR, clock, resume=resume, verifier=verifier))
         return opened[-1]
 
     yield open_one
@@ -134,6 +138,37 @@ def test_updates_are_changes(
     clock.move_to(SLOTS.as_of(12))
     assert {place: known.reason for place, known in islice(updates, 2)} == {"market": "too_old", "clinic": "too_old"}
     assert known.state == "unknown"
+
+
+def test_altered_answer_turns_all_unknown(
+    publish_ticks: Callable[..., None], open_at: Callable[..., Places], clock: SteppedClock
+) -> None:
+    """
+    With the public key, only signed answers are believed, and after an altered one every place is unknown.
+
+        tick    5 c   6 c   7 c   8 c     9 c
+                |     shown               one answer altered
+    """
+    publish_ticks({})
+    with open_at() as unsigned:
+        topic_id = json.loads(base64.urlsafe_b64decode(unsigned.token + "=="))["topic_id"]
+    log = SignedLog(SIGNER, "town", topic_id, 0)
+
+    def sign(tick: int) -> list[OutputRecord]:
+        answers = [over_time("market", tick, 0), over_time("clinic", tick, 0)]
+        return [*answers, log.sign(tick, SLOTS.as_of(tick), answers)]
+
+    publish_ticks({tick: sign(tick) for tick in (5, 6, 7, 8)})
+    places = open_at(verifier=SIGNER.verifier)
+    assert states(places, 2) == {"market": "safe", "clinic": "safe"}
+    assert places.at(to_datetime(SLOTS.as_of(7))).get("market").state == "safe"
+    assert places.checkpoints[0].splitlines()[::3] == [f"example.org/town/{topic_id}/0/5", "tick 8"]
+    _market, clinic, checkpoint = sign(9)
+    publish_ticks({9: [over_time("market", 9, 12), clinic, checkpoint]})
+    clock.move_to(SLOTS.as_of(9) + MINUTE)
+    assert set(states(places, len(REGISTRY.ids)).values()) == {"unknown"}
+    assert {places.get(place).reason for place in REGISTRY.ids} == {"not_verified"}
+    assert "the answers of tick 9 are not those that were signed" in places.view.problem
 
 
 def test_clock_that_catches_up(

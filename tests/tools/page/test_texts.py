@@ -29,6 +29,7 @@ REASONS: dict[State, tuple[Reason, ...]] = {
         "input_incomplete",
         "other_registry",
         "not_understood",
+        "not_verified",
         "clock_behind",
     ),
 }

@@ -13,13 +13,16 @@ from typing import Any
 from kafka.admin import NewTopic
 
 from monitor.config import load_valid_config
+from monitor.config.sections import SigningSettings
 from monitor.contracts.alerts import OutputRecord, make_at_times_record, make_over_time_record
 from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR, MILLISECOND
 from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.over_time import Mark, step
+from monitor.ticks.signed_log import SignedLog
 from monitor.tools.page.feed import Feed
 from monitor.tools.page.server import Page, PageParts
+from tests.kit.signed import SIGNER
 
 CONFIG = Path(__file__).parents[3] / "config"
 FIRST = 24
@@ -41,7 +44,10 @@ def load_parts(folder: Path, kafka: KafkaConnections, **page: Any) -> PageParts:
 
 @dataclass
 class Town:
-    """The answers of a town. `publish` appends the records of a tick to the topic, and moves the clock."""
+    """The answers of a town. `publish` appends the records of a tick to the topic, and moves the clock.
+
+    `signed`: the log that signs the ticks; the page then verifies them. None: they are not signed.
+    """
 
     parts: PageParts
     topic: str
@@ -49,6 +55,7 @@ class Town:
     producer: Any
     marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
     noisy: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    signed: SignedLog | None = None
 
     def with_page(self, **settings: Any) -> PageParts:
         """Return the parts with the topic of this town, and with other settings of the page."""
@@ -57,6 +64,7 @@ class Town:
         update = {
             "kafka": config.kafka.model_copy(update={"topics": topics}),
             "page": config.page.model_copy(update=settings),
+            "signing": SigningSettings(public_key=None if self.signed is None else str(SIGNER.verifier)),
         }
         return replace(self.parts, config=config.model_copy(update=update))
 
@@ -80,7 +88,9 @@ class Town:
         """Publish a tick. `counts`: people by place (None: incomplete input); `noon`: new noisy counts at 12:30."""
         grid = self.parts.parameters.grid
         at = grid.as_of(tick)
-        for record in [*self.alerts(tick, counts or {}), *self.snapshots(tick, noon or {}, complete=complete)]:
+        records = [*self.alerts(tick, counts or {}), *self.snapshots(tick, noon or {}, complete=complete)]
+        checkpoint = [] if self.signed is None else [self.signed.sign(tick, at, records)]
+        for record in [*records, *checkpoint]:
             self.send(record, at)
         self.producer.flush(timeout=10)
         self.clock.move_to(at + HOUR // 100)

@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.cli import main
 from monitor.config import ValidConfig, load_valid_config
 from monitor.config.monitors import DwellMonitor
+from monitor.config.sections import SigningSettings
 from monitor.contracts.instants import DAY, HOUR, MINUTE
 from monitor.privacy.dwell import DwellRule, step
 from monitor.privacy.epsilon import format_epsilon
@@ -36,6 +37,7 @@ from monitor.tools.register.figures import (
     spell_rhythm,
 )
 from monitor.tools.register.pages import write_assessment, write_notice
+from tests.kit.signed import SIGNER
 from tests.privacy.laws import Given
 
 ROOT = Path(__file__).parents[3]
@@ -220,6 +222,16 @@ def test_notice_depends_on_the_stated_limit() -> None:
     notice = " ".join(write_notice(collect_figures(load_valid_config(CONFIG, {})), NOBODY).split())
     assert "if the settings change" not in notice
     assert "settings too: if one of them changes, this notice must be replaced" in notice
+
+
+def test_public_key_is_stated(valid: ValidConfig) -> None:
+    """The notice and the entry state the public key, if there is one."""
+    key = str(SIGNER.verifier)
+    signing = SigningSettings(public_key=key)
+    signed = collect_figures(replace(valid, config=valid.config.model_copy(update={"signing": signing})))
+    assert key in write_notice(signed, PUBLISHER)
+    assert key in to_yaml(build_entry(signed, PUBLISHER))
+    assert "They are signed" not in write_notice(collect_figures(valid), PUBLISHER)
 
 
 def test_given_names_leave_nothing_open() -> None:
