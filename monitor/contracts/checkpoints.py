@@ -140,5 +140,5 @@ def read_checkpoint(value: bytes | None, verifier: Verifier, log: str) -> Checkp
 
 def hash_answer(headers: Mapping[str, bytes | None], value: bytes | None) -> bytes:
     """Return the hash of an answer's leaf, given its headers by name."""
-    lines = [headers.get(name) or b"" for name in SIGNED_HEADERS]
-    return hash_leaf(b"\n".join([*lines, value or b""]))
+    ce_type, ce_id, ce_time = map(headers.get, SIGNED_HEADERS)
+    return hash_leaf(b"\n".join((ce_type or b"", ce_id or b"", ce_time or b"", value or b"")))
