@@ -179,6 +179,13 @@ def valkey() -> Iterator[EmbeddedValkey]:
     yield from _valkey(ValkeySettings())
 
 
+@pytest.fixture(scope="module")
+def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
+    """A server that tests may flush and kill. The fixture `valkey` skips them where no server is available."""
+    with EmbeddedValkey() as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def valkey_cluster() -> Iterator[EmbeddedValkey]:
     """A real Valkey 9 for the session, as a cluster of one node with all slots."""

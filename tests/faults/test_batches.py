@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import lz4.frame
 import pytest
@@ -28,23 +28,12 @@ from tests.faults.town import FaultTown, Shape
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, ZSTD
 from tests.kit.processes import Instance
+from tests.kit.town import over_time
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
 MOST_MEGABYTES: Final = 600
 WITHIN_SECONDS: Final = 60.0
-
-
-def make_monitor(name: str, location: str, window: str) -> dict[str, Any]:
-    """Return a monitor of one place, with ε so large that no draw is above zero."""
-    return {
-        "name": name,
-        "kind": "over_time",
-        "locations": [location],
-        "epsilon": "40",
-        "threshold": 4,
-        "window": window,
-    }
 
 
 @pytest.fixture(params=[1])
@@ -59,7 +48,7 @@ def town(
 
     Everybody is at edge-0, with a long window; nobody is at edge-1.
     """
-    monitors = [make_monitor("long", "edge-0", "30m"), make_monitor("short", "edge-1", "8s")]
+    monitors = [over_time("long", ["edge-0"], 4, "30m"), over_time("short", ["edge-1"], 4, "8s")]
     shape = Shape(inputs=request.param, ledger_partitions=1, changes={"monitors": monitors})
     town = FaultTown(tmp_path, topic("batches"), (kafka.bootstrap_servers, store.url), shape, 0)
     town.create()

@@ -36,6 +36,7 @@ from tests.faults.test_walk import choose_seed
 from tests.faults.town import FaultTown, Shape
 from tests.kit.processes import Instance
 from tests.kit.topics import read_topic
+from tests.kit.town import over_time
 from tests.kit.waiting import until
 from tests.shared_kafka import SharedKafka
 
@@ -55,16 +56,7 @@ _CHANGES: Final = {
     "clock": {"slot": "15s", "origin": "2026-01-01T00:00:00Z", "release_delay": "1s", "tolerance": "100ms"},
     "visits": {"default_stay": "1s", "accept_ahead": "15s", "person_key_file": "person.key"},
     "privacy": {"epsilon": "100000", "period": "5m"},
-    "monitors": [
-        {
-            "name": "edges",
-            "kind": "over_time",
-            "locations": [f"edge-{number}" for number in range(6)],
-            "epsilon": "240",
-            "threshold": 4,
-            "window": "45s",
-        }
-    ],
+    "monitors": [over_time("edges", [f"edge-{number}" for number in range(6)], 4, "45s")],
 }
 
 

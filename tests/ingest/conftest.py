@@ -52,13 +52,6 @@ def hasher() -> PersonHasher:
     return PersonHasher(b"0123456789abcdef")
 
 
-@pytest.fixture(scope="module")
-def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """A server that tests may flush and kill. The argument `valkey` skips the test where there is no server."""
-    with EmbeddedValkey() as server:
-        yield server
-
-
 @pytest.fixture
 def world(
     kafka: SharedKafka, store: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]

@@ -10,7 +10,7 @@ import pytest
 from monitor.ingest.dead_letters import DeadLetterTopic
 from tests.faults.bad_records import HUGE, KINDS, make_bad_records
 from tests.ingest.world import NOW_SLOT, Drain, World
-from tests.kit.topics import read_topic
+from tests.kit.topics import create_topic, read_topic
 
 BAD = [
     bad._replace(value=bad.value and bad.value.replace(b"edge-0", b"inn"))
@@ -22,10 +22,7 @@ BAD = [
 def dead_topic(world: World) -> str:
     """A dead-letter topic with records of at most 64 KiB."""
     name = f"{world.topic}.dead"
-    with closing(world.connections.create_admin()) as admin:
-        configs = {"max.message.bytes": "65536"}
-        settings = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
-        admin.create_topics({name: settings}, wait_for_metadata=True)
+    create_topic(world.connections, name, configs={"max.message.bytes": "65536"})
     return name
 
 

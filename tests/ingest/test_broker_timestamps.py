@@ -12,6 +12,7 @@ from monitor.ingest.source import InputLog, find_unstamped
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from tests.conftest import Eventually
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 TYPE = "message.timestamp.type"
@@ -32,8 +33,7 @@ class Topic:
     def __init__(self, connections: KafkaConnections, name: str) -> None:
         self.name = name
         self._admin, self._producer = connections.create_admin(), connections.create_producer()
-        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {TYPE: "LogAppendTime"}}
-        self._admin.create_topics({name: settings}, wait_for_metadata=True)
+        create_topic(connections, name, configs={TYPE: "LogAppendTime"})
 
     def put(self, value: bytes, kind: str) -> None:
         """Produce a record with a timestamp type; until the topic has changed to it, send empty records."""

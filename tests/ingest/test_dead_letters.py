@@ -11,7 +11,7 @@ from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetter, DeadLetterTopic, Refusal
 from monitor.kafka.connections import KafkaConnections
-from tests.kit.topics import read_topic
+from tests.kit.topics import create_topic, read_topic
 from tests.shared_kafka import SharedKafka
 
 LIMIT = 65_536
@@ -30,15 +30,8 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic with records of at most 64 KiB."""
     topic_name = topic("dead")
-    _create(connections, topic_name, LIMIT)
+    create_topic(connections, topic_name, configs={"max.message.bytes": str(LIMIT)})
     return topic_name
-
-
-def _create(connections: KafkaConnections, name: str, limit: int) -> None:
-    with closing(connections.create_admin()) as admin:
-        configs = {"max.message.bytes": str(limit)}
-        settings = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
-        admin.create_topics({name: settings}, wait_for_metadata=True)
 
 
 @pytest.fixture
@@ -81,7 +74,7 @@ def test_dead_letter_at_the_limit(connections: KafkaConnections, name: str, writ
 def test_writer_recovers_from_refusal(connections: KafkaConnections, topic: Callable[[str], str]) -> None:
     """A refused dead letter raises an error. The writer works again when the topic's limit is raised."""
     name = topic("small")
-    _create(connections, name, 2_048)
+    create_topic(connections, name, configs={"max.message.bytes": str(2_048)})
     with closing(DeadLetterTopic(connections, name, "visits", LIMIT)) as writer:
         with pytest.raises(UnreachableError, match="Kafka at 127"):
             writer.put([letter(b"x" * 30_000)])

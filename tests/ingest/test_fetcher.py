@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from tests.ingest import crafted
 from tests.ingest.crafted import ZSTD
 from tests.ingest.crafted_batches import ACCEPTED, PACKS, RECORDS, VALUES, find_unread
 from tests.ingest.world import Damage
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 
@@ -35,9 +35,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic of one partition that accepts any timestamps."""
     topic_name = topic("batches")
-    configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
-    with closing(connections.create_admin()) as admin:
-        admin.create_topics({topic_name: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
+    create_topic(connections, topic_name)
     return topic_name
 
 

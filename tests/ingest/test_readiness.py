@@ -12,6 +12,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
 from monitor.ingest.readiness import Readiness
 from monitor.kafka.connections import KafkaConnections
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 from tests.store.memory import MemoryWindows
 
@@ -25,8 +26,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 def produced(connections: KafkaConnections, topic: Callable[[str], str]) -> tuple[str, Callable[[int, int], None]]:
     """A topic of two partitions, and a function that produces a number of records to one of them."""
     name = topic("visits")
-    with closing(connections.create_admin()) as admin:
-        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    create_topic(connections, name, 2)
 
     def produce(partition: int, number: int) -> None:
         with closing(connections.create_producer()) as producer:

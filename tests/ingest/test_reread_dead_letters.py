@@ -47,13 +47,13 @@ def test_unread_records_are_read(world: World, drain: Drain) -> None:
     world.create()
     for _ in range(2):
         world.put_raw(b"not json", slot=5)
-    world.clock.set(world.parameters.grid.start(6))
+    world.clock.move_to(world.parameters.grid.start(6))
     read_through(world, drain)
     world.put_raw(b"not json", slot=6)
     world.put(persons(1), slot=6)
     world.put_raw(b"not json", slot=7)
     world.put(persons(1), slot=NOW_SLOT)
-    world.clock.set(world.parameters.grid.start(NOW_SLOT))
+    world.clock.move_to(world.parameters.grid.start(NOW_SLOT))
     world.empty_store()
     read_through(world, drain)
     assert read_letter_offsets(world) == [0, 1, 2, 4]
@@ -73,7 +73,7 @@ def test_unwritten_dead_letter_survives_a_flush(world: World, eventually: Eventu
     """
     world.create()
     world.put_raw(b"not json", slot=6)
-    world.clock.set(world.parameters.grid.start(6))
+    world.clock.move_to(world.parameters.grid.start(6))
     world.dead.refuses = 1
     reader = world.reader()
 
@@ -85,7 +85,7 @@ def test_unwritten_dead_letter_survives_a_flush(world: World, eventually: Eventu
     eventually(fails)
     world.close_reader(reader)
     world.put(persons(1), slot=NOW_SLOT)
-    world.clock.set(world.parameters.grid.start(NOW_SLOT))
+    world.clock.move_to(world.parameters.grid.start(NOW_SLOT))
     world.empty_store()
     read_through(world, drain)
     assert read_letter_offsets(world) == [0]
@@ -102,12 +102,12 @@ def test_added_partition_is_read_whole(world: World, drain: Drain) -> None:
     """
     world.create()
     world.put_raw(b"not json", slot=6)
-    world.clock.set(world.parameters.grid.start(6))
+    world.clock.move_to(world.parameters.grid.start(6))
     read_through(world, drain)
     add_partition(world)
     for slot in (7, 8):
         world.put_raw(b"not json", slot=slot, partition=1)
-    world.clock.set(world.parameters.grid.start(NOW_SLOT))
+    world.clock.move_to(world.parameters.grid.start(NOW_SLOT))
     read_through(world, drain)
     assert [(letter.partition, letter.offset) for letter in world.dead.letters] == [(0, 0), (1, 0), (1, 1)]
 

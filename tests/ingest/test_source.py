@@ -14,6 +14,7 @@ from monitor.ingest.source import Fetched, InputLog
 from monitor.kafka.connections import KafkaConnections
 from monitor.kafka.kafka_python_3_0.batches import FetchedRecord
 from tests.conftest import Eventually
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
@@ -29,9 +30,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic of two partitions."""
     topic_name = topic("visits")
-    with closing(connections.create_admin()) as admin:
-        configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
-        admin.create_topics({topic_name: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
+    create_topic(connections, topic_name, 2)
     return topic_name
 
 
@@ -62,9 +61,7 @@ def test_short_polls_get_partitions(
     """
     for _ in range(3):
         name = topic("brief")
-        with closing(connections.create_admin()) as admin:
-            settings = {"num_partitions": 2, "replication_factor": 1, "configs": {}}
-            admin.create_topics({name: settings}, wait_for_metadata=True)
+        create_topic(connections, name, 2)
         with closing(_Closer(InputLog(connections, name, name))) as member:
             eventually(partial(is_assigned, member.source, {0, 1}), 20)
 
@@ -75,14 +72,13 @@ def test_short_polls_get_added_partitions(
     """A member with short polls is assigned added partitions."""
     monkeypatch.setattr("monitor.kafka.connections.METADATA_MAX_AGE_MS", 200)
     name = topic("added")
-    with closing(connections.create_admin()) as admin:
-        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
-        admin.create_topics({name: settings}, wait_for_metadata=True)
-        with closing(_Closer(InputLog(connections, name, name))) as member:
-            for partitions in (1, 2, 3, 4):
-                if partitions > 1:
-                    admin.create_partitions({name: partitions})
-                eventually(partial(is_assigned, member.source, set(range(partitions))), 20)
+    create_topic(connections, name)
+    member = _Closer(InputLog(connections, name, name))
+    with closing(connections.create_admin()) as admin, closing(member):
+        for partitions in (1, 2, 3, 4):
+            if partitions > 1:
+                admin.create_partitions({name: partitions})
+            eventually(partial(is_assigned, member.source, set(range(partitions))), 20)
 
 
 def test_short_polls_rebalance(connections: KafkaConnections, name: str, eventually: Eventually) -> None:
@@ -168,9 +164,7 @@ def test_every_codec_of_brokers(
     """
     name = topic("compressed")
     values = [b"small", b"many blocks " * 30_000, b"last"]
-    with closing(connections.create_admin()) as admin:
-        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"compression.type": codec}}
-        admin.create_topics({name: settings}, wait_for_metadata=True)
+    create_topic(connections, name, configs={"compression.type": codec})
     with closing(connections.create_producer()) as producer:
         for value in values:
             producer.send(name, value=value, partition=0).get(timeout=10)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import HOUR
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.store.facts import COMPLETE_FROM_START
 from tests.conftest import Eventually
-from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, RealClock, World, persons, read_committed
+from tests.ingest.world import HORIZON_START, NOW_SLOT, Drain, World, persons, read_committed
 
 
 def test_whole_log_is_complete(world: World, drain: Drain) -> None:
@@ -95,7 +96,7 @@ def test_deleted_recent_records(world: World, drain: Drain, fast: int) -> None:
 
     By a slow clock of the reader, facts would count as complete while visits may be missing.
     """
-    world.clock = RealClock(world.clock.now() + fast)
+    world.clock = SteppedClock(world.clock.now() + fast)
     world.create()
     world.put(persons(3, "a"))
     first = world.reader()

@@ -32,7 +32,7 @@ from tests.conftest import Eventually
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
 from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, World, persons
-from tests.kit.topics import read_topic
+from tests.kit.topics import create_topic, read_topic
 from tests.shared_kafka import SharedKafka
 
 JUNK = 2_000_000
@@ -238,9 +238,7 @@ def test_two_million_junk_visits(world: World, drain: Drain) -> None:
 def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
     """A dead letter of several visits contains their number, and is truncated at the limit."""
     name = f"{world.topic}.dead"
-    with closing(world.connections.create_admin()) as admin:
-        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
-        admin.create_topics({name: settings}, wait_for_metadata=True)
+    create_topic(world.connections, name, configs={"max.message.bytes": "65536"})
     put_batch(world, snappy.compress(crafted.records([json.dumps({"visits": [1] * 90_000}).encode()])), 1, SNAPPY)
     put_batch(world, BOMB, 80, ZSTD)
     with closing(DeadLetterTopic(world.connections, name, world.topic, 65_536)) as writer:

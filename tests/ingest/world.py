@@ -22,6 +22,7 @@ from typing import Any
 import redis
 from kafka import TopicPartition
 
+from monitor.contracts.clock import SteppedClock
 from monitor.contracts.instants import MINUTE
 from monitor.contracts.parameters import Parameters
 from monitor.errors import UnreachableError
@@ -39,6 +40,7 @@ from monitor.store.redis_client import RedisAddress, create_client
 from monitor.store.redis_store import RedisWindows
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey
 from tests.builders import build_visit
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 NOW_SLOT = 45
@@ -46,29 +48,10 @@ HORIZON_START = 19
 FINGERPRINT = "0123456789abcdef"
 
 
-class RealClock:
-    """A clock that stands still."""
-
-    def __init__(self, now: int) -> None:
-        self._now = now
-
-    def now(self) -> int:
-        return self._now
-
-    def elapsed(self) -> float:
-        return self._now / 1_000_000
-
-    def set(self, now: int) -> None:
-        self._now = now
-
-    def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        return self._now >= instant or wake.is_set()
-
-
 class Dated(RedisWindows):
     """Windows in Redis with a clock of the test, which may differ from the reader's."""
 
-    clock: RealClock
+    clock: SteppedClock
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         return {shard: replace(reading, time=self.clock.now()) for shard, reading in super().read(questions).items()}
@@ -147,7 +130,7 @@ class World:
         self.store = store
         self.parameters = replace(parameters, name=topic)
         self.topic = topic
-        self.clock = RealClock(parameters.grid.start(NOW_SLOT) + 30 * MINUTE)
+        self.clock = SteppedClock(parameters.grid.start(NOW_SLOT) + 30 * MINUTE)
         self.raw = redis.Redis.from_url(store.url)
         self.seen, self.dead = Seen(), Kept()
         self._open: list[Any] = []
@@ -157,11 +140,7 @@ class World:
         self.producer = self.connections.create_producer()
 
     def create(self, partitions: int = 1) -> None:
-        configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "message.timestamp.after.max.ms": str(2**63 - 1)}
-        configs["retention.ms"] = "-1"
-        with closing(self.connections.create_admin()) as admin:
-            settings = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
-            admin.create_topics({self.topic: settings}, wait_for_metadata=True)
+        create_topic(self.connections, self.topic, partitions)
 
     def put(self, persons: Iterable[str], location: str = "inn", slot: int = NOW_SLOT, partition: int = 0) -> None:
         """Produce a record per person, with a visit of the slot in which it is stamped."""

@@ -18,6 +18,7 @@ from monitor.kafka.groups import (
     name_release_group,
     read_committed_offsets,
 )
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
@@ -67,9 +68,8 @@ def test_committed_offsets_by_partition(
 ) -> None:
     """The lowest and highest commit of each partition ignore other services and other topics."""
     name, visits, other = topic("town"), topic("visits"), topic("other")
-    with closing(connections.create_admin()) as admin:
-        settings = {name: {"num_partitions": 3, "replication_factor": 1} for name in (visits, other)}
-        admin.create_topics(settings, wait_for_metadata=True)
+    for created in (visits, other):
+        create_topic(connections, created, 3)
     assert list_groups(connections, name) == []
     assert read_committed_offsets(connections, name, visits, "id") == {}
     commit(name_input_group(name, OLD), visits, 0, 7, "id")
@@ -91,8 +91,7 @@ def test_commits_of_a_deleted_topic(
 ) -> None:
     """A commit for a deleted topic of the same name does not count: its metadata contain another topic id."""
     name, visits = topic("town"), topic("visits")
-    with closing(connections.create_admin()) as admin:
-        admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    create_topic(connections, visits)
     commit(name_input_group(name, OLD), visits, 0, 7, "id of the deleted one")
     commit(name, visits, 0, 9, "")
     assert read_committed_offsets(connections, name, visits, "id") == {}
@@ -103,8 +102,8 @@ def test_member_ids(
 ) -> None:
     """The members of a group are listed by client id; an unknown group and an abandoned group have none."""
     group, visits = topic("town-release"), topic("visits")
+    create_topic(connections, visits)
     with closing(connections.create_admin()) as admin:
-        admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         assert list_member_ids(admin, group) == []
         member = connections.create_member(group, client_id="an-instance", auto_offset_reset="earliest")
         try:

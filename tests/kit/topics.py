@@ -1,16 +1,43 @@
-"""Reading whole topics with a plain consumer of kafka-python, without the service's code."""
+"""Topics of tests: their creation, and reading whole topics with a plain consumer, without the service's code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, Literal
 
 from kafka import KafkaConsumer, TopicPartition
 
+from monitor.kafka.connections import KafkaConnections
+from tests.kit.waiting import until
+
+ANY_TIME: Final = {
+    "retention.ms": "-1",
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+"""The settings of a topic that accepts and keeps records of any time."""
+
 POLL_MS: Final = 100
 
 Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+def create_topic(
+    connections: KafkaConnections, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+) -> None:
+    """Create a topic with one replica. Without `configs` that say otherwise, it keeps records of any time."""
+    settings = {"num_partitions": partitions, "replication_factor": 1, "configs": {**ANY_TIME, **(configs or {})}}
+    with closing(connections.create_admin()) as admin:
+        admin.create_topics({name: settings}, wait_for_metadata=True)
+
+
+def recreate_topic(connections: KafkaConnections, name: str, partitions: int = 1) -> None:
+    """Delete a topic, and create another one of the same name."""
+    with closing(connections.create_admin()) as admin:
+        admin.delete_topics([name])
+        until(lambda: name not in admin.list_topics(), 30)
+        create_topic(connections, name, partitions)
 
 
 def read_topic(servers: Sequence[str], topic: str, isolation: Isolation = "read_committed") -> list[Any]:

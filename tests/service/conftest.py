@@ -145,13 +145,6 @@ class ServiceTown:
         self._producer.close()
 
 
-@pytest.fixture(scope="module")
-def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """A server that tests may flush and kill. The fixture `valkey` skips them where no server is available."""
-    with EmbeddedValkey() as server:
-        yield server
-
-
 @pytest.fixture
 def make_settings(
     kafka: SharedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path

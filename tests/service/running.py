@@ -16,6 +16,7 @@ from monitor.service.keep_running import prepare
 from monitor.service.wiring import Service, Settings, create_noise, create_windows
 from monitor.tools.replay.topics import adapt_topic_needs
 from tests.conftest import Eventually
+from tests.kit.town import over_time
 
 ANSWER_SECONDS: Final = 60.0
 
@@ -23,13 +24,18 @@ ANSWER_SECONDS: Final = 60.0
 def make_real_time(slot: int, release_delay: int) -> dict[str, Any]:
     """Return the changes of the configuration for the real clock: slot and release delay in seconds, W = 3, F = 1."""
     clock = {"slot": f"{slot}s", "origin": "2026-01-01T00:00:00+00:00"}
-    places = {"name": "places", "kind": "over_time", "locations": ["inn", "bath"], "epsilon": "80", "threshold": 5}
     return {
         "clock": {**clock, "release_delay": f"{release_delay}s", "tolerance": "100ms"},
-        "monitors": [{**places, "window": f"{3 * slot}s"}],
+        "monitors": [over_time("places", ["inn", "bath"], 5, f"{3 * slot}s")],
         "visits": {"default_stay": "1s", "accept_ahead": f"{slot}s"},
         "privacy": {"epsilon": "4000", "period": "1m"},
     }
+
+
+def watch(locations: list[str], stated: str = "4000", window: str = "3h", name: str = "places") -> dict[str, Any]:
+    """Return the changes for one monitor of these locations with ε = 80."""
+    monitor = {"name": name, "kind": "over_time", "epsilon": "80", "threshold": 5, "window": window}
+    return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
 
 
 def to_replay(settings: Settings) -> Settings:

@@ -33,16 +33,10 @@ from monitor.tools.replay.driver import Replay
 from monitor.tools.servers import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.kit.network import Forwarder, find_free_ports
 from tests.kit.town import HOURS, Town, build_tree, over_time
-from tests.service.running import create_topics, make_real_time, to_replay
+from tests.service.running import create_topics, make_real_time, to_replay, watch
 
 PERSONS = [f"p-{n}" for n in range(5)]
 Make = Callable[..., Any]
-
-
-def watch(locations: list[str], stated: str = "4000", window: str = "3h", name: str = "places") -> dict[str, Any]:
-    """Return the changes for one monitor of these locations with ε = 80."""
-    monitor = {"name": name, "kind": "over_time", "epsilon": "80", "threshold": 5, "window": window}
-    return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
 
 
 @pytest.fixture

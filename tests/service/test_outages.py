@@ -8,7 +8,6 @@ from contextlib import closing
 from typing import Any, Final
 
 import pytest
-from kafka.admin import NewTopic
 
 from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SystemClock
@@ -20,6 +19,7 @@ from monitor.ticks.ledger import Writer
 from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from tests.conftest import Eventually
 from tests.kit.network import Forwarder, find_free_ports
+from tests.kit.topics import create_topic
 from tests.service.running import (
     create_topics,
     find_missing_ticks,
@@ -146,8 +146,7 @@ def test_closed_writer_leaves_no_threads(
 ) -> None:
     """A writer whose append has failed is closed while its broker hangs: its threads end, and it sends nothing more."""
     connections, name = KafkaConnections((kafka.bootstrap_servers,)), topic("ledger")
-    with closing(connections.create_admin()) as admin:
-        admin.create_topics([NewTopic(name, 1, 1)])
+    create_topic(connections, name)
     before = set(threading.enumerate())
 
     def is_gone() -> bool:

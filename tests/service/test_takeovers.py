@@ -19,15 +19,9 @@ from monitor.service.wiring import Service, Settings, create_noise, create_windo
 from monitor.ticks.owner import LedgerTopic, OwnerRecords
 from monitor.tools.replay.driver import Replay
 from tests.conftest import Eventually
-from tests.service.running import to_replay
+from tests.service.running import to_replay, watch
 
 PERSONS = [f"p-{n}" for n in range(5)]
-
-
-def watch(locations: list[str], stated: str = "4000") -> dict[str, Any]:
-    """Return the changes for one monitor of these locations with ε = 80 and W = 3."""
-    monitor = {"name": "places", "kind": "over_time", "epsilon": "80", "threshold": 5, "window": "3h"}
-    return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
 
 
 @pytest.mark.promise(15)

@@ -36,7 +36,7 @@ from monitor.ticks.partition import PartitionRelease
 from monitor.ticks.upkeep import Upkeep
 from monitor.tools.servers import EmbeddedValkey
 from tests.builders import ORIGIN, build_parameters, watch
-from tests.shared_kafka import SharedKafka
+from tests.kit.topics import ANY_TIME
 from tests.ticks.owning import own
 from tests.ticks.worlds import FakeStore, FrozenClock, RecordingObserver, RunningClock, World, release_instant
 from tests.topic_fixtures import read_topic_id
@@ -117,27 +117,12 @@ def clock() -> SteppedClock:
 
 
 @pytest.fixture
-def connections(kafka: SharedKafka) -> KafkaConnections:
-    """The connections to the session's Kafka."""
-    return KafkaConnections((kafka.bootstrap_servers,))
-
-
-@pytest.fixture
-def admin(connections: KafkaConnections) -> Iterator[Any]:
-    """An admin client."""
-    with closing(connections.create_admin()) as client:
-        yield client
-
-
-@pytest.fixture
 def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
     """A function that makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` returns name and id."""
 
     def make(label: str, partitions: int = 1, **configs: str) -> tuple[str, str]:
         name = topic(label)
-        # The records are of early 2026: with the default retention the broker would expire them.
-        kept = {"retention.ms": "-1"} | configs
-        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": kept}
+        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": ANY_TIME | configs}
         admin.create_topics({name: wanted}, wait_for_metadata=True)
         return name, read_topic_id(admin, name)
 

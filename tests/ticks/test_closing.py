@@ -16,6 +16,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.loop import ReleaseLoop
 from monitor.tools.servers import EmbeddedKafka
+from tests.kit.topics import create_topic
 from tests.ticks.worlds import World
 from tests.topic_fixtures import read_topic_id
 
@@ -35,9 +36,9 @@ def own_kafka(kafka: object) -> Iterator[EmbeddedKafka]:
 def input_topic(own_kafka: EmbeddedKafka) -> Iterator[InputTopic]:
     """The input topic of a service, which has read its end offsets once."""
     connections = KafkaConnections((own_kafka.bootstrap_servers,))
+    for name in ("visits", "alerts"):
+        create_topic(connections, name)
     with closing(connections.create_admin()) as admin:
-        for name in ("visits", "alerts"):
-            admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         topic_id, ledger_id = (read_topic_id(admin, name) for name in ("visits", "alerts"))
     with closing(InputTopic(connections, "visits", topic_id, ("alerts", ledger_id))) as topic:
         assert topic.read_end_offsets() == {0: 0}

@@ -22,6 +22,7 @@ from monitor.ticks.decide import Decision
 from monitor.ticks.input_topic import InputTopic
 from monitor.ticks.owner import LedgerTopic, Owner
 from tests.ingest import crafted
+from tests.kit.topics import recreate_topic
 from tests.ticks.owning import decide
 from tests.ticks.worlds import release_instant
 
@@ -54,13 +55,6 @@ def shared_admin(admin: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The admin client that the readers use, for tests that change what it answers."""
     monkeypatch.setattr(KafkaConnections, "create_admin", lambda _: admin)
     return admin
-
-
-def recreate(admin: Any, topic: str, partitions: int, eventually: Callable[..., Any]) -> None:
-    """Delete a topic and create it again under the same name."""
-    admin.delete_topics([topic])
-    eventually(lambda: topic not in admin.list_topics())
-    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
 
 
 @pytest.mark.promise(40)
@@ -245,13 +239,11 @@ def test_waiting_threads_share_one_failure(
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
-def test_recreated_input_is_reported(
-    partitions: int, open_input: Open, admin: Any, eventually: Callable[..., Any]
-) -> None:
+def test_recreated_input_is_reported(partitions: int, open_input: Open, connections: KafkaConnections) -> None:
     """A re-created input, which has another id, is reported at each call, for any number of partitions."""
     name, topic = open_input(2)
     assert topic.read_end_offsets() == {0: 0, 1: 0}
-    recreate(admin, name, partitions, eventually)
+    recreate_topic(connections, name, partitions)
     for _ in range(2):
         with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or re-created"):
             topic.read_end_offsets()
@@ -267,9 +259,7 @@ def test_deleted_input_is_reported(open_input: Open, admin: Any, eventually: Cal
         topic.read_end_offsets()
 
 
-def test_recreated_ledger_is_reported(
-    open_input: Open, ledger: tuple[str, str], admin: Any, eventually: Callable[..., Any]
-) -> None:
+def test_recreated_ledger_is_reported(open_input: Open, ledger: tuple[str, str], connections: KafkaConnections) -> None:
     """A re-created ledger is reported with and without reading end offsets.
 
     Owners that know different topics under one name would not fence each other.
@@ -277,7 +267,7 @@ def test_recreated_ledger_is_reported(
     _, topic = open_input()
     topic.require_same()
     assert topic.read_end_offsets() == {0: 0}
-    recreate(admin, ledger[0], 1, eventually)
+    recreate_topic(connections, ledger[0])
     for ask in (topic.read_end_offsets, topic.require_same):
         with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or re-created"):
             ask()

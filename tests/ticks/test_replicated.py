@@ -29,6 +29,7 @@ from monitor.tools.servers import EmbeddedKafka, NodeSettings
 from monitor.tools.servers.kafka import Quorum
 from tests.conftest import Eventually
 from tests.kit.network import Forwarder, find_free_ports
+from tests.kit.topics import create_topic
 from tests.store.packed import pack_shard_facts
 from tests.topic_fixtures import read_topic_id
 
@@ -88,8 +89,8 @@ def brokers() -> Iterator[tuple[EmbeddedKafka, Replication]]:
 
 def begin_transactions(connections: KafkaConnections) -> None:
     """Create the transaction topic while there is only one broker."""
+    create_topic(connections, "first")
     with closing(connections.create_admin()) as admin:
-        admin.create_topics({"first": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         topic_id = read_topic_id(admin, "first")
     with closing(Writer(connections, "first", topic_id, 0)) as writer:
         writer.append([OutputRecord(b"", b"", (), SystemClock().now() // 1_000)])

@@ -14,7 +14,7 @@ from monitor.contracts.parameters import Parameters
 from monitor.errors import LedgerChangedError, UnreachableError
 from monitor.kafka.connections import KafkaConnections
 from monitor.ticks.ledger import Writer, read_partition
-from tests.conftest import Eventually
+from tests.kit.topics import recreate_topic
 from tests.ticks.worlds import release_instant
 
 Make = Callable[..., Parameters]
@@ -94,7 +94,6 @@ def test_recreated_ledger_gets_no_answers(
     clock: SteppedClock,
     admin: Any,
     connections: KafkaConnections,
-    eventually: Eventually,
 ) -> None:
     """A re-created ledger ends the tick, and no answer gets into it: its fence belongs to the new topic id."""
     parameters = make_parameters()
@@ -102,9 +101,7 @@ def test_recreated_ledger_gets_no_answers(
     site.release.take_over()
     clock.move_to(release_instant(parameters, 0))
     assert site.tick(0)
-    admin.delete_topics([site.place.topic])
-    eventually(lambda: site.place.topic not in admin.list_topics())
-    admin.create_topics({site.place.topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    recreate_topic(connections, site.place.topic)
     clock.move_to(release_instant(parameters, 1))
     with pytest.raises(LedgerChangedError):
         site.tick(1)

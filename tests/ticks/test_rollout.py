@@ -30,6 +30,7 @@ from monitor.ticks.rollout import (
 )
 from tests.builders import build_parameters, watch
 from tests.conftest import Eventually
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
@@ -112,8 +113,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 def alerts(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """An output topic of two partitions."""
     name = topic("alerts")
-    with closing(connections.create_admin()) as admin:
-        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    create_topic(connections, name, 2)
     return name
 
 

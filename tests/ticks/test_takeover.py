@@ -25,6 +25,7 @@ from monitor.ticks.ledger import LedgerReader, Writer, read_partition
 from monitor.ticks.ledger_state import LedgerState, OwnerTerms
 from monitor.ticks.owner import LedgerTopic, Owner
 from monitor.ticks.period_payments import declare_charges
+from tests.kit.topics import recreate_topic
 from tests.ticks.owning import at, decide, leave_open, ledger, list_kinds, own, read_owner_values
 
 Make = Callable[..., Parameters]
@@ -164,7 +165,6 @@ def test_recreated_ledger_needs_its_new_id(
     take_over: TakeOver,
     clock: SteppedClock,
     make_parameters: Make,
-    eventually: Callable[..., Any],
 ) -> None:
     """
     A re-created ledger is not taken over under its old id: the fence would be on the old topic.
@@ -177,9 +177,7 @@ def test_recreated_ledger_needs_its_new_id(
     decide(first, 0)
     new = make_ledger(lost_at=parameters.grid.start(1))
     start = ledger(connections, new)[0]
-    admin.delete_topics([old.topic])
-    eventually(lambda: old.topic not in admin.list_topics())
-    admin.create_topics({old.topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    recreate_topic(connections, old.topic)
     recreated = replace(old, topic_id=str(admin.describe_topics([old.topic])[0]["topic_id"]))
     with closing(Writer(connections, recreated.topic, recreated.topic_id, 0)) as writer:
         writer.append([start])

@@ -22,6 +22,7 @@ from monitor.store.redis_store import RedisWindows
 from monitor.ticks.ledger_state import OwnerTerms
 from monitor.ticks.owner import LedgerTopic
 from monitor.tools.servers import EmbeddedValkey
+from tests.kit.topics import create_topic
 from tests.ticks.owning import own, publish
 from tests.topic_fixtures import TopicSet
 
@@ -38,8 +39,8 @@ def ran_before(
 ) -> Iterator[str]:
     """The name of a group of the service that has committed offsets of an existing topic."""
     name, group = topic("visits-before"), f"{parameters.name}{request.param}"
+    create_topic(connections, name)
     with closing(connections.create_admin()) as admin:
-        admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         place = TopicPartition(name, 0)
         with closing(connections.create_consumer(group_id=group)) as consumer:
             consumer.assign([place])

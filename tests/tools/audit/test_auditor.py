@@ -28,9 +28,10 @@ from monitor.tools.auditor.metrics import AUDITOR_METRICS, STATES
 from monitor.tools.servers.ports import ReservedPort
 from tests.conftest import Eventually
 from tests.deploy.alerts.runbooks import read_commands
+from tests.kit.topics import recreate_topic
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner
-from tests.tools.audit.test_follow import HIDDEN, Published, open_transaction, recreate, run
+from tests.tools.audit.test_follow import HIDDEN, Published, open_transaction, run
 
 __all__ = ["run"]  # a fixture
 
@@ -161,7 +162,7 @@ def test_recreated_topic_counts_once(run: Published, kafka: SharedKafka, eventua
     with run_auditor(write_service(run, kafka)) as auditor:
         eventually(lambda: ready(auditor), 30)
         assert auditor.value("findings_total", kind="safe") == 1
-        recreate(run, run.alerts, 1)
+        recreate_topic(run.kafka, run.alerts)
         run.publish(owner(charges()), *run.tiny.records, owner(charges()))
         eventually(lambda: auditor.value("records_total", kind="owner") == 2, 30)
         eventually(lambda: ready(auditor), 30)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -27,12 +26,12 @@ from monitor.tools.audit.follow import Follower
 from monitor.tools.audit.parsing import parse_instant
 from monitor.tools.audit.reader import Sources
 from monitor.tools.auditor.topics import KafkaTopics
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 from tests.tools.audit.conftest import Tiny, charges, owner
 from tests.tools.audit.test_at_least import add_bounds
 from tests.tools.audit.test_dwell import add_dwell
 
-LONGEST = str(2**63 - 1)
 STRANGE = "planted-person-7"
 HIDDEN = [f"q{n},park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z," for n in range(2)]
 
@@ -48,18 +47,8 @@ class Published:
     facts: KafkaTopics
 
     def create(self) -> None:
-        with closing(self.kafka.create_admin()) as admin:
-            topics = {name: self.settings(count) for name, count in ((self.visits, 2), (self.alerts, 1))}
-            admin.create_topics(topics, wait_for_metadata=True)
-
-    def settings(self, partitions: int) -> dict[str, Any]:
-        """Return the settings of a topic that accepts old timestamps."""
-        bounds = dict.fromkeys(("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), LONGEST)
-        return {
-            "num_partitions": partitions,
-            "replication_factor": 1,
-            "configs": bounds | {"retention.ms": "-1"},
-        }
+        create_topic(self.kafka, self.visits, 2)
+        create_topic(self.kafka, self.alerts)
 
     def report(self, lines: list[str] | None = None) -> None:
         """Produce lines of visits; by default those of the run."""
@@ -269,17 +258,6 @@ def test_long_transaction_cuts_off_input(run: Published, monkeypatch: pytest.Mon
         assert follower.delayed == ""
         assert follower.waiting_ticks == 6
         producer.abort_transaction()
-
-
-def recreate(run: Published, name: str, partitions: int) -> None:
-    """Delete a topic, and create another one of the same name."""
-    before = run.facts.read_topic_id(name)
-    with closing(run.kafka.create_admin()) as admin:
-        admin.delete_topics([name])
-        deadline = time.monotonic() + 30
-        while run.facts.read_topic_id(name) == before:
-            assert time.monotonic() < deadline
-        admin.create_topics({name: run.settings(partitions)}, wait_for_metadata=True)
 
 
 def test_answers_about_earlier_input_are_partial(run: Published) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka.admin import NewTopic
 
 from monitor.config import ValidConfig, load_valid_config
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord
 from monitor.service.wiring import Settings, prepare_settings
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 CONFIG = Path(__file__).parents[3] / "config" / "demo.yaml"
@@ -43,9 +42,7 @@ def settings(valid: ValidConfig) -> Settings:
 def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
     """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
     name = settings.config.kafka.topics.alerts
-    with closing(settings.kafka.create_admin()) as admin:
-        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
-        admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
+    create_topic(settings.kafka, name)
     producer = settings.kafka.create_producer()
 
     def append(records: Published) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import KafkaAdminClient
 
 from monitor.contracts.alerts import OutputRecord
 from monitor.contracts.clock import SteppedClock
@@ -29,6 +29,7 @@ from monitor.tools.client import Known, Places, connect, subscribe
 from monitor.tools.client.places import open_places
 from tests.conftest import Eventually
 from tests.kit.signed import SIGNER
+from tests.kit.topics import recreate_topic
 from tests.tools.client.conftest import CONFIG, Published
 from tests.tools.client.records import REGISTRY, SLOTS, over_time, snapshot
 
@@ -291,12 +292,7 @@ def test_token_of_replaced_topic_is_refused(
     publish_ticks({8: [over_time("market", 8, 0)]})
     token = open_at().token
     topic = settings.config.kafka.topics.alerts
-    with closing(settings.kafka.create_admin()) as admin:
-        (before,) = admin.describe_topics([topic])
-        admin.delete_topics([topic])
-        eventually(lambda: admin.describe_topics([topic])[0]["error_code"] != 0)
-        admin.create_topics([NewTopic(topic, 1, 1)])
-        eventually(lambda: admin.describe_topics([topic])[0]["topic_id"] != before["topic_id"])
+    recreate_topic(settings.kafka, topic)
     with pytest.raises(TokenError, match="re-created since the token was taken"):
         open_at(resume=token)
 

@@ -29,9 +29,10 @@ from monitor.tools.page.protocol import LimitedProtocol
 from monitor.tools.page.server import Page
 from tests.conftest import Eventually
 from tests.kit.programs import Program
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 from tests.tools.page.conftest import OpenPage, make_town, serve
-from tests.tools.page.world import FIRST, Town, create_topic, get_feed
+from tests.tools.page.world import FIRST, Town, get_feed
 
 CLI = Path(__file__).parents[3] / "monitor" / "cli.py"
 NOON = 36

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-from kafka.admin import NewTopic
 
 from monitor.config import load_valid_config
 from monitor.config.sections import SigningSettings
@@ -23,6 +20,7 @@ from monitor.ticks.signed_log import SignedLog
 from monitor.tools.page.feed import Feed
 from monitor.tools.page.server import Page, PageParts
 from tests.kit.signed import SIGNER
+from tests.kit.topics import create_topic
 
 CONFIG = Path(__file__).parents[3] / "config"
 FIRST = 24
@@ -156,13 +154,6 @@ def open_town(parts: PageParts, kafka: KafkaConnections, topic: str) -> Town:
     create_topic(kafka, topic)
     clock = SteppedClock(parts.parameters.grid.as_of(FIRST))
     return Town(parts, topic, clock, kafka.create_producer())
-
-
-def create_topic(kafka: KafkaConnections, topic: str) -> None:
-    """Create an output topic with one partition, which keeps records of any time."""
-    with closing(kafka.create_admin()) as admin:
-        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
-        admin.create_topics([NewTopic(topic, 1, 1, topic_configs=configs)])
 
 
 def get_feed(page: Page) -> Feed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
 
 import pytest
 
@@ -13,7 +12,7 @@ from monitor.kafka.connections import KafkaConnections
 from monitor.tools.replay.feed import BAD_LINE_BYTES, BATCH_VISITS, Feed
 from monitor.tools.replay.lines import Line
 from monitor.tools.replay.refusals import BAD_REPORT_TIME
-from tests.kit.topics import read_topic
+from tests.kit.topics import create_topic, read_topic
 from tests.shared_kafka import SharedKafka
 
 
@@ -25,10 +24,7 @@ def connections(kafka: SharedKafka) -> KafkaConnections:
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     created = topic("fed")
-    with closing(connections.create_admin()) as admin:
-        configs = {"retention.ms": "-1", "message.timestamp.before.max.ms": str(2**63 - 1)}
-        new = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
-        admin.create_topics({created: new}, wait_for_metadata=True)
+    create_topic(connections, created)
     return created
 
 

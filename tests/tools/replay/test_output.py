@@ -14,6 +14,7 @@ from monitor.contracts.owner_record import make_owner_record
 from monitor.kafka.connections import KafkaConnections
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule
 from monitor.tools.replay.output import write_output
+from tests.kit.topics import create_topic
 from tests.shared_kafka import SharedKafka
 
 
@@ -53,9 +54,7 @@ def test_ticks_without_answers_are_in_order(kafka: SharedKafka, topic: Callable[
     partition 1    owner  tick 0  tick 1           tick 2      owner records that name the tick
     """
     connections, alerts = KafkaConnections((kafka.bootstrap_servers,)), topic("alerts")
-    with closing(connections.create_admin()) as admin:
-        settings = {"num_partitions": 2, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
-        admin.create_topics({alerts: settings}, wait_for_metadata=True)
+    create_topic(connections, alerts, 2)
     with closing(connections.create_producer()) as producer:
         for partition, records in (
             (0, [make_owner(0), make_answer(0), make_answer(1), make_owner(0), make_answer(2)]),
